@@ -1,0 +1,77 @@
+"""Parametric studies of the Evo-GTransNet method, with labelled results.
+
+The way of the work, from a problem to a number:
+
+1. state a problem in formulas; the source term is derived;
+
+>>> import evogt_study as evs
+>>> problem = evs.problems.oscillatory_1d(epsilon=0.1)
+
+2. choose a dictionary of prescribed features, and solve in its retained space: one run, one labelled Dataset;
+
+>>> dictionary = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
+>>> ds = evs.solve(problem, dictionary, seed=0, tau=1e-12, quadrature=320, dt=2.5e-3)
+>>> print(f"error {float(ds.error):.2e} at rank {int(ds['rank'])}")
+error 2.66e-04 at rank 48
+
+3. write the question down as a study (a TOML file), run all of its cases, and reduce over the seeds:
+
+    study = evs.Study.from_file("studies/paper/oscillatory_1d.toml")
+    ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
+    evs.summary(ds.error, over="seed")
+
+Names are imported when they are first used, so that a worker or ``evogt --help`` does not pay for all of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evogt_study import errors, problems
+    from evogt_study.analysis.statistics import summary
+    from evogt_study.method.dictionary import Dictionary
+    from evogt_study.method.problem import Problem
+    from evogt_study.method.quadrature import QuadratureRule
+    from evogt_study.problems.statement import Statement
+    from evogt_study.sweep.one_run import solve
+    from evogt_study.sweep.run import run
+    from evogt_study.sweep.study import Study
+
+_HOMES = {
+    "Problem": "evogt_study.method.problem",
+    "Statement": "evogt_study.problems.statement",
+    "Dictionary": "evogt_study.method.dictionary",
+    "QuadratureRule": "evogt_study.method.quadrature",
+    "solve": "evogt_study.sweep.one_run",
+    "Study": "evogt_study.sweep.study",
+    "run": "evogt_study.sweep.run",
+    "summary": "evogt_study.analysis.statistics",
+}
+_MODULES = ("errors", "problems")
+
+__all__ = [
+    "Dictionary",
+    "Problem",
+    "QuadratureRule",
+    "Statement",
+    "Study",
+    "errors",
+    "problems",
+    "run",
+    "solve",
+    "summary",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"evogt_study.{name}")
+    raise AttributeError(f"module 'evogt_study' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""From labelled results to statistics and tables."""

@@ -1,0 +1,199 @@
+"""The command line, `evogt`.
+
+What a command needs is imported when it runs: ``evogt --help`` and a mistyped option should answer at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from evogt_study.errors import EvogtError, InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from evogt_study.sweep.plan import Plan
+    from evogt_study.sweep.study import Study
+
+SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+class _Command(click.Group):
+    """Turns the package's named failures into one line and an exit code; anything else is a bug and keeps its traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EvogtError as error:
+            _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
+        except KeyboardInterrupt:
+            _stop("interrupted; finished runs are kept, the same command computes the rest", INTERRUPTED)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    click.echo(f"evogt: {' '.join(message.split())}", err=True)
+    raise SystemExit(code)
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="evogt-study")
+def main() -> None:
+    """Parametric studies of the Evo-GTransNet method: a study file in, one labelled NetCDF file out."""
+
+
+_study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
+
+
+@main.command()
+@_study_file
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]")
+@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
+@click.option("--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address.")
+@click.option("--retry-failed", is_flag=True, help="Run cases again that failed before.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def run(
+    study_file: Path,
+    output: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    retry_failed: bool,
+    quiet: bool,
+) -> None:
+    """Compute what is missing of a study and write its result."""
+    from evogt_study.progress_display import display
+    from evogt_study.sweep.cluster import remote
+    from evogt_study.sweep.run import run as run_study
+    from evogt_study.sweep.study import Study
+
+    if sum(option is not None for option in (workers, scheduler, scheduler_file)) > 1:
+        raise InputError("`--workers`, `--scheduler` and `--scheduler-file` must not be combined, got more than one")
+    study = Study.from_file(study_file)
+    path = output or Path("results") / f"{study.name}.nc"
+    with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+        data = run_study(study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener)
+    counts = status_counts(data)
+    click.echo(f"{path}: {_counted(counts)}")
+    if set(counts) - {"ok"}:
+        _print_messages(data)
+        raise SystemExit(SOME_FAILED)
+
+
+@main.command()
+@_study_file
+def plan(study_file: Path) -> None:
+    """Tell what would run: cases, shared work, memory.  Runs nothing."""
+    from evogt_study.sweep.plan import pilot_plan, provisional_choice, study_plan
+    from evogt_study.sweep.study import Study
+
+    study = Study.from_file(study_file)
+    click.echo(f"study {study.name}" + (f": {study.title}" if study.title else ""))
+    first = pilot_plan(study)
+    if first is not None:
+        _print_plan(first, study)
+        click.echo(f"then, with `{study.pilot.parameter}` chosen by the pilot:" if study.pilot else "")
+    _print_plan(study_plan(study, provisional_choice(study)), study)
+
+
+def _print_plan(plan: Plan, study: Study) -> None:
+    from evogt_study.sweep.plan import peak_memory, shared_work
+
+    axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
+    holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
+    click.echo(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
+    for work in shared_work(plan):
+        sample = "" if work.cases == plan.count else f" (among the first {work.cases:,} cases)"
+        click.echo(f"    {work.stage:<20} computed {work.distinct:>8,} times, {work.distinct / work.cases:.0%} of the cases{sample}")
+    memory = peak_memory(plan)
+    if memory:
+        click.echo(f"    about {memory / 2**20:.0f} MiB of arrays in each worker")
+
+
+@main.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+def status(file: Path) -> None:
+    """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
+    from evogt_study.sweep.store import read_result
+    from evogt_study.sweep.study import Study
+
+    path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
+    if not path.exists():
+        raise InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+    for phase, data in read_result(path).items():
+        click.echo(f"{path} ({phase}): {_counted(status_counts(data))}")
+        _print_per_axis(data)
+        _print_messages(data)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, separated by commas.")
+@click.option("--variable", default="error", show_default=True, help="Variable to reduce.")
+@click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
+def summary(file: Path, over: str, variable: str, form: str) -> None:
+    """Print mean, standard deviation, median and 95 % interval of the mean, with the runs they rest on."""
+    import warnings
+
+    from evogt_study.analysis.statistics import IncompleteWarning
+    from evogt_study.analysis.statistics import summary as summarise
+    from evogt_study.analysis.tables import rendered, rows
+    from evogt_study.sweep.store import read_study
+
+    data = read_study(file)
+    if variable not in data.data_vars:
+        raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", IncompleteWarning)
+        statistics = summarise(data[variable], over=[name.strip() for name in over.split(",")])
+    header, body = rows(statistics)
+    click.echo(rendered(header, body, form))
+    for warning in caught:
+        click.echo(f"evogt: {warning.message}", err=True)
+
+
+def status_counts(data: xr.Dataset) -> dict[str, int]:
+    """Number of planned runs by status, those with none left out."""
+    import numpy as np
+
+    from evogt_study.sweep.schema import Status
+
+    values = data["status"].values[data["case_key"].values != ""]
+    return {status.name: int(count) for status in Status if (count := np.count_nonzero(values == status))}
+
+
+def _counted(counts: dict[str, int]) -> str:
+    total = sum(counts.values())
+    return f"{total} runs, " + ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _print_per_axis(data: xr.Dataset) -> None:
+    """Runs that are not ok, by the values of each axis, where there are any."""
+    from evogt_study.sweep.schema import Status
+
+    planned = data["case_key"].values != ""
+    wrong = planned & (data["status"].values != Status.ok)
+    if not wrong.any():
+        return
+    for axis, name in enumerate(data["status"].dims):
+        others = tuple(i for i in range(wrong.ndim) if i != axis)
+        counts = zip(data[name].values, wrong.sum(axis=others), planned.sum(axis=others), strict=True)
+        shown = [f"{label}: {bad}/{total}" for label, bad, total in counts if bad]
+        more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
+        click.echo(f"  not ok by {name}: " + ", ".join(shown[:12]) + more)
+
+
+def _print_messages(data: xr.Dataset) -> None:
+    """Messages of runs that are not ok, most frequent first, each with one case that has it."""
+    import numpy as np
+
+    messages = data["message"].values
+    texts, counts = np.unique(messages[messages != ""].astype(str), return_counts=True)
+    for text, count in sorted(zip(texts, counts, strict=True), key=lambda pair: -pair[1])[:10]:
+        position = np.argwhere(messages == text)[0]
+        at = ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(data["message"].dims, position, strict=True))
+        click.echo(f"  {count} x {text} (e.g. {at})")
+

@@ -1,0 +1,77 @@
+"""Every named failure of the package, on one page.
+
+Two families.  An `InputError` is a mistake in what a person wrote: it is reported in one line, ends the command with
+exit code 2 and leaves nothing behind.  A `RunError` is what happened inside one run: it becomes that run's `status`
+and `message`, and the study goes on.  Messages carry the measured number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class EvogtError(Exception):
+    """Base of every failure that the package names."""
+
+
+class InputError(EvogtError, ValueError):
+    """Something a person wrote cannot be used."""
+
+
+class ParameterError(InputError):
+    """A parameter's value is outside what it may be.
+
+    Reads "`name` must be WANTED, got VALUE (where); REMEDY".
+    """
+
+    def __init__(self, name: str, wanted: str, got: Any, *, where: str = "", remedy: str = "") -> None:
+        self.name, self.wanted, self.got, self.where, self.remedy = name, wanted, got, where, remedy
+        place = f" ({where})" if where else ""
+        advice = f"; {remedy}" if remedy else ""
+        super().__init__(f"`{name}` must be {wanted}, got {shortened(got)}{place}{advice}")
+
+    def at(self, where: str) -> ParameterError:
+        """The same failure with the place where the value was written."""
+        return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
+
+
+class FormulaError(InputError):
+    """A formula is outside the admitted grammar, or cannot be used as the problem states it."""
+
+
+class ProblemError(InputError):
+    """A problem's data contradict the method's assumptions (positive diffusion, zero boundary trace)."""
+
+
+class StudyError(InputError):
+    """A study file cannot be read as a study; the message names file, key, what was found and what to write."""
+
+
+class ResultError(InputError):
+    """A result file cannot be read, written, or is not this study's."""
+
+
+class PilotError(EvogtError):
+    """The pilot could not choose a value, because no candidate's runs were all ok."""
+
+
+class RunError(EvogtError):
+    """One run could not be completed."""
+
+
+class DivergedError(RunError):
+    """A run's final numbers are not finite."""
+
+
+class EmptySpaceError(RunError):
+    """The weighted trial matrix is zero: sigma_1 = 0, so no direction can be retained (Algorithm 1, line 3)."""
+
+
+class IndefiniteStiffnessError(RunError):
+    """I + (dt/2) K(t) is not positive definite, so the midpoint step is not solvable."""
+
+
+def shortened(value: Any, limit: int = 80) -> str:
+    """`value` as it would be typed, cut to `limit` characters so that a message stays one line."""
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= limit else text[: limit - 3] + "..."

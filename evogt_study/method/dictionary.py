@@ -1,0 +1,207 @@
+"""The paper's four prescribed dictionaries: how they are sampled, and their values, gradients and Hessians.
+
+A `Dictionary` holds scalars only and identifies a family of random features; `sample(seed, d)` draws one member of the
+family as `Features`, which can be evaluated anywhere.  Draws use a fresh ``numpy.random.default_rng(seed)`` and are
+made in a fixed order, so a seed means the same features on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evogt_study.errors import ParameterError
+from evogt_study.method.arrays import Array
+
+FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
+
+# A block of nodes is sized so that one layer's activations stay in a core's second-level cache (1 MB of doubles).
+BLOCK_ENTRIES = 1 << 17
+
+
+def default_radius(dimension: int) -> float:
+    """R = 0.8 for d = 1, 2 and 0.9 for d = 3: the unit cube's half diagonal with a margin."""
+    return 0.9 if dimension == 3 else 0.8
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """A family of N prescribed features psi_1, ..., psi_N.
+
+    First layer, all families: tanh(gamma_i (a_i . (x - centre) + radius xi_i)) (eq:trans_feature, eq:gtrans_first).
+    Further layers, gtransnet only: tanh(W psi), W_ij ~ N(0, delta / N_previous) (eq:gtrans_second,
+    eq:variance_control).
+
+    family   a_i                              xi_i
+    transnet     uniform on the unit sphere   U(0, 1)
+    gtransnet    uniform on the unit sphere   U(-1, 1)
+    gaussian_rf  N(0, I)                      N(0, 1)
+    uniform_elm  U(-1, 1)^d                   U(-1, 1)
+
+    `hidden` are the widths of the layers before the last, which has width N; ``N1=240`` is short for
+    ``hidden=(240,)``.  `gamma` is one number, or one per neuron of the first layer.  `radius` and `centre` default to
+    the paper's R (see `default_radius`) and x_c = (1/2, ..., 1/2).
+
+    Raises ParameterError for a value outside its range.
+    """
+
+    family: str
+    N: int
+    gamma: float | tuple[float, ...]
+    hidden: tuple[int, ...]
+    delta: float
+    radius: float | None
+    centre: float | tuple[float, ...]
+
+    def __init__(
+        self,
+        family: str,
+        N: int,
+        gamma: float | tuple[float, ...] | list[float],
+        *,
+        N1: int | None = None,
+        hidden: tuple[int, ...] | list[int] = (),
+        delta: float = 0.5,
+        radius: float | None = None,
+        centre: float | tuple[float, ...] | list[float] = 0.5,
+    ) -> None:
+        if N1 is not None and hidden:
+            raise ParameterError("hidden", "left out where `N1` is given", tuple(hidden), remedy="give one of the two")
+        widths = (N1,) if N1 is not None else tuple(hidden)
+        if family != "gtransnet":
+            widths, delta = (), 0.5  # one layer: neither is used, so neither tells two dictionaries apart
+        values = dict(family=family, N=N, gamma=_scalar_or_tuple(gamma), hidden=widths, delta=float(delta),
+                      radius=radius, centre=_scalar_or_tuple(centre))
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        if self.family not in FAMILIES:
+            raise ParameterError("dictionary", f"one of {', '.join(FAMILIES)}", self.family)
+        if self.family == "gtransnet" and not self.hidden:
+            raise ParameterError("N1", "given for gtransnet", None, remedy="set N1 = 240 or hidden = [240]")
+        for name, widths in (("N", (self.N,)), ("hidden", self.hidden)):
+            if any(width < 1 for width in widths):
+                raise ParameterError(name, "at least 1", widths)
+        gammas = np.atleast_1d(np.asarray(self.gamma, dtype=float))
+        if not (np.isfinite(gammas).all() and (gammas > 0).all()):
+            raise ParameterError("gamma", "positive", self.gamma)
+        if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
+            raise ParameterError("gamma", f"one number or {self.first_width}, one per first-layer neuron",
+                                 f"{len(self.gamma)} numbers")
+        if not 0 < self.delta <= 1:
+            raise ParameterError("delta", "in (0, 1]", self.delta)
+        if self.radius is not None and not self.radius > 0:
+            raise ParameterError("radius", "positive", self.radius)
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise ParameterError unless `centre` has one number, or one per direction."""
+        if isinstance(self.centre, tuple) and len(self.centre) != dimension:
+            raise ParameterError("centre", f"one number or {dimension}, one per direction", self.centre)
+
+    @property
+    def first_width(self) -> int:
+        """Number of neurons in the first layer: N1 for gtransnet, N for the one-layer families."""
+        return self.hidden[0] if self.hidden else self.N
+
+    def sample(self, seed: int, dimension: int) -> Features:
+        """Draw the features of `seed` on (0, 1)^`dimension`: directions, then offsets, then weights layer by layer."""
+        rng = np.random.default_rng(seed)
+        directions, offsets = _draw_first_layer(rng, self.family, self.first_width, dimension)
+        widths = (*self.hidden, self.N) if self.hidden else (self.N,)
+        weights = tuple(
+            rng.normal(0.0, np.sqrt(self.delta / before), (after, before))
+            for before, after in zip(widths[:-1], widths[1:], strict=True)
+        )
+        gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
+        radius = default_radius(dimension) if self.radius is None else self.radius
+        self.check_dimension(dimension)
+        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        return Features(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+
+
+def _scalar_or_tuple(value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
+    return tuple(float(entry) for entry in value) if isinstance(value, (tuple, list)) else float(value)
+
+
+def _draw_first_layer(rng: np.random.Generator, family: str, width: int, dimension: int) -> tuple[Array, Array]:
+    """Directions (width, d) and offsets (width,), drawn in this order."""
+    if family == "gaussian_rf":
+        return rng.standard_normal((width, dimension)), rng.standard_normal(width)
+    if family == "uniform_elm":
+        return rng.uniform(-1.0, 1.0, (width, dimension)), rng.uniform(-1.0, 1.0, width)
+    if dimension == 1:
+        directions = rng.choice([-1.0, 1.0], size=(width, 1))
+    else:
+        directions = rng.standard_normal((width, dimension))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions, rng.uniform(0.0 if family == "transnet" else -1.0, 1.0, width)
+
+
+class Jet(NamedTuple):
+    """A vector of functions with its derivatives at Q points; a derivative that was not asked for is None.
+
+    value (Q, n); gradient (d, Q, n); hessian (d, d, Q, n).
+    """
+
+    value: Array
+    gradient: Array | None = None
+    hessian: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """One sampled dictionary psi: R^d -> R^N.
+
+    slopes (N1, d) holds gamma_i a_i, shifts (N1,) holds gamma_i R xi_i, weights the matrices of the further layers.
+    """
+
+    slopes: Array
+    shifts: Array
+    centre: Array
+    weights: tuple[Array, ...]
+
+    @property
+    def count(self) -> int:
+        """N, the number of features."""
+        return int(self.weights[-1].shape[0] if self.weights else self.slopes.shape[0])
+
+    def values(self, nodes: Array) -> Array:
+        """psi at `nodes`, (Q, d) -> (Q, N)."""
+        return np.concatenate([self.jet(nodes[block], 0).value for block in self.blocks(len(nodes))])
+
+    def jet(self, nodes: Array, order: int) -> Jet:
+        """psi at `nodes` with all derivatives up to `order` (0, 1 or 2), by the chain rule (eq:tanh_chain_compact)."""
+        slopes = self.slopes.T[:, None, :] if order >= 1 else None  # (d, 1, N1): the same at every node
+        jet = _tanh(Jet((nodes - self.centre) @ self.slopes.T + self.shifts, slopes), order)
+        for weight in self.weights:
+            jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)), order)  # type: ignore[arg-type]  # the value is never None
+        return jet
+
+    def blocks(self, count: int) -> Iterator[slice]:
+        """Slices of `count` nodes, each small enough for a layer's activations to stay in cache.
+
+        The cut depends on the widths only, so that results do not depend on who asks.
+        """
+        widest = max(self.slopes.shape[0], self.count)
+        size = max(32, BLOCK_ENTRIES // widest)
+        return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _tanh(z: Jet, order: int) -> Jet:
+    """tanh of a jet: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
+    s = np.tanh(z.value)
+    if order == 0 or z.gradient is None:
+        return Jet(s)
+    ds = 1.0 - s * s
+    gradient = ds * z.gradient
+    if order == 1:
+        return Jet(s, gradient)
+    hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None, :]
+    if z.hessian is not None:
+        hessian += ds * z.hessian
+    return Jet(s, gradient, hessian)

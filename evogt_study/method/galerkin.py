@@ -1,0 +1,73 @@
+"""Galerkin assembly on the retained space: alpha' + K(t) alpha = b(t), alpha(0) (eq:retained_ode).
+
+Separable data are assembled once per profile.  Data whose time and space do not split are assembled from the nodes at
+each time they are asked for; the numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.errors import ProblemError
+from evogt_study.method.arrays import Array
+from evogt_study.method.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.method.quadrature import Quadrature
+from evogt_study.method.retained_space import RetainedSpace
+
+
+@dataclass(frozen=True, eq=False)
+class GalerkinSystem:
+    """The retained identity-mass system.
+
+    stiffness: t -> K(t), (r, r) symmetric; autonomous: whether K does not depend on t; load: times (T,) -> b, (T, r);
+    initial: alpha(0), (r,).
+    """
+
+    stiffness: Callable[[float], Array]
+    autonomous: bool
+    load: Callable[[Array], Array]
+    initial: Array
+
+
+def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
+    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
+    return GalerkinSystem(
+        stiffness=_stiffness(space, problem.diffusion),
+        autonomous=problem.diffusion.steady,
+        load=_load(space, problem.source),
+        initial=space.project(problem.initial(space.quadrature.nodes)),
+    )
+
+
+def weighted_gram(gradients: Array, nodal: Array) -> Array:
+    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
+    rank = gradients.shape[2]
+    gram = gradients.reshape(-1, rank).T @ (nodal[:, None] * gradients).reshape(-1, rank)
+    return np.asarray((gram + gram.T) / 2.0)
+
+
+def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> Callable[[float], Array]:
+    weights, nodes, gradients = space.quadrature.weights, space.quadrature.nodes, space.gradients
+    if not isinstance(diffusion, Separable):
+        return lambda t: weighted_gram(gradients, weights * diffusion.at(nodes, t))
+    terms = np.stack([weighted_gram(gradients, weights * profile) for profile in diffusion.profiles(nodes)])
+    return lambda t: np.asarray(np.tensordot(diffusion.modulated(np.array([t]))[:, 0], terms, axes=1))
+
+
+def _load(space: RetainedSpace, source: SpaceTimeFunction) -> Callable[[Array], Array]:
+    nodes = space.quadrature.nodes
+    if not isinstance(source, Separable):
+        return lambda times: space.project(source(nodes, times))
+    terms = space.project(source.profiles(nodes))
+    return lambda times: np.asarray(source.modulated(times).T @ terms)
+
+
+def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:
+    """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`."""
+    values = problem.diffusion(quadrature.nodes, times[:1] if problem.diffusion.steady else times)
+    smallest = float(np.min(values))  # NaN compares false below, and is refused
+    if not (smallest > 0.0 and np.isfinite(values).all()):
+        raise ProblemError(f"`diffusion` must be positive on the assembly nodes, got a minimum of {smallest:.6g}")

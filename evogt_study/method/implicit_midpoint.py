@@ -1,0 +1,153 @@
+"""The implicit midpoint rule for alpha' + K(t) alpha = b(t) (eq:im_retained).
+
+    (I + s K) alpha^{n+1} = (I - s K) alpha^n + dt b,    s = dt/2,  K and b at t_{n+1/2} = (n + 1/2) dt
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from evogt_study.errors import IndefiniteStiffnessError, ParameterError
+from evogt_study.method.arrays import Array
+from evogt_study.method.galerkin import GalerkinSystem
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Observed times (S,) and the coefficients alpha there, (S, r)."""
+
+    times: Array
+    coefficients: Array
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """`steps` steps of size dt = final_time / steps, and the step numbers whose states are asked for."""
+
+    final_time: float
+    steps: int
+    saved: tuple[int, ...]
+
+    @property
+    def dt(self) -> float:
+        return self.final_time / self.steps
+
+    @property
+    def midpoints(self) -> Array:
+        """t_{n+1/2}, (steps,)."""
+        return (np.arange(self.steps) + 0.5) * self.dt
+
+    @property
+    def observed(self) -> tuple[int, ...]:
+        """The saved steps with the first and the last, which every run needs for its initial and final error."""
+        return tuple(sorted({0, self.steps, *self.saved}))
+
+    @property
+    def observed_times(self) -> Array:
+        """Times of the observed steps, (S,)."""
+        return self.times_of(self.observed)
+
+    @property
+    def saved_times(self) -> Array:
+        """Times of the saved steps."""
+        return self.times_of(self.saved)
+
+    @property
+    def saved_positions(self) -> list[int]:
+        """Where the saved steps stand among the observed ones."""
+        return [self.observed.index(step) for step in self.saved]
+
+    def times_of(self, steps: tuple[int, ...]) -> Array:
+        return np.asarray(steps) * self.final_time / self.steps
+
+    @staticmethod
+    def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
+        """The grid of step `dt` on [0, final_time].
+
+        `times` to save: None for every step, a count of evenly spaced ones including 0 and final_time, or the times
+        themselves in increasing order.
+
+        Raises ParameterError where a step or a saved time is not a whole number of steps.
+        """
+        steps = whole_number_of_steps(final_time, dt)
+        if times is None:
+            return TimeGrid(final_time, steps, tuple(range(steps + 1)))
+        if isinstance(times, int):
+            if times < 2 or steps % (times - 1):
+                raise ParameterError("times", f"a count n >= 2 for which n - 1 divides the {steps} steps", times,
+                                     remedy=f"e.g. {_divisor_near(steps, times - 1) + 1}, or a list of times")
+            return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
+        saved = tuple(_step_of(t, final_time, steps) for t in times)
+        if list(saved) != sorted(set(saved)):
+            raise ParameterError("times", "increasing and different", list(times))
+        return TimeGrid(final_time, steps, saved)
+
+
+def whole_number_of_steps(final_time: float, dt: float) -> int:
+    """final_time / dt where it is a whole number to within rounding, else ParameterError naming a dt that fits."""
+    if not 0.0 < dt <= final_time * (1.0 + 1e-9):
+        raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
+    steps = round(final_time / dt)
+    if abs(steps * dt - final_time) > 1e-9 * final_time:
+        raise ParameterError("dt", f"a step that divides final_time = {final_time:g}", dt,
+                             remedy=f"use e.g. {final_time / steps:.6g} ({steps} steps)")
+    return steps
+
+
+def _step_of(t: float, final_time: float, steps: int) -> int:
+    step = round(t / final_time * steps)
+    if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
+        dt = final_time / steps
+        raise ParameterError("times", f"whole numbers of steps dt = {dt:g} in [0, {final_time:g}]", t)
+    return step
+
+
+def _divisor_near(number: int, wanted: int) -> int:
+    """The divisor of `number` nearest to `wanted`."""
+    divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
+    return min(divisors, key=lambda d: abs(d - wanted))
+
+
+def implicit_midpoint(system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+    """March from alpha(0) to final_time and keep the observed states.
+
+    An autonomous system is advanced in the eigenbasis of K, where a step is one multiplication a mode; otherwise one
+    Cholesky factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
+    """
+    loads = grid.dt * system.load(grid.midpoints)
+    march = _march_autonomous if system.autonomous else _march_nonautonomous
+    return Trajectory(grid.observed_times, march(system, grid, loads))
+
+
+def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
+    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+    scaled = 0.5 * grid.dt * eigenvalues
+    if not scaled.min() > -1.0:
+        raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {1 + scaled.min():.3g}")
+    factor = (1.0 - scaled) / (1.0 + scaled)
+    forcing = (loads @ basis) / (1.0 + scaled)
+    states = np.empty((grid.steps + 1, len(system.initial)))
+    states[0] = system.initial @ basis
+    for step in range(grid.steps):
+        np.multiply(factor, states[step], out=states[step + 1])
+        states[step + 1] += forcing[step]
+    return np.asarray(states[list(grid.observed)] @ basis.T)
+
+
+def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
+    alpha = system.initial
+    identity = np.eye(len(alpha))
+    states = np.empty((grid.steps + 1, len(alpha)))
+    states[0] = alpha
+    for step, t in enumerate(grid.midpoints):
+        half = 0.5 * grid.dt * system.stiffness(float(t))
+        try:
+            factor = scipy.linalg.cho_factor(identity + half, lower=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite at t = {t:.6g}: {error}") from None
+        alpha = scipy.linalg.cho_solve(factor, alpha - half @ alpha + loads[step], check_finite=False)
+        states[step + 1] = alpha
+    return states[list(grid.observed)]

@@ -1,0 +1,81 @@
+"""The data of a parabolic problem on the unit cube (eq:linear_parabolic), as functions that NumPy can evaluate.
+
+    u_t - div(a(x, t) grad u) = f(x, t) in (0, 1)^d,    u = 0 on the boundary,    u(x, 0) = u_0(x)
+
+A function of space and time is a `Separable` sum of modulation(t) x profile(x) where its terms split, else a
+`NonSeparable` one.  Both answer the same call, ``function(nodes, times) -> (T, Q)``; the method uses the split to
+assemble once per profile instead of once per step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evogt_study.method.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Separable:
+    """sum_k m_k(t) p_k(x).
+
+    profiles: nodes (Q, d) -> (K, Q); modulations: times (T,) -> (K, T), or None for one profile that does not depend
+    on time.
+    """
+
+    profiles: Callable[[Array], Array]
+    modulations: Callable[[Array], Array] | None = None
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        return self.modulated(times).T @ self.profiles(nodes)
+
+    def modulated(self, times: Array) -> Array:
+        """m_k at `times`, (T,) -> (K, T); ones for a function that does not depend on time."""
+        return np.ones((1, len(times))) if self.modulations is None else self.modulations(times)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the function does not depend on time."""
+        return self.modulations is None
+
+
+@dataclass(frozen=True, eq=False)
+class NonSeparable:
+    """A function whose time and space do not split: (nodes (Q, d), t) -> (Q,)."""
+
+    at: Callable[[Array, float], Array]
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        return np.stack([self.at(nodes, float(t)) for t in times])
+
+    @property
+    def steady(self) -> bool:
+        return False
+
+
+SpaceTimeFunction = Separable | NonSeparable
+
+
+def zero(nodes: Array) -> Array:
+    """The profile of a source that is absent, (Q, d) -> (1, Q)."""
+    return np.zeros((1, len(nodes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """diffusion a, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
+
+    `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
+    was made with, for labels.
+    """
+
+    dimension: int
+    diffusion: SpaceTimeFunction
+    initial: Callable[[Array], Array]
+    source: SpaceTimeFunction = Separable(zero)
+    exact: SpaceTimeFunction | None = None
+    final_time: float | None = None
+    name: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)

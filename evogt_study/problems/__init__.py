@@ -1,0 +1,15 @@
+"""Parabolic problems stated as formulas: the grammar, the derivation of their data, and the paper's benchmarks.
+
+>>> from evogt_study import problems
+>>> problem = problems.oscillatory_1d(epsilon=0.1)
+>>> problem.dimension, problem.diffusion.steady
+(1, True)
+"""
+
+from evogt_study.problems.oscillatory_1d import oscillatory_1d
+from evogt_study.problems.statement import Statement
+from evogt_study.problems.target_1d import target_1d
+
+BUILT_IN = {statement.name: statement for statement in (oscillatory_1d, target_1d)}
+
+__all__ = ["BUILT_IN", "Statement", "oscillatory_1d", "target_1d"]

@@ -1,0 +1,164 @@
+"""From symbolic expressions to functions that NumPy evaluates: separation of time and space, and evaluation.
+
+Evaluation walks the expression tree and applies one NumPy function per node, each distinct subexpression once.  No code
+is generated from the text of a formula, so none can be executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import sympy
+
+from evogt_study.errors import FormulaError
+from evogt_study.method.arrays import Array
+from evogt_study.method.problem import NonSeparable, Separable, SpaceTimeFunction
+from evogt_study.problems.grammar import SPACE, symbol
+
+TIME = symbol("t")
+COORDINATES = tuple(symbol(name) for name in SPACE)
+
+# A product of sums is multiplied out only while the result stays small; beyond, the general path is the cheaper one.
+MAX_TERMS = 500
+
+_NUMPY: dict[Any, Callable[..., Any]] = {
+    sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
+    sympy.atan: np.arctan, sympy.sinh: np.sinh, sympy.cosh: np.cosh, sympy.tanh: np.tanh, sympy.exp: np.exp,
+    sympy.log: np.log, sympy.Abs: np.abs, sympy.sign: np.sign,
+}  # fmt: skip
+
+Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
+
+
+def separated(expression: sympy.Expr) -> Terms | None:
+    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), modulations all different; None where it does not split.
+
+    Zero has no pairs.
+
+    >>> x, t = COORDINATES[0], TIME
+    >>> separated(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
+    ((exp(-t), sin(x) + 5),)
+    """
+    profiles: dict[sympy.Expr, sympy.Expr] = {}
+    for term in _terms(expression):
+        pair = _split(term)
+        if pair is None:
+            return None
+        profiles[pair[0]] = profiles.get(pair[0], sympy.S.Zero) + pair[1]
+    return tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
+
+
+def _terms(expression: sympy.Expr) -> tuple[sympy.Expr, ...]:
+    """Summands, multiplied out where time and space are mixed in a product of sums."""
+    if not expression.has(TIME) or not expression.has(*COORDINATES):
+        return (expression,)
+    if _expanded_size(expression) > MAX_TERMS:
+        return tuple(sympy.Add.make_args(expression))
+    return tuple(sympy.Add.make_args(sympy.expand(expression)))
+
+
+def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
+    """(factor of t, factor of x and parameters) of one product, or None where a factor holds both."""
+    modulation, profile = [], []
+    for factor in sympy.Mul.make_args(term):
+        if not factor.has(TIME):
+            profile.append(factor)
+        elif factor.has(*COORDINATES):
+            return None
+        else:
+            modulation.append(factor)
+    scale, modulations = sympy.Mul(*modulation).as_coeff_Mul()
+    return modulations, scale * sympy.Mul(*profile)
+
+
+def _expanded_size(expression: sympy.Expr) -> int:
+    """Upper bound on the number of terms after multiplying out."""
+    if isinstance(expression, sympy.Add):
+        return sum(_expanded_size(term) for term in expression.args)
+    if isinstance(expression, sympy.Mul):
+        return reduce(lambda size, factor: min(size * _expanded_size(factor), 10**9), expression.args, 1)
+    if isinstance(expression, sympy.Pow) and expression.exp.is_Integer and expression.exp > 0:
+        return int(min(_expanded_size(expression.base) ** int(expression.exp), 10**9))
+    return 1
+
+
+def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float]) -> SpaceTimeFunction:
+    """`expression` with its parameters set to `values`, as the method layer's function of nodes and times."""
+    if terms is None:
+        return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
+    pairs = terms or ((sympy.S.One, sympy.S.Zero),)
+
+    def profiles(nodes: Array) -> Array:
+        known: dict[sympy.Expr, Any] = {}  # shared by the profiles, which have most of their factors in common
+        return np.stack([_at_nodes(profile, nodes, values, known) for _, profile in pairs])
+
+    def modulations(times: Array) -> Array:
+        return np.stack([_broadcast(evaluate(m, {**values, "t": times}), len(times)) for m, _ in pairs])
+
+    steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
+    return Separable(profiles, None if steady else modulations)
+
+
+def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
+    """A function of space alone: nodes (Q, d) -> (Q,)."""
+    return lambda nodes: _at_nodes(expression, nodes, values)
+
+
+def _at_nodes(
+    expression: sympy.Expr, nodes: Array, values: Mapping[str, Any], known: dict[sympy.Expr, Any] | None = None
+) -> Array:
+    columns = dict(zip(SPACE, nodes.T, strict=False))
+    return _broadcast(evaluate(expression, {**values, **columns}, known), len(nodes))
+
+
+def _broadcast(value: Any, count: int) -> Array:
+    return np.broadcast_to(np.asarray(value, dtype=float), (count,))
+
+
+def evaluate(expression: sympy.Expr, values: Mapping[str, Any], known: dict[sympy.Expr, Any] | None = None) -> Any:
+    """The number or array that `expression` is, given `values` of its symbols; `known` remembers subexpressions.
+
+    Raises FormulaError for an operation that has no numerical counterpart (a derivative that sympy left standing).
+    """
+    known = {} if known is None else known
+    found = known.get(expression)
+    if found is None:
+        found = known[expression] = _evaluated(expression, values, known)
+    return found
+
+
+def _evaluated(expression: sympy.Expr, values: Mapping[str, Any], known: dict[sympy.Expr, Any]) -> Any:
+    if expression.is_Symbol:
+        return values[expression.name]
+    if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point below
+        return _number(expression)
+    arguments = [evaluate(argument, values, known) for argument in expression.args]
+    if expression.is_Add:
+        return reduce(np.add, arguments)
+    if expression.is_Mul:
+        return reduce(np.multiply, arguments)
+    if expression.is_Pow:
+        return _power(arguments[0], expression.exp, arguments[1])
+    if expression.func not in _NUMPY:
+        raise FormulaError(f"{expression.func.__name__} has no numerical value; use smoother functions")
+    return _NUMPY[expression.func](*arguments)
+
+
+def _number(expression: sympy.Expr) -> float:
+    if not (expression.is_number and expression.is_real):
+        raise FormulaError(f"{expression} is not a real number")
+    return float(expression)
+
+
+def _power(base: Any, exponent: sympy.Expr, value: Any) -> Any:
+    if exponent == sympy.S.Half:
+        return np.sqrt(base)
+    if exponent == -1:
+        return np.divide(1.0, base)
+    if exponent.is_Integer and abs(exponent) <= 8:
+        power = reduce(np.multiply, [base] * abs(int(exponent)))
+        return power if exponent > 0 else np.divide(1.0, power)
+    return np.power(np.asarray(base, dtype=float), value)

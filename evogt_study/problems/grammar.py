@@ -1,0 +1,184 @@
+"""The grammar of formulas: text to a symbolic expression, with nothing evaluated on the way.
+
+    numbers, names, + - * / **, parentheses, and the functions of `FUNCTIONS`
+
+The text is read into Python's syntax tree and only the node types of this grammar are translated; attribute access,
+indexing, comparison, keywords, strings, comprehensions and every other construct are refused by name.  Sizes are
+bounded, so that a formula cannot occupy the machine either.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Callable
+from operator import add, mul, sub, truediv
+from typing import Any, NamedTuple
+
+import sympy
+
+from evogt_study.errors import FormulaError, shortened
+
+SPACE = ("x", "y", "z")
+RESERVED = (*SPACE, "t", "pi")
+FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]]] = {
+    "sin": (sympy.sin, math.sin), "cos": (sympy.cos, math.cos), "tan": (sympy.tan, math.tan),
+    "asin": (sympy.asin, math.asin), "acos": (sympy.acos, math.acos), "atan": (sympy.atan, math.atan),
+    "sinh": (sympy.sinh, math.sinh), "cosh": (sympy.cosh, math.cosh), "tanh": (sympy.tanh, math.tanh),
+    "exp": (sympy.exp, math.exp), "log": (sympy.log, math.log), "sqrt": (sympy.sqrt, math.sqrt),
+    "abs": (sympy.Abs, abs),
+}  # fmt: skip
+
+MAX_LENGTH = 4000
+MAX_DEPTH = 100
+MAX_EXPONENT = 64
+LARGEST = 1e100
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.Pow: pow,
+}  # fmt: skip
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """The real symbol of a name in a formula."""
+    return sympy.Symbol(name, real=True)
+
+
+def parse(text: str, key: str = "formula") -> sympy.Expr:
+    """The expression that `text` states; `key` names it in messages.
+
+    >>> parse("exp(-t)*sin(2*pi*x/epsilon)")
+    exp(-t)*sin(2*pi*x/epsilon)
+
+    Raises FormulaError for anything outside the grammar.
+    """
+    text = text.strip()
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
+            tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None
+    return _Translation(text, key).part(tree.body, 0).expression
+
+
+def parameters_of(expression: sympy.Expr) -> set[str]:
+    """Names in `expression` other than x y z t pi."""
+    return {str(name) for name in expression.free_symbols} - set(RESERVED)
+
+
+class _Part(NamedTuple):
+    """A translated piece of a formula; `value` is its number where it holds no names."""
+
+    expression: sympy.Expr
+    value: float | None
+
+
+class _Translation:
+    """One pass over a syntax tree; knows the text and key for its messages.
+
+    Constant pieces are computed in floating point before sympy sees them, and refused where they leave the range of
+    ordinary numbers: exact arithmetic on 9**9**9 would not come back.
+    """
+
+    def __init__(self, text: str, key: str) -> None:
+        self.text, self.key = text, key
+
+    def refuse(self, what: str) -> FormulaError:
+        return FormulaError(
+            f"`{self.key}` must be made of numbers, names, + - * / **, parentheses and functions "
+            f"({' '.join(FUNCTIONS)}), got {what} in {shortened(self.text)}"
+        )
+
+    def part(self, node: ast.expr, depth: int) -> _Part:
+        if depth > MAX_DEPTH:
+            raise self.refuse(f"more than {MAX_DEPTH} levels of nesting")
+        if isinstance(node, ast.Constant):
+            return self.number(node)
+        if isinstance(node, ast.Name):
+            return self.name(node.id)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
+            sign = -1 if isinstance(node.op, ast.USub) else 1
+            operand = self.part(node.operand, depth + 1)
+            return _Part(sign * operand.expression, None if operand.value is None else sign * operand.value)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            left, right = self.part(node.left, depth + 1), self.part(node.right, depth + 1)
+            if isinstance(node.op, ast.Pow):
+                self.check_power(left, right)
+            return self.combined(_OPERATORS[type(node.op)], left, right)
+        if isinstance(node, ast.Call):
+            return self.call(node, depth)
+        raise self.refuse(_described(node))
+
+    def number(self, node: ast.Constant) -> _Part:
+        value = node.value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.refuse(shortened(value))
+        written = ast.get_source_segment(self.text, node) or ""
+        if not re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", written):
+            raise self.refuse(f"the number {shortened(written)}")
+        if value != 0 and not 1.0 / LARGEST < value < LARGEST:
+            raise self.refuse(f"the number {shortened(written)}, outside {1 / LARGEST:g} to {LARGEST:g},")
+        return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
+
+    def name(self, name: str) -> _Part:
+        if not _NAME.match(name):
+            raise self.refuse(f"the name {name!r}")
+        if name in FUNCTIONS:
+            raise self.refuse(f"{name!r} without an argument")
+        return _Part(sympy.pi, math.pi) if name == "pi" else _Part(symbol(name), None)
+
+    def check_power(self, base: _Part, exponent: _Part) -> None:
+        if exponent.value is None:
+            return
+        if not abs(exponent.value) <= MAX_EXPONENT:
+            raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
+        if isinstance(base.expression, sympy.Pow) and base.expression.exp.is_number and exponent.value != 1:
+            raise self.refuse("a power of a power")
+
+    def combined(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
+        if left.value is None or right.value is None:
+            if operator is truediv and right.value == 0:
+                raise self.refuse("a division by zero")
+            return _Part(operator(left.expression, right.expression), None)
+        value = self.constant(operator, left.value, right.value)
+        return _Part(operator(left.expression, right.expression), value)
+
+    def call(self, node: ast.Call, depth: int) -> _Part:
+        if not isinstance(node.func, ast.Name):
+            raise self.refuse(f"a call of {_described(node.func)}")
+        name = node.func.id
+        if name not in FUNCTIONS:
+            near = difflib.get_close_matches(name, FUNCTIONS, 1)
+            raise self.refuse(f"the function {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+        if node.keywords or len(node.args) != 1:
+            raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
+        argument = self.part(node.args[0], depth + 1)
+        symbolic, numerical = FUNCTIONS[name]
+        value = None if argument.value is None else self.constant(numerical, argument.value)
+        return _Part(symbolic(argument.expression), value)
+
+    def constant(self, function: Callable[..., Any], *arguments: float) -> float:
+        try:
+            value = function(*arguments)
+        except (ArithmeticError, ValueError):
+            value = math.nan
+        if isinstance(value, complex) or not abs(value) < LARGEST:
+            raise self.refuse("a constant that is not a real number of ordinary size")
+        return float(value)
+
+
+def _described(node: ast.AST) -> str:
+    """A syntax node in words: 'Attribute' reads better than its memory address."""
+    return {
+        "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
+        "BoolOp": "and/or", "IfExp": "if/else", "NamedExpr": "an assignment", "JoinedStr": "a string",
+        "BinOp": "an operator other than + - * / **", "UnaryOp": "an operator other than + -",
+        "List": "a list", "Tuple": "a comma", "Dict": "braces", "Set": "braces",
+    }.get(type(node).__name__, type(node).__name__)  # fmt: skip

@@ -1,0 +1,135 @@
+"""A batch: cases that share stages, computed in one call on a worker.  Nothing here knows Dask or NetCDF.
+
+Only text and scalars come in, so a case's result depends on nothing but the case: not on the batch it is in, the order,
+or the worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from evogt_study.errors import DivergedError
+from evogt_study.sweep.contract import Datum, MethodSpec, Record
+from evogt_study.sweep.methods import load_method
+from evogt_study.sweep.plan import Case
+from evogt_study.sweep.provenance import software_set
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shared import SharedStages
+from evogt_study.sweep.values import Value
+
+MESSAGE_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cases as sent to a worker: what they have in `common`, and of each its key and the rest of its parameters."""
+
+    spec: MethodSpec
+    common: Mapping[str, Value]
+    cases: tuple[tuple[str, Mapping[str, Value]], ...]
+
+    @staticmethod
+    def of(spec: MethodSpec, cases: Sequence[Case]) -> Batch:
+        first = cases[0].values
+        common = {name: value for name, value in first.items()
+                  if all(name in case.values and case.values[name] == value for case in cases)}
+        return Batch(spec, common, tuple(
+            (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
+        ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One variable of several runs: `rows` says which, `values` has a row for each; shorter arrays are padded."""
+
+    name: str
+    dims: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
+    values: npt.NDArray[Any]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    coordinate: bool = False
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    """What became of several runs: one entry a run in each list, and the stacked variables of those that are ok."""
+
+    keys: tuple[str, ...]
+    status: npt.NDArray[np.int8]
+    messages: tuple[str, ...]
+    wall_seconds: npt.NDArray[np.float64]
+    attempts: npt.NDArray[np.int32]
+    software: tuple[str, ...]
+    stacks: tuple[Stack, ...]
+
+
+def run_batch(batch: Batch) -> RunRecords:
+    """Compute the cases one after the other, with one BLAS thread; a case that raises is recorded and the rest go on."""
+    method = load_method(batch.spec)
+    share = SharedStages()
+    outcomes: list[tuple[Status, str, Record | None, float]] = []
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for number, (_, own) in enumerate(batch.cases):
+            started = time.perf_counter()
+            try:
+                record, seconds = share.charge(number, lambda own=own: method.run({**batch.common, **own}, share))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+                outcomes.append((Status.ok, "", record, seconds))
+            except Exception as error:  # any failure of a run is that run's data
+                status = Status.diverged if isinstance(error, DivergedError) else Status.failed
+                outcomes.append((status, one_line(error), None, time.perf_counter() - started))
+    shares = share.shares()
+    return RunRecords(
+        keys=tuple(key for key, _ in batch.cases),
+        status=np.array([status for status, *_ in outcomes], dtype=np.int8),
+        messages=tuple(message for _, message, _, _ in outcomes),
+        wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),
+        attempts=np.ones(len(outcomes), dtype=np.int32),
+        software=(software_set(),) * len(outcomes),
+        stacks=stacked([record for _, _, record, _ in outcomes]),
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """Type and text of an exception on one line of bounded length."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 3] + "..."
+
+
+def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
+    """Variables and coordinates of the records, those with equal name, dimensions and kind in one array."""
+    groups: dict[tuple[str, tuple[str, ...], bool, bool], list[tuple[int, Datum]]] = {}
+    for row, record in enumerate(records):
+        if record is None:
+            continue
+        for coordinate, data in ((False, record.variables), (True, record.coordinates)):
+            for name, datum in data.items():
+                group = (name, datum.dims, datum.values.dtype.kind == "U", coordinate)
+                groups.setdefault(group, []).append((row, datum))
+    return tuple(
+        Stack(name, dims, np.array([row for row, _ in rows]), padded([datum.values for _, datum in rows]),
+              dict(rows[0][1].attributes), coordinate)
+        for (name, dims, _, coordinate), rows in groups.items()
+    )  # fmt: skip
+
+
+def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays of one rank in one array with a leading axis, filled with NaN (or "") where some are shorter."""
+    arrays = list(arrays)
+    shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
+    if all(array.shape == shape for array in arrays):
+        return np.stack(arrays)
+    dtype = np.result_type(*arrays)
+    if dtype.kind != "U":
+        dtype = np.result_type(dtype, np.float64)
+    whole = np.full((len(arrays), *shape), "" if dtype.kind == "U" else np.nan, dtype=dtype)
+    for row, array in enumerate(arrays):
+        whole[(row, *(slice(0, n) for n in array.shape))] = array
+    return whole
+

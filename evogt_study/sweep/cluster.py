@@ -1,0 +1,81 @@
+"""Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine.
+
+This file and `run` are the only ones that know Dask.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+from distributed import Client, LocalCluster
+
+from evogt_study.errors import InputError
+
+BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS")
+
+
+CONNECT_SECONDS = 20
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
+    """A client of a running scheduler, closed at the end; None where neither address nor file is given.
+
+    Raises InputError where no scheduler answers.
+    """
+    if address is None and scheduler_file is None:
+        yield None
+        return
+    if scheduler_file is not None and not scheduler_file.exists():
+        raise InputError(f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}, which does not exist")
+    place = {"address": address} if scheduler_file is None else {"scheduler_file": str(scheduler_file)}
+    try:
+        client = Client(**place, set_as_default=False, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TypeError) as error:
+        given = scheduler_file or address
+        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {given}: {error}") from None
+    with client:
+        yield client
+
+
+@contextmanager
+def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
+    """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
+
+    The embedded cluster listens on loopback only and holds BLAS to one thread in its workers, whatever this process
+    inherited.
+    """
+    if client is not None:
+        yield client
+        return
+    environment = dict.fromkeys(BLAS_THREADS, "1")
+    settings = {
+        "distributed.nanny.pre-spawn-environ": environment,
+        "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.worker.memory.terminate": 0.98,
+        "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=workers or available_cores(),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            env=environment,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as own,
+    ):
+        yield own

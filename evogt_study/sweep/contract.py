@@ -1,0 +1,92 @@
+"""What the sweep asks of a method: the contract that `evolution` and a user's own function fulfil.
+
+A method maps resolved parameters to a record.  It is rebuilt on each worker from a `MethodSpec`, which holds text and
+scalars only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.method.solve import Share
+from evogt_study.problems import Statement
+from evogt_study.sweep.parameters import Parameter
+from evogt_study.sweep.user_code import PythonFile
+from evogt_study.sweep.values import Values
+
+
+class Datum(NamedTuple):
+    """One variable of a record: its dimensions, its values, and attributes where it brings its own."""
+
+    dims: tuple[str, ...]
+    values: npt.NDArray[Any]
+    attributes: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run returns: variables, and coordinates of dimensions that are not axes of the study."""
+
+    variables: Mapping[str, Datum]
+    coordinates: Mapping[str, Datum]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What to record besides the scalars: `times` as in `TimeGrid.of`, names in `record`, and points of a field's grid."""
+
+    times: int | tuple[float, ...] = 2
+    record: tuple[str, ...] = ()
+    grid: int = 65
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """Text and scalars from which a worker rebuilds the method: its name or file, its problem, what to record."""
+
+    method: str | PythonFile
+    problem: Statement | PythonFile | None
+    output: Output | None
+
+
+class Method(Protocol):
+    """A method as the sweep sees it."""
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters it understands, by name."""
+
+    @property
+    def variables(self) -> tuple[str, ...] | None:
+        """Names of the variables of its records, None where only running it tells."""
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        """Names of the parameters that a case with (at least) these values cannot do without."""
+
+    def check(self, values: Values) -> None:
+        """Raise InputError where the parameters of one case cannot be used together."""
+
+    def identity(self, values: Values) -> Mapping[str, Any]:
+        """Everything that the record depends on, as JSON-able content; parameters the case does not use are no part."""
+
+    def stages(self, values: Values) -> Mapping[str, Hashable]:
+        """Name and key of each stage of the computation; cases with equal keys can share the stage."""
+
+    def leading(self) -> tuple[str, ...]:
+        """Parameters of the early, costly stages, in the order in which to walk over them, outermost first."""
+
+    def memory(self, values: Values) -> float:
+        """Estimate of the bytes a run holds at its peak."""
+
+    def run(self, values: Values, share: Share) -> Record:
+        """Compute one case."""
+
+
+def scalar(value: float | int) -> Datum:
+    """A record's variable without dimensions."""
+    return Datum((), np.asarray(value))

@@ -1,0 +1,231 @@
+"""The paper's method as the sweep runs it: parameters to a `Discretisation`, and a `Solution` to a record."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import DivergedError, ParameterError, StudyError
+from evogt_study.method import diagnostics
+from evogt_study.method.dictionary import FAMILIES, Dictionary, default_radius
+from evogt_study.method.galerkin import check_diffusion
+from evogt_study.method.implicit_midpoint import TimeGrid
+from evogt_study.method.problem import Problem
+from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.method.solve import Discretisation, Share, Solution, solve, stage_keys
+from evogt_study.problems.grammar import SPACE
+from evogt_study.sweep.contract import Datum, MethodSpec, Output, Record, scalar
+from evogt_study.sweep.parameters import (
+    Parameter,
+    choice,
+    integer,
+    one_or_several,
+    quadrature_rule,
+    real,
+    several,
+)
+from evogt_study.sweep.problem_source import ProblemSource
+from evogt_study.sweep.values import Values, content_hash
+
+_RULE = 'a number of Gauss-Legendre points or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
+PARAMETERS = {
+    parameter.name: parameter
+    for parameter in (
+        Parameter("dictionary", f"one of {', '.join(FAMILIES)}", choice(FAMILIES), "dictionary of prescribed features"),
+        Parameter("seed", "an integer >= 0", integer(0), "seed of the dictionary's random draws"),
+        Parameter("N", "an integer >= 1", integer(1), "number of output features N"),
+        Parameter("N1", "an integer >= 1", integer(1), "width of the first hidden layer N_1",
+                  "used by gtransnet only", optional=True),
+        Parameter("hidden", "a list of integers >= 1", several(integer(1)), "widths of the hidden layers before the last",
+                  "used by gtransnet only", optional=True),
+        Parameter("gamma", "a positive number, or a list with one for each first-layer neuron",
+                  one_or_several(real(0.0)), "γ", "shape parameter of the first layer, eq:trans_feature"),
+        Parameter("delta", "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
+                  "variance of further layers' weights times width, eq:variance_control", default=0.5),
+        Parameter("radius", "a positive number", real(0.0), "R", "radius of the ball that holds the domain",
+                  optional=True),
+        Parameter("centre", "a number, or a list with one for each direction", one_or_several(real()), "x_c",
+                  "centre of the ball that holds the domain", default=0.5),
+        Parameter("tau", "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
+                  remedy="use e.g. 1e-12", default=1e-12),
+        Parameter("quadrature", _RULE, quadrature_rule, "assembly rule", "points per direction"),
+        Parameter("validation", _RULE, quadrature_rule, "validation rule", "points per direction"),
+        Parameter("dt", "a positive number", real(0.0), "Δt", "time step, eq:im_retained"),
+        Parameter("final_time", "a positive number", real(0.0), "T", "final time"),
+        Parameter("time_integrator", "implicit_midpoint", choice(("implicit_midpoint",)), "time integrator",
+                  default="implicit_midpoint"),
+    )
+}  # fmt: skip
+
+SCALARS = ("error", "initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect")
+RECORDABLE = ("error_history", "energy_history", "norm_history", "coefficients", "field")
+
+
+@dataclass(frozen=True, eq=False)
+class Evolution:
+    """Evo-GTransNet (Algorithm 1) for one problem and one choice of outputs."""
+
+    source: ProblemSource
+    output: Output
+    parameters: Mapping[str, Parameter]
+
+    @staticmethod
+    def of(spec: MethodSpec) -> Evolution:
+        """Raises StudyError where the problem or the outputs cannot be had."""
+        if spec.problem is None or spec.output is None:
+            raise StudyError("`problem` must be given for the method evolution")
+        source = ProblemSource.of(spec.problem)
+        unknown = [name for name in spec.output.record if name not in RECORDABLE]
+        if unknown:
+            raise StudyError(f"`record` must be made of {', '.join(RECORDABLE)}, got {unknown[0]!r} (output.record)")
+        if source.has_exact is False and "error_history" in spec.output.record:
+            raise StudyError("`record` must leave out error_history for a problem without exact solution (output.record)")
+        own = {name: parameter for name, parameter in source.parameters.items() if name not in PARAMETERS}
+        return Evolution(source, spec.output, {**PARAMETERS, **own})
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        scalars = tuple(name for name in SCALARS if name != "error" or self.source.has_exact is not False)
+        exact = ("exact_field",) if "field" in self.output.record and self.source.has_exact is not False else ()
+        return scalars + self.output.record + exact
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        always = [name for name, parameter in self.parameters.items()
+                  if parameter.default is None and not parameter.optional]
+        if values.get("dictionary") == "gtransnet" and "hidden" not in values:
+            always.append("N1")
+        return tuple(always)
+
+    def check(self, values: Values) -> None:
+        run = self.discretisation(values)
+        problem = self.problem(values)
+        run.dictionary.check_dimension(problem.dimension)
+        with np.errstate(all="ignore"):
+            check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+
+    def identity(self, values: Values) -> Mapping[str, Any]:
+        return {
+            "method": "evolution",
+            "problem": self.problem_identity(values),
+            "run": _content(self.discretisation(values), self.source.dimension),
+            "record": sorted(self.output.record),
+            "grid": self.output.grid if "field" in self.output.record else None,
+        }
+
+    def problem_identity(self, values: Values) -> Mapping[str, Any]:
+        return {"content": self.source.content, "values": self.problem_values(values)}
+
+    def stages(self, values: Values) -> Mapping[str, Hashable]:
+        problem = content_hash(self.problem_identity(values))
+        return stage_keys(problem, self.source.dimension or 0, self.discretisation(values))
+
+    def leading(self) -> tuple[str, ...]:
+        return ("validation", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius", "centre", "gamma",
+                "candidate", "seed", "tau")
+
+    def memory(self, values: Values) -> float:
+        run, dimension = self.discretisation(values), self.source.dimension or 2
+        nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
+        N = run.dictionary.N
+        trial = nodes * N * (1 + dimension)
+        return 8.0 * (2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
+
+    def discretisation(self, values: Values) -> Discretisation:
+        """The run's scalars.  Raises ParameterError where they do not fit together."""
+        given: dict[str, Any] = dict(values)
+        layers = {name: given[name] for name in ("N1", "hidden") if name in given}
+        if given["dictionary"] != "gtransnet":
+            layers = {}
+        return Discretisation(
+            dictionary=Dictionary(
+                given["dictionary"], given["N"], given["gamma"], **layers,
+                delta=given["delta"], radius=given.get("radius"), centre=given["centre"],
+            ),
+            seed=given["seed"],
+            tau=given["tau"],
+            quadrature=given["quadrature"],
+            validation=given["validation"],
+            grid=TimeGrid.of(given["final_time"], given["dt"], self.output.times if self.output.record else 2),
+        )  # fmt: skip
+
+    def problem_values(self, values: Values) -> dict[str, Any]:
+        return {name: values[name] for name in self.source.parameters if name in values}
+
+    def problem(self, values: Values) -> Problem:
+        """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
+        given = self.problem_values(values)
+        for name, value in given.items():
+            if name in PARAMETERS and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise ParameterError(name, "a number where a formula uses it", value)
+        return self.source.make(**given)
+
+    def run(self, values: Values, share: Share) -> Record:
+        key = content_hash(self.problem_identity(values))
+        problem = share("problem", key, lambda: self.problem(values))
+        solution = solve(problem, self.discretisation(values), share)
+        record = self.record(solution)
+        for name in SCALARS:
+            value = record.variables.get(name)
+            if name != "initial_error" and value is not None and not np.isfinite(value.values).all():
+                raise DivergedError(f"`{name}` is {float(value.values)}")
+        return record
+
+    def record(self, solution: Solution) -> Record:
+        """Scalars, the histories asked for at the saved times, and the coordinates of their dimensions."""
+        grid, space = solution.discretisation.grid, solution.space
+        saved = grid.saved_positions
+        scalars = {
+            "initial_error": solution.errors[0],
+            "rank": space.rank,
+            "retained_condition": space.condition,
+            "raw_resolution": solution.svd.raw_resolution,
+            "mass_defect": space.mass_defect,
+        }
+        if solution.problem.exact is not None:
+            scalars["error"] = solution.errors[-1]
+        variables = {name: scalar(scalars[name]) for name in SCALARS if name in scalars}
+        wanted = self.output.record
+        if "error_history" in wanted:
+            variables["error_history"] = Datum(("time",), solution.errors[saved])
+        if "energy_history" in wanted:
+            energies = diagnostics.energy_history(solution.system, solution.trajectory)
+            variables["energy_history"] = Datum(("time",), energies[saved])
+        if "norm_history" in wanted:
+            variables["norm_history"] = Datum(("time",), diagnostics.norm_history(solution.trajectory)[saved])
+        if "coefficients" in wanted:
+            variables["coefficients"] = Datum(("time", "mode"), solution.trajectory.coefficients[saved])
+        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
+        if "field" in wanted:
+            fields, axes = _fields(solution, self.output.grid, saved)
+            variables.update(fields)
+            coordinates.update(axes)
+        return Record(variables, coordinates)
+
+
+def _fields(solution: Solution, points: int, saved: list[int]) -> tuple[dict[str, Datum], dict[str, Datum]]:
+    """Numerical and, where known, exact solution on the uniform grid of `points` per direction, boundary included."""
+    dimension = solution.problem.dimension
+    along = np.linspace(0.0, 1.0, points)
+    nodes = np.stack([g.ravel() for g in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
+    dims = ("time", *SPACE[:dimension])
+    shape = (len(saved),) + (points,) * dimension
+    fields = {"field": Datum(dims, solution.evaluate(nodes)[saved].reshape(shape))}
+    if solution.problem.exact is not None:
+        times = solution.trajectory.times[saved]
+        fields["exact_field"] = Datum(dims, solution.problem.exact(nodes, times).reshape(shape))
+    return fields, {name: Datum((name,), along) for name in dims[1:]}
+
+
+def _content(run: Discretisation, dimension: int | None) -> dict[str, Any]:
+    """The discretisation as JSON-able content, with a radius left out and the default radius being the same run."""
+    content = asdict(run)
+    if content["dictionary"]["radius"] is None and dimension is not None:
+        content["dictionary"]["radius"] = default_radius(dimension)
+    if content["dictionary"]["family"] != "gtransnet":
+        del content["dictionary"]["hidden"], content["dictionary"]["delta"]
+    return content
+
+

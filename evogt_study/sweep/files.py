@@ -1,0 +1,55 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evogt_study.errors import ResultError
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`; on success it is synced to disk and renamed to `path`, else it is removed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def check_writable(path: Path) -> None:
+    """Raise ResultError unless a file can be written at `path`; folders that are missing are made, and unmade."""
+    made = []
+    try:
+        for folder in reversed([path.parent, *path.parent.parents]):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        probe = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ResultError(f"cannot write {path}: {reason}; choose another place with -o") from None
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+    if path.is_dir():
+        raise ResultError(f"cannot write {path}: it is a folder; choose another name with -o")

@@ -1,0 +1,214 @@
+"""From a table of runs to a labelled Dataset, and back to records when an existing result is extended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.sweep.batch import RunRecords, Stack
+from evogt_study.sweep.provenance import environment, package_version
+from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, EVOLUTION, Status
+from evogt_study.sweep.space import CANDIDATE, CaseSpace
+from evogt_study.sweep.study import Study
+from evogt_study.sweep.table import Column, Table, missing_value
+from evogt_study.sweep.values import Value, content_hash, labels
+
+CONVENTIONS = "CF-1.11, ACDD-1.3"
+OWN_VALUES = "_values"
+"""Suffix of a coordinate that differs between runs: its dimension then carries an index."""
+
+
+def dataset(table: Table, study: Study) -> xr.Dataset:
+    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema."""
+    table.settle()
+    space = table.plan.space
+    data: dict[str, Any] = {}
+    coords: dict[str, Any] = axis_coordinates(space, study)
+    for (name, dims, _), column in table.variables.items():
+        data[name] = _variable(name, dims, column, space)
+    for (name, dims, _), column in table.coordinates.items():
+        coords.update(_coordinate(name, dims, column, space))
+    for name, size in _extra_dimensions(data).items():
+        coords.setdefault(name, (name, np.arange(size), dict(COORDINATES.get(name, {"long_name": f"index of {name}"}))))
+    data |= _bookkeeping(table)
+    return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Order of the variables in the file: the method's own, the user's, then bookkeeping."""
+    known = [*EVOLUTION, None, *BOOKKEEPING]
+    return (known.index(name), "") if name in known else (known.index(None), name)
+
+
+def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
+    """Coordinates of the axes, of the parameters that follow them, and scalar ones of the constants."""
+    coords: dict[str, Any] = {}
+    for axis in space.axes:
+        attributes = COORDINATES[CANDIDATE] if axis.name == CANDIDATE else study.parameter(axis.name).attributes
+        coords[axis.name] = (axis.name, _array(labels(axis.values)), dict(attributes))
+    followers = space.followers
+    for name in followers:
+        coords[name] = _following(space, study, name)
+    for name, value in space.constants.items():
+        if name not in followers:
+            coords[name] = ((), _array(labels([value]))[0], dict(study.parameter(name).attributes))
+    return coords
+
+
+def _following(space: CaseSpace, study: Study, name: str) -> Any:
+    """A parameter over the axes it depends on, missing where it has no value."""
+    dims = space.dependence(name)
+    axes = [space.axis(dim).values for dim in dims]
+    others = {axis.name: axis.values[0] for axis in space.axes}
+    shape = tuple(len(values) for values in axes)
+    found: list[Value | None] = []
+    for position in np.ndindex(shape):
+        at = {dim: values[i] for dim, values, i in zip(dims, axes, position, strict=True)}
+        resolved = space.resolved({**others, **at})
+        found.append(None if resolved is None else resolved.get(name))
+    return dims, _with_holes(found).reshape(shape), dict(study.parameter(name).attributes)
+
+
+def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
+    """Labels of the values; NaN, or "" among words, where there is none."""
+    present = labels([value for value in values if value is not None])
+    if present and isinstance(present[0], str):
+        present_iterator = iter(present)
+        return np.array(["" if value is None else next(present_iterator) for value in values], dtype=object)
+    if all(value is not None for value in values):
+        return _array(present)
+    numbers = iter(present)
+    return np.array([np.nan if value is None else float(next(numbers)) for value in values])
+
+
+def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> Any:
+    declared = EVOLUTION[name].attributes if name in EVOLUTION else {"long_name": name, "units": "1"}
+    values = column.values.reshape(space.shape + column.values.shape[1:])
+    encoding = {} if values.dtype.kind in "fO" else {"_FillValue": missing_value(values.dtype)}
+    return xr.Variable(space.names + dims, values, {**declared, **column.attributes}, encoding)
+
+
+def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> dict[str, Any]:
+    """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
+    attributes = {**COORDINATES.get(name, {"long_name": name, "units": "1"}), **column.attributes}
+    filled = column.values[_rows_with_values(column.values)]
+    if len(filled) and all(np.array_equal(row, filled[0], equal_nan=row.dtype.kind == "f") for row in filled):
+        return {name: (dims, filled[0], attributes)}
+    values = column.values.reshape(space.shape + column.values.shape[1:])
+    attributes["comment"] = f"differs between runs; {name} is its index"
+    attributes.pop("axis", None)
+    return {name + OWN_VALUES: (space.names + dims, values, attributes)}
+
+
+def _rows_with_values(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    flat = values.reshape(len(values), -1)
+    if flat.dtype.kind == "f":
+        return np.asarray(~np.isnan(flat).all(axis=1))
+    return np.asarray((flat != ("" if flat.dtype.kind == "O" else missing_value(flat.dtype))).any(axis=1))
+
+
+def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
+    """Dimensions of the variables with their sizes."""
+    return {str(name): size for variable in data.values() for name, size in variable.sizes.items()}
+
+
+def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
+    space = table.plan.space
+    sets = sorted({text for text in table.software if text})
+    values = {
+        "status": table.status,
+        "message": table.messages,
+        "attempts": table.attempts,
+        "wall_seconds": table.wall_seconds,
+        "case_key": table.keys.astype(object),
+        "software": np.array([sets.index(text) if text else -1 for text in table.software], dtype=np.int32),
+    }
+    variables = {}
+    for name, array in values.items():
+        attributes: dict[str, Any] = {key: text for key, text in BOOKKEEPING[name].attributes.items() if text}
+        if name == "status":
+            attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
+            attributes["flag_meanings"] = " ".join(status.name for status in Status)
+        if name == "software":
+            attributes["software_sets"] = json.dumps([json.loads(text) for text in sets])
+        variables[name] = xr.Variable(space.names, array.reshape(space.shape), attributes)
+    return variables
+
+
+def global_attributes(study: Study, phase: str, command: str) -> dict[str, Any]:
+    """Title, provenance and the study itself, by the names of CF and ACDD."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    known = environment()
+    return {
+        "Conventions": CONVENTIONS,
+        "title": (study.title or study.name) + (" (pilot runs)" if phase == "pilot" else ""),
+        "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
+        "keywords": "parametric study, random features, parabolic partial differential equations",
+        "id": study.name,
+        "source": study.source or f"evogt-study {package_version()}",
+        "history": f"{now}: {command}",
+        "date_created": now,
+        "product_version": package_version(),
+        "study": study.text,
+        "study_sha256": content_hash(study.text, 64),
+        "study_file": study.file,
+        "git_revision": known["git_revision"],
+        "git_dirty": known["git_dirty"],
+        "versions": json.dumps(known["versions"], sort_keys=True),
+        "platform": known["platform"],
+        "cpu": known["cpu"],
+        "phase": phase,
+    }
+
+
+def records_of(data: xr.Dataset) -> RunRecords:
+    """The runs of a result read back as records, in the order of its axes."""
+    axes = data["status"].dims
+    size = data["status"].size
+    sets = [json.dumps(entry, sort_keys=True) for entry in json.loads(data["software"].attrs["software_sets"])]
+    done = np.flatnonzero(data["status"].values.ravel() != Status.not_run)
+    status = data["status"].values.ravel()[done].astype(np.int8)
+    ok = np.flatnonzero(status == Status.ok)
+    stacks = []
+    for name, variable in data.variables.items():
+        own = str(name).removesuffix(OWN_VALUES)
+        if name in BOOKKEEPING or name in axes:
+            continue
+        if variable.dims[: len(axes)] == axes:
+            rows = variable.values.reshape(size, *variable.shape[len(axes):])[done[ok]]
+            coordinate = str(name) in data.coords
+        elif name in data.coords and variable.ndim and not set(variable.dims) & set(axes) and name in _recorded(data):
+            rows, coordinate = np.broadcast_to(variable.values, (len(ok), *variable.shape)), True
+        else:
+            continue
+        dims = tuple(map(str, variable.dims[len(axes):] if variable.dims[: len(axes)] == axes else variable.dims))
+        stacks.append(Stack(own if coordinate else str(name), dims, ok, _text(rows), {}, coordinate))
+    return RunRecords(
+        keys=tuple(map(str, data["case_key"].values.ravel()[done])),
+        status=status,
+        messages=tuple(map(str, data["message"].values.ravel()[done])),
+        wall_seconds=data["wall_seconds"].values.ravel()[done],
+        attempts=data["attempts"].values.ravel()[done].astype(np.int32),
+        software=tuple(sets[int(i)] for i in data["software"].values.ravel()[done]),
+        stacks=tuple(stacks),
+    )
+
+
+def _recorded(data: xr.Dataset) -> set[str]:
+    """Coordinates of dimensions that runs bring with them, as against indices that were made up for the file."""
+    return {str(name) for name in data.coords if not str(data[name].attrs.get("long_name", "")).startswith("index of")}
+
+
+def _text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.astype(str) if values.dtype.kind == "O" else values

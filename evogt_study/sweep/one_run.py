@@ -1,0 +1,117 @@
+"""One run, labelled: the method's pipeline on arrays, with its result as a Dataset of the same schema as a study's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import ParameterError
+from evogt_study.method import diagnostics
+from evogt_study.method.dictionary import Dictionary, default_radius
+from evogt_study.method.implicit_midpoint import TimeGrid
+from evogt_study.method.problem import Problem
+from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.method.solve import Discretisation, Solution
+from evogt_study.method.solve import solve as solve_arrays
+from evogt_study.sweep.evolution import PARAMETERS
+from evogt_study.sweep.schema import COORDINATES, EVOLUTION
+from evogt_study.sweep.values import labels
+
+Rule = int | dict[str, Any] | QuadratureRule
+
+DEFAULT_VALIDATION = {
+    1: QuadratureRule("composite_midpoint", 4096),
+    2: QuadratureRule("gauss_legendre", 64),
+    3: QuadratureRule("gauss_legendre", 22),
+}
+"""The paper's usual validation rules (tab:experiment_overview)."""
+
+
+def solve(
+    problem: Problem,
+    dictionary: Dictionary,
+    seed: int,
+    *,
+    quadrature: Rule,
+    dt: float,
+    tau: float = 1e-12,
+    final_time: float | None = None,
+    validation: Rule | None = None,
+    times: int | tuple[float, ...] | None = None,
+) -> xr.Dataset:
+    """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
+
+    quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
+    validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
+    saved ones: None for every step, a count of evenly spaced ones, or a list.
+
+    The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
+    (feature).  ``.attrs`` name the problem and the dictionary.
+
+    Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
+    errors of a run (`evogt_study.errors.RunError`).
+    """
+    final_time = problem.final_time if final_time is None else final_time
+    if final_time is None:
+        raise ParameterError("final_time", "given, since the problem names none", None)
+    run = Discretisation(
+        dictionary=dictionary,
+        seed=_checked("seed", seed),
+        tau=_checked("tau", tau),
+        quadrature=_checked("quadrature", quadrature),
+        validation=DEFAULT_VALIDATION[problem.dimension] if validation is None else _checked("validation", validation),
+        grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
+    )
+    dictionary.check_dimension(problem.dimension)
+    return labelled(solve_arrays(problem, run))
+
+
+def _checked(name: str, raw: Any) -> Any:
+    return PARAMETERS[name].value(raw)
+
+
+def labelled(solution: Solution) -> xr.Dataset:
+    """A solution as a Dataset with the names, labels and attributes of a study's result."""
+    run, space, trajectory = solution.discretisation, solution.space, solution.trajectory
+    saved = run.grid.saved_positions
+    values: dict[str, Any] = {
+        "initial_error": solution.errors[0],
+        "rank": space.rank,
+        "retained_condition": space.condition,
+        "raw_resolution": solution.svd.raw_resolution,
+        "mass_defect": space.mass_defect,
+        "energy_history": diagnostics.energy_history(solution.system, trajectory)[saved],
+        "norm_history": diagnostics.norm_history(trajectory)[saved],
+        "coefficients": trajectory.coefficients[saved],
+    }
+    if solution.problem.exact is not None:
+        values = {"error": solution.errors[-1], **values, "error_history": solution.errors[saved]}
+    data = {name: (EVOLUTION[name].dims, value, EVOLUTION[name].attributes) for name, value in values.items()}
+    singular = {"long_name": "singular values sigma_i of W_q^{1/2} Phi", "units": "1", "comment": "eq:SVD"}
+    data["singular_values"] = (("feature",), solution.svd.singular_values, singular)
+    return xr.Dataset(data, _coordinates(solution), {"problem": solution.problem.name, "title": "one run"})
+
+
+def _coordinates(solution: Solution) -> dict[str, Any]:
+    """Dimensions of the variables, and every parameter of the run as a scalar coordinate."""
+    run = solution.discretisation
+    dictionary = run.dictionary
+    radius = default_radius(solution.problem.dimension) if dictionary.radius is None else dictionary.radius
+    parameters: dict[str, Any] = {
+        "dictionary": dictionary.family, "seed": run.seed, "N": dictionary.N, "gamma": dictionary.gamma,
+        "radius": radius, "centre": dictionary.centre, "tau": run.tau, "quadrature": run.quadrature,
+        "validation": run.validation, "final_time": run.grid.final_time, "dt": run.grid.dt,
+    }  # fmt: skip
+    if dictionary.hidden:
+        parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
+    scalars = {name: ((), labels([value])[0], PARAMETERS[name].attributes) for name, value in parameters.items()}
+    own = {name: ((), value) for name, value in solution.problem.parameters.items() if name not in scalars}
+    return {
+        "time": ("time", run.grid.saved_times, COORDINATES["time"]),
+        "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),
+        "feature": ("feature", np.arange(dictionary.N), {"long_name": "index of the singular value", "units": "1"}),
+        **scalars,
+        **own,
+    }

@@ -1,0 +1,54 @@
+"""The pilot's choice: for each point of `by` the candidate with the least mean, ties going to the smaller one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evogt_study.errors import PilotError
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.space import CANDIDATE, Chosen
+from evogt_study.sweep.study import Pilot
+from evogt_study.sweep.table import Table
+from evogt_study.sweep.values import Value, text_label
+
+
+def choose(pilot: Pilot, table: Table) -> Chosen:
+    """Choose from the pilot's finished runs.
+
+    A candidate counts only if all of its runs are ok, so that no choice rests on survivors; a diverged run is an
+    infinite one.  Raises PilotError where some point has no candidate left.
+    """
+    names = table.plan.space.names
+    table.settle()
+    measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
+    over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
+    means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
+    order = [name for name in names if name in pilot.by]
+    choice: dict[tuple[Value, ...], Value] = {}
+    for position in np.ndindex(means.shape[:-1]):
+        at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
+        key = tuple(at[name] for name in pilot.by)
+        candidates = pilot.candidates[None if None in pilot.candidates else key[0]]
+        choice[key] = _least(candidates, means[position], pilot, at)
+    return Chosen(pilot.parameter, pilot.by, choice)
+
+
+def _least(candidates: tuple[Value, ...], means: np.ndarray, pilot: Pilot, at: dict[str, Value]) -> Value:  # type: ignore[type-arg]  # any float array
+    usable = [(float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
+              for value, mean in zip(candidates, means[: len(candidates)], strict=True) if np.isfinite(mean)]
+    if not usable:
+        where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+        raise PilotError(f"the pilot cannot choose `{pilot.parameter}`" + (f" for {where}" if where else "")
+                         + f": no candidate has all of its runs ok (of {len(candidates)})")
+    return min(usable)[2]
+
+
+def _measured(name: str, table: Table) -> np.ndarray:  # type: ignore[type-arg]  # floats over all cases
+    columns = [column for (own, _, _), column in table.variables.items() if own == name]
+    if not columns or columns[0].values.ndim != 1:
+        found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
+        raise PilotError(f"the pilot cannot minimise `{name}`: the runs returned no such number (they have: {found})")
+    values = columns[0].values.astype(float)
+    values[table.status == Status.diverged] = np.inf
+    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
+    return values

@@ -1,0 +1,109 @@
+"""What is to be computed: the cases of a study or of its pilot, their identities, and the work that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evogt_study.sweep.contract import Method, MethodSpec
+from evogt_study.sweep.methods import load_method
+from evogt_study.sweep.space import CaseSpace, Chosen
+from evogt_study.sweep.study import Study
+from evogt_study.sweep.values import Value, content_hash
+
+MAX_COUNTED = 100_000
+"""Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of the product of the axes: its number, its resolved parameters, and its identity."""
+
+    index: int
+    values: dict[str, Value]
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The cases of one phase, "pilot" or "study"."""
+
+    phase: str
+    spec: MethodSpec
+    space: CaseSpace
+
+    @property
+    def method(self) -> Method:
+        return load_method(self.spec)
+
+    def case(self, index: int) -> Case | None:
+        """Case number `index`, None where none is planned."""
+        values = self.space.values(index)
+        return None if values is None else Case(index, values, content_hash(self.method.identity(values)))
+
+    def cases(self) -> Iterator[Case]:
+        """All cases, ordered so that neighbours share their early stages."""
+        for index in self.space.walk(self.method.leading()):
+            case = self.case(int(index))
+            if case is not None:
+                yield case
+
+    @cached_property
+    def count(self) -> int:
+        """Number of cases."""
+        if not self.space.chosen:
+            return self.space.size
+        return sum(self.space.values(index) is not None for index in range(self.space.size))
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """How many of a stage's computations are different among `cases` cases."""
+
+    stage: str
+    distinct: int
+    cases: int
+
+
+def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
+    """Distinct computations of each stage, over the first `limit` cases."""
+    seen: dict[str, set[Hashable]] = {}
+    counted = 0
+    for case in plan.cases():
+        if counted == limit:
+            break
+        counted += 1
+        for stage, key in plan.method.stages(case.values).items():
+            seen.setdefault(stage, set()).add(key)
+    return [SharedWork(stage, len(keys), counted) for stage, keys in seen.items()]
+
+
+def peak_memory(plan: Plan) -> float:
+    """Largest estimate of a run's bytes over the rules' combinations."""
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=("dictionary", "quadrature", "N")))
+    return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
+
+
+def pilot_plan(study: Study) -> Plan | None:
+    """The pilot's cases, None where the study has no pilot."""
+    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space)
+
+
+def study_plan(study: Study, choice: Chosen | None = None) -> Plan:
+    """The study's cases, with the pilot's choice."""
+    return Plan("study", study.spec, study.space if choice is None else study.with_choice(choice))
+
+
+def provisional_choice(study: Study) -> Chosen | None:
+    """A stand-in for the pilot's choice, its first candidates, to plan a study before its pilot has run."""
+    if study.pilot is None:
+        return None
+    axes = [study.space.axis(name).values for name in study.pilot.by]
+    shape = tuple(len(values) for values in axes)
+    keys = [tuple(values[i] for values, i in zip(axes, position, strict=True)) for position in np.ndindex(shape)]
+    candidates = study.pilot.candidates
+    table = {key: candidates[None if None in candidates else key[0]][0] for key in keys}
+    return Chosen(study.pilot.parameter, study.pilot.by, table)

@@ -1,0 +1,56 @@
+"""What a sweep tells while it runs: one event whenever something is finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Listener = Callable[["Event"], None]
+
+
+@dataclass(frozen=True)
+class Event:
+    """State of one phase: runs reused from before, done in this session, failed, and in all; `seconds` since its start."""
+
+    phase: str
+    reused: int
+    done: int
+    failed: int
+    total: int
+    seconds: float
+    final: bool = False
+
+    @property
+    def rate(self) -> float:
+        """Runs a second in this session."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate of the time left, None before the first run is done."""
+        left = self.total - self.reused - self.done
+        return left / self.rate if self.rate > 0 else (0.0 if left == 0 else None)
+
+
+@dataclass(eq=False)
+class Progress:
+    """Counts of a phase, told to `listener` after each change."""
+
+    phase: str
+    total: int
+    reused: int
+    listener: Listener | None
+    done: int = 0
+    failed: int = 0
+    started: float = field(default_factory=time.perf_counter)
+
+    def add(self, done: int, failed: int) -> None:
+        self.done += done
+        self.failed += failed
+        self.tell()
+
+    def tell(self, *, final: bool = False) -> None:
+        if self.listener is not None:
+            seconds = time.perf_counter() - self.started
+            self.listener(Event(self.phase, self.reused, self.done, self.failed, self.total, seconds, final))

@@ -1,0 +1,78 @@
+"""Where numbers come from: versions of the software that computed a run, and the machine and revision of a file."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+NUMERICAL = ("evogt-study", "numpy", "scipy", "sympy")
+FILE_FORMATS = ("xarray", "dask", "distributed", "netCDF4")
+
+
+@lru_cache(maxsize=1)
+def software_set() -> str:
+    """Versions of what determines a run's numbers, as JSON text: package, Python, NumPy, SciPy, sympy and BLAS."""
+    return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and revision for a result file's attributes."""
+    revision, dirty = git_state(Path(__file__).parent)
+    return {
+        "versions": {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()},
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "git_revision": revision,
+        "git_dirty": dirty,
+    }
+
+
+def package_version() -> str:
+    """Version of this package as installed."""
+    return _versions(("evogt-study",))["evogt-study"]
+
+
+def _versions(packages: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def _blas() -> str:
+    libraries = {f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
+                 for info in threadpool_info() if info.get("user_api") == "blas"}
+    return "; ".join(sorted(libraries)) or "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def git_state(folder: Path) -> tuple[str, str]:
+    """Revision and "true"/"false" for uncommitted changes of the checkout that holds the code, or "unknown" twice."""
+    try:
+        revision = _git(folder, "rev-parse", "HEAD")
+        return revision, "true" if _git(folder, "status", "--porcelain", "--", ".") else "false"
+    except (OSError, subprocess.SubprocessError):
+        return "unknown", "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,245 @@
+"""Running a study: its pilot, its cases in batches on Dask workers, and the result file that comes of them."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import xarray as xr
+from distributed import Client, Future, as_completed
+
+from evogt_study.errors import ResultError, RunError
+from evogt_study.sweep.batch import Batch, RunRecords, run_batch
+from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.files import check_writable
+from evogt_study.sweep.labelled import dataset, global_attributes, records_of
+from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.plan import Case, Plan, pilot_plan, study_plan
+from evogt_study.sweep.progress import Listener, Progress
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder, write_shard
+from evogt_study.sweep.space import Chosen
+from evogt_study.sweep.store import PILOT, read_result, write_result
+from evogt_study.sweep.study import Study
+from evogt_study.sweep.table import Table
+
+BATCH_SECONDS = 0.7
+"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
+LARGEST_BATCH = 1000
+BATCHES_AHEAD = 3
+"""Batches in flight for each worker."""
+
+
+def run(
+    study: Study,
+    *,
+    client: Client | None = None,
+    output: str | Path | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+) -> xr.Dataset:
+    """Compute what is missing of a study and return its labelled result.
+
+    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
+    NetCDF file to write; runs that it already holds are reused by content.  None keeps nothing on disk.  listener is
+    called with an `Event` whenever a batch is finished.
+
+    A run that fails is recorded in `status` and `message`; the study goes on.  Raises ResultError where `output` cannot
+    be written or holds another study, and PilotError where the pilot cannot choose.
+    """
+    if output is not None:
+        return _Sweep(study, Path(output), client, workers, retry_failed, listener).result()
+    with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
+        return _Sweep(study, Path(folder) / f"{study.name}.nc", client, workers, retry_failed, listener).result()
+
+
+class _Sweep:
+    """One call of `run`."""
+
+    def __init__(
+        self,
+        study: Study,
+        path: Path,
+        client: Client | None,
+        workers: int | None,
+        retry_failed: bool,
+        listener: Listener | None,
+    ) -> None:
+        check_writable(path)
+        self.study, self.path, self.listener = study, path, listener
+        self.client, self.workers = client, workers
+        self.kept = _settled if retry_failed else _tried
+        self.previous = previous_runs(study, path)
+        self.shards = shard_folder(path)
+
+    def result(self) -> xr.Dataset:
+        """Run the phases, write the file, remove the shards."""
+        table, pilot = self.tables()
+        whole = {"study": dataset(table, self.study)}
+        if pilot is not None:
+            whole[PILOT] = dataset(pilot, self.study)
+        for phase, data in whole.items():
+            data.attrs = global_attributes(self.study, phase, shlex.join(["evogt", *sys.argv[1:]]))
+        if pilot is not None:
+            whole["study"].attrs["pilot_group"] = PILOT
+        write_result(self.path, whole["study"], whole.get(PILOT))
+        remove_shards(self.shards)
+        return whole["study"]
+
+    def tables(self) -> tuple[Table, Table | None]:
+        """The finished runs of the study and of its pilot."""
+        with _Workers(self.client, self.workers) as workers:
+            pilot, choice = None, None
+            first = pilot_plan(self.study)
+            if first is not None and self.study.pilot is not None:
+                pilot = self.filled(first, workers, PILOT)
+                choice = choose(self.study.pilot, pilot)
+            return self.filled(self.planned(choice), workers, "study"), pilot
+
+    def planned(self, choice: Chosen | None) -> Plan:
+        """The study's plan; refuses to replace a result that holds other runs."""
+        plan = study_plan(self.study, choice)
+        if "study" in self.previous:
+            wanted = {case.key for case in plan.cases()}
+            lost = sum(key not in wanted for key in self.previous["study"].keys)
+            if lost:
+                raise ResultError(f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a "
+                                  "constant, a rule or the method was changed, or a value removed); "
+                                  "write to another file with -o, or move this one away")
+        return plan
+
+    def filled(self, plan: Plan, workers: _Workers, phase: str) -> Table:
+        """The plan's table with every case's record, reusing what is on disk and computing the rest."""
+        table = Table(plan)
+        if phase in self.previous:
+            table.add(self.previous[phase], self.kept)
+        if self.shards.exists():
+            for records in intact_shards(self.shards):
+                table.add(records, self.kept)
+        missing = set(table.missing())
+        counts = table.counts()
+        total = sum(counts.values())
+        reused = total - counts[Status.not_run]
+        progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
+        progress.tell()
+        if missing:
+            self.shards.mkdir(parents=True, exist_ok=True)
+            cases = (case for case in plan.cases() if case.key in missing)
+            for records in compute(plan, cases, len(missing), workers.client):
+                write_shard(self.shards, records)
+                table.add(records)
+                new = [rows for key in records.keys for rows in table.rows_of[key]]
+                failed = sum(int(table.status[row] != Status.ok) for row in new)
+                progress.add(len(new), failed)
+        progress.tell(final=True)
+        return table
+
+
+class _Workers:
+    """A client that is connected when it is first needed: a result that is complete starts no cluster."""
+
+    def __init__(self, client: Client | None, workers: int | None) -> None:
+        self._context = connected(client, workers)
+        self._client: Client | None = None
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._client is not None:
+            self._context.__exit__(None, None, None)
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = self._context.__enter__()
+        return self._client
+
+
+def _settled(status: Status) -> bool:
+    """Runs that need no other try: a run that diverged would do so again."""
+    return status in (Status.ok, Status.diverged)
+
+
+def _tried(status: Status) -> bool:
+    return status != Status.not_run
+
+
+def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
+    """The runs of an earlier result of this study at `path`, by phase.
+
+    Raises ResultError where the file there is not a result, or is that of another study.
+    """
+    if not path.exists():
+        return {}
+    try:
+        groups = read_result(path)
+    except ResultError as error:
+        raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
+    found = groups["study"].attrs.get("id", "")
+    if found != study.name:
+        raise ResultError(f"{path} is the result of the study {found!r}, not of {study.name!r}; "
+                          "choose another place with -o")
+    return {phase: records_of(data) for phase, data in groups.items()}
+
+
+def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> Iterator[RunRecords]:
+    """Records of `count` cases, batch by batch in the order in which they finish.
+
+    A bounded number of batches is in flight, and their size follows the measured time of a run.  What a case gives does
+    not depend on either.
+    """
+    threads = max(1, sum(client.nthreads().values()))
+    size = _Size(count, threads)
+    numbers = itertools.count()
+
+    def submitted() -> Future | None:
+        batch = list(itertools.islice(cases, size.next()))
+        if not batch:
+            return None
+        key = f"evogt-{plan.phase}-{batch[0].key}-{next(numbers)}"
+        return client.submit(run_batch, Batch.of(plan.spec, batch), key=key, pure=False)
+
+    first = [future for future in (submitted() for _ in range(BATCHES_AHEAD * threads)) if future is not None]
+    flow = as_completed(first, loop=client.loop)
+    for future in flow:
+        if future.status != "finished":
+            raise RunError(f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again "
+                           "to compute what is missing")
+        records: RunRecords = future.result()
+        future.release()
+        size.measured(records)
+        following = submitted()
+        if following is not None:
+            flow.add(following)
+        yield records
+
+
+def _reason(future: Future) -> str:
+    return str(future.exception() if future.status == "error" else "its worker or the scheduler went away")
+
+
+class _Size:
+    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end so that workers finish together."""
+
+    def __init__(self, count: int, threads: int) -> None:
+        self.left, self.threads = count, threads
+        self.seconds, self.runs = 0.0, 0
+
+    def next(self) -> int:
+        fair = -(-self.left // (2 * self.threads))
+        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else 24
+        size = max(1, min(wanted, fair, LARGEST_BATCH))
+        self.left -= size
+        return size
+
+    def measured(self, records: RunRecords) -> None:
+        self.seconds += float(records.wall_seconds.sum())
+        self.runs += len(records.keys)
+
+

@@ -1,0 +1,91 @@
+"""Declarations of the result file's variables: one per name, for the file's metadata and for its readers.
+
+`comment` names the paper's equation or table.  A variable that a user's own method returns needs no declaration here;
+it carries the attributes it came with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the result file: its dimensions after the study's axes, and its attributes."""
+
+    name: str
+    long_name: str
+    comment: str
+    dims: tuple[str, ...] = ()
+    units: str = "1"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        return {"long_name": self.long_name, "units": self.units, "comment": self.comment}
+
+
+class Status(IntEnum):
+    """What became of a run."""
+
+    not_run = 0
+    ok = 1
+    failed = 2
+    diverged = 3
+    timed_out = 4
+    lost = 5
+
+
+EVOLUTION = {
+    variable.name: variable
+    for variable in (
+        Variable("error", "final relative L2 error on the validation rule",
+                 "e_rel(T), eq:validation_error; NaN unless status is ok"),
+        Variable("initial_error", "relative L2 error of the projected initial value on the validation rule",
+                 "eq:validation_error at t = 0; NaN where the initial value is zero"),
+        Variable("rank", "retained rank r", "number of sigma_i > sqrt(tau) sigma_1, app:threshold"),
+        Variable("retained_condition", "retained condition kappa_ret = lambda_1 / lambda_min,kept",
+                 "at most 1 / tau; med. kappa_ret of tab:diagnostics"),
+        Variable("raw_resolution", "sigma_min(M_q) / sigma_max(M_q) of the raw quadrature mass matrix",
+                 "unresolved in double precision at or below 2.22e-16, tab:diagnostics"),
+        Variable("mass_defect", "identity-mass defect epsilon_M in the spectral norm",
+                 "|| Phi~^T W_q Phi~ - I_r ||_2, app:threshold; rounding only"),
+        Variable("error_history", "relative L2 error on the validation rule at the saved times",
+                 "eq:validation_error at each time", ("time",)),
+        Variable("energy_history", "quadrature diffusion energy alpha^T K(t) alpha at the saved times",
+                 "eq:quadrature_diffusion_energy", ("time",)),
+        Variable("norm_history", "quadrature L2 norm of the solution at the saved times",
+                 "||u_N,r||_q = ||alpha||_2, prop:mass", ("time",)),
+        Variable("coefficients", "retained coefficients alpha at the saved times",
+                 "eq:retained_ansatz; NaN beyond the case's rank", ("time", "mode")),
+        Variable("field", "numerical solution u_N,r on a uniform grid at the saved times",
+                 "eq:retained_ansatz", ("time", "x", "y", "z")),
+        Variable("exact_field", "exact solution on the same grid", "the problem's `exact`", ("time", "x", "y", "z")),
+    )
+}  # fmt: skip
+
+BOOKKEEPING = {
+    variable.name: variable
+    for variable in (
+        Variable("status", "what became of the run", "see flag_meanings; only runs with status ok have an error"),
+        Variable("message", "what went wrong, empty for a run that is ok", "exception and its text, one line", units=""),
+        Variable("attempts", "number of times the run was tried", "0 where it was not run"),
+        Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", units="s"),
+        Variable("case_key", "identity of the run: hash of its method, problem and resolved parameters",
+                 "equal keys are the same computation; empty where no run is planned", units=""),
+        Variable("software", "index of the version set that computed the run",
+                 "position in the global attribute software_sets (a JSON list); -1 where it was not run"),
+    )
+}  # fmt: skip
+
+COORDINATES = {
+    "time": {"long_name": "time t", "units": "1", "axis": "T", "comment": "dimensionless, from 0 to final_time"},
+    "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "in nonincreasing sigma_i"},
+    "x": {"long_name": "coordinate x", "units": "1", "axis": "X"},
+    "y": {"long_name": "coordinate y", "units": "1", "axis": "Y"},
+    "z": {"long_name": "coordinate z", "units": "1", "axis": "Z"},
+    "candidate": {"long_name": "index of the candidate value", "units": "1"},
+}
+
+RESERVED_NAMES = frozenset({*EVOLUTION, *BOOKKEEPING, *COORDINATES, "t", "pi"})
+"""Names that the result file gives a meaning of its own, so that no axis or parameter may have them."""

@@ -1,0 +1,129 @@
+"""The space of cases: the product of the axes, with every parameter resolved by constants, rules and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evogt_study.sweep.values import Value
+
+CANDIDATE = "candidate"
+"""The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A parameter that varies; its values are canonical and different."""
+
+    name: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class When:
+    """Parameters that follow the axes: where every axis in `match` has one of the values, `set` holds."""
+
+    match: Mapping[str, frozenset[Value]]
+    set: Mapping[str, Value]
+
+    def applies(self, values: Mapping[str, Value]) -> bool:
+        return all(values[name] in admitted for name, admitted in self.match.items())
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A parameter given by a table over some axes; where the table has no entry there is no case."""
+
+    name: str
+    over: tuple[str, ...]
+    table: Mapping[tuple[Value, ...], Value]
+
+
+@dataclass(frozen=True, eq=False)
+class CaseSpace:
+    """The cases of a study or of its pilot.  Cases are numbered in C order over the axes."""
+
+    axes: tuple[Axis, ...]
+    constants: Mapping[str, Value]
+    rules: tuple[When, ...] = ()
+    chosen: tuple[Chosen, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        """Number of points of the product, those without a case included."""
+        return math.prod(self.shape)
+
+    def axis(self, name: str) -> Axis:
+        return next(axis for axis in self.axes if axis.name == name)
+
+    def values(self, index: int) -> dict[str, Value] | None:
+        """All parameters of case `index`; None where no case is planned there."""
+        positions = np.unravel_index(index, self.shape)
+        return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
+
+    def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
+        """Constants, then the axes' values `at` a point, then rules in order, then tables."""
+        values = {**self.constants, **at}
+        for rule in self.rules:
+            if rule.applies(values):
+                values.update(rule.set)
+        for choice in self.chosen:
+            value = choice.table.get(tuple(values[name] for name in choice.over))
+            if value is None:
+                return None
+            values[choice.name] = value
+        values.pop(CANDIDATE, None)
+        return values
+
+    def walk(self, leading: Iterable[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Case numbers with the `leading` axes outermost, so that neighbours share what those parameters determine.
+
+        An axis on which another parameter depends through a table or a rule counts as that parameter only in so far as
+        it is listed itself: neighbours may then differ in it, and share less.
+        """
+        rank = {name: position for position, name in enumerate(leading)}
+        order = sorted(range(len(self.axes)), key=lambda i: (rank.get(self.axes[i].name, len(rank)), i))
+        return np.arange(self.size).reshape(self.shape).transpose(order).ravel()
+
+    def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
+        """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""
+        full = {*extra, *(name for choice in self.chosen for name in choice.over)}
+        chosen = [[(axis.name, value) for value in self._telling_values(axis, axis.name in full)] for axis in self.axes]
+        shape = [len(options) for options in chosen]
+        for flat in range(math.prod(shape)):
+            positions = np.unravel_index(flat, shape)
+            yield dict(options[int(i)] for options, i in zip(chosen, positions, strict=True))
+
+    def _telling_values(self, axis: Axis, full: bool) -> list[Value]:
+        """Values of `axis` that rules mention, and one that they do not."""
+        if full:
+            return list(axis.values)
+        mentioned = frozenset().union(*(rule.match.get(axis.name, frozenset()) for rule in self.rules))
+        others = [value for value in axis.values if value not in mentioned][:1]
+        return [value for value in axis.values if value in mentioned] + others
+
+    def with_chosen(self, choice: Chosen) -> CaseSpace:
+        return replace(self, chosen=(*self.chosen, choice))
+
+    def dependence(self, parameter: str) -> tuple[str, ...]:
+        """The axes that `parameter` follows through rules and tables, in the order of the axes."""
+        names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
+        names |= {name for choice in self.chosen if choice.name == parameter for name in choice.over}
+        return tuple(name for name in self.names if name in names)
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """Parameters set by rules or tables, in order of first mention."""
+        mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
+        return tuple(dict.fromkeys(mentioned))

@@ -1,0 +1,105 @@
+"""A user's own method: a plain function of the parameters that returns a mapping or an xarray.Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import DivergedError, RunError, StudyError
+from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.method.solve import Share
+from evogt_study.sweep.contract import Datum, MethodSpec, Record
+from evogt_study.sweep.parameters import Parameter
+from evogt_study.sweep.schema import BOOKKEEPING
+from evogt_study.sweep.user_code import PythonFile, signature_parameters
+from evogt_study.sweep.values import Values
+
+
+@dataclass(frozen=True, eq=False)
+class UserFunction:
+    """`function` called with the case's parameters by name; its arguments without default are required."""
+
+    file: PythonFile
+    function: Any
+    parameters: Mapping[str, Parameter]
+    variables: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(spec: MethodSpec) -> UserFunction:
+        """Raises StudyError where the file has no such function, or the study asks for what only `evolution` knows."""
+        if not isinstance(spec.method, PythonFile):
+            raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
+        reference = f"{spec.method.path}:{spec.method.attribute}"
+        if spec.problem is not None or spec.output is not None:
+            name = "problem" if spec.problem is not None else "output"
+            raise StudyError(f"`{name}` must be left out with the method {reference}, which returns what it wants to")
+        function = spec.method.load()
+        return UserFunction(spec.method, function, signature_parameters(function, reference))
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        return tuple(name for name, parameter in self.parameters.items() if not parameter.optional)
+
+    def check(self, values: Values) -> None:
+        """Nothing is known of a user's parameters before the function is called."""
+
+    def identity(self, values: Values) -> Mapping[str, Any]:
+        return {"method": self.file.attribute, "file": self.file.content, "values": dict(values)}
+
+    def stages(self, values: Values) -> Mapping[str, Hashable]:
+        return {}
+
+    def leading(self) -> tuple[str, ...]:
+        return ()
+
+    def memory(self, values: Values) -> float:
+        return 0.0
+
+    def run(self, values: Values, share: Share) -> Record:
+        returned = self.function(**{name: _plain(value) for name, value in values.items()})
+        record = as_record(returned)
+        error = record.variables.get("error")
+        if error is not None and error.values.dtype.kind == "f" and not np.isfinite(error.values).all():
+            raise DivergedError("`error` is not finite")
+        return record
+
+
+def _plain(value: Any) -> Any:
+    """A parameter value in built-in types: a user's function need not know ours."""
+    if isinstance(value, QuadratureRule):
+        return {"rule": value.rule, "points": value.points}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def as_record(returned: Any) -> Record:
+    """A record from a mapping of names to scalars, ``(dims, array)`` pairs or DataArrays, or from a Dataset.
+
+    Raises RunError, naming the variable, for what a result file cannot hold.
+    """
+    if hasattr(returned, "data_vars"):
+        coordinates = {str(name): _datum(str(name), array) for name, array in returned.coords.items() if array.ndim}
+        return Record({str(name): _datum(str(name), array) for name, array in returned.data_vars.items()}, coordinates)
+    if not isinstance(returned, Mapping):
+        raise RunError(f"the method must return a mapping or an xarray.Dataset, got {type(returned).__name__}")
+    return Record({str(name): _datum(str(name), value) for name, value in returned.items()}, {})
+
+
+def _datum(name: str, value: Any) -> Datum:
+    if not name.isidentifier() or not name.isascii() or name in BOOKKEEPING:
+        raise RunError(f"the method returned a variable named {name!r}; names must be ASCII words the file does not use")
+    attributes: Mapping[str, Any] = {}
+    if hasattr(value, "dims") and hasattr(value, "values"):
+        dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), dict(value.attrs)
+    elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (str, list, tuple)):
+        dims, array = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0])), np.asarray(value[1])
+    else:
+        dims, array = (), np.asarray(value)
+    if array.ndim != len(dims):
+        raise RunError(f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names; "
+                       "return a scalar or (dims, array)")
+    if array.dtype.kind not in "fiubU":
+        raise RunError(f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings")
+    return Datum(dims, array, attributes)
+
