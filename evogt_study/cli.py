@@ -22,7 +22,7 @@ SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 class _Command(click.Group):
-    """Turns the package's named failures into one line and an exit code; anything else is a bug and keeps its traceback."""
+    """Turns the package's named failures into one line and an exit code; anything else is a bug, with its traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -52,7 +52,9 @@ _study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]")
 @click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
 @click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
-@click.option("--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address.")
+@click.option(
+    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
+)
 @click.option("--retry-failed", is_flag=True, help="Run cases again that failed before.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def run(
@@ -75,7 +77,9 @@ def run(
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
     with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
-        data = run_study(study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener)
+        data = run_study(
+            study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener
+        )
     counts = status_counts(data)
     click.echo(f"{path}: {_counted(counts)}")
     if set(counts) - {"ok"}:
@@ -106,8 +110,9 @@ def _print_plan(plan: Plan, study: Study) -> None:
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     click.echo(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
     for work in shared_work(plan):
-        sample = "" if work.cases == plan.count else f" (among the first {work.cases:,} cases)"
-        click.echo(f"    {work.stage:<20} computed {work.distinct:>8,} times, {work.distinct / work.cases:.0%} of the cases{sample}")
+        sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
+        share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
+        click.echo(f"    {work.stage:<20} computed {work.distinct:>8,} times, {share}")
     memory = peak_memory(plan)
     if memory:
         click.echo(f"    about {memory / 2**20:.0f} MiB of arrays in each worker")
@@ -196,4 +201,3 @@ def _print_messages(data: xr.Dataset) -> None:
         position = np.argwhere(messages == text)[0]
         at = ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(data["message"].dims, position, strict=True))
         click.echo(f"  {count} x {text} (e.g. {at})")
-

@@ -1,4 +1,4 @@
-"""Progress of a sweep for a person: a bar on a terminal, a plain line every few seconds elsewhere; standard error only."""
+"""Progress of a sweep for a person, on standard error: a bar on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def display(quiet: bool) -> Iterator[Listener | None]:
 
 
 def in_words(event: Event) -> str:
-    """"pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
+    """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
         words.append(f"{event.reused} of them from before")
@@ -42,7 +42,7 @@ def in_words(event: Event) -> str:
 
 
 def duration(seconds: float) -> str:
-    """"8 s", "3 min 20 s", "5 h 12 min"."""
+    """ "8 s", "3 min 20 s", "5 h 12 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"

@@ -7,6 +7,7 @@ are the paper's own.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Settings:
-    """Every number of one run; a rule is its name, "gauss" or "midpoint", and its nodes per direction."""
+    """Every number of one run; a rule is "gauss_legendre" or "composite_midpoint", and its nodes per direction."""
 
     dictionary: str
     seed: int
@@ -38,11 +39,11 @@ class Settings:
     dt: float
     assembly: tuple[str, int]
     validation: tuple[str, int]
-    tau: float = 1e-12
+    radius: float
+    centre: tuple[float, ...]
+    tau: float
     hidden_widths: tuple[int, ...] = ()  # gtransnet: N_1, ..., N_{L-1}; the last layer has N = features neurons
     delta: float = 0.5
-    radius: float = 0.8
-    centre: tuple[float, ...] | None = None  # None: 1/2 in every coordinate
 
 
 @dataclass(frozen=True)
@@ -76,30 +77,24 @@ def sample_layers(s: Settings, d: int) -> tuple[Array, Array, list[Array]]:
             directions = rng.standard_normal((n, d))
             directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
         offsets = rng.uniform(0 if s.dictionary == "transnet" else -1, 1, n)
-    weights = []
-    for before, after in zip(widths[:-1], widths[1:], strict=True):  # eq:variance_control
-        weights.append(rng.normal(0, np.sqrt(s.delta / before), (after, before)))
+    weights = [rng.normal(0, np.sqrt(s.delta / m), (n, m)) for m, n in pairwise(widths)]  # eq:variance_control
     return directions, offsets, weights
 
 
 def boundary_factor(x: Array) -> tuple[Array, list[Array]]:
     """D(x), the product of x_i (1 - x_i), and its partial derivatives."""
     d = x.shape[1]
-    factor = np.prod(x * (1 - x), axis=1)
-    partials = []
-    for k in range(d):
-        others = [i for i in range(d) if i != k]
-        partials.append((1 - 2 * x[:, k]) * np.prod(x[:, others] * (1 - x[:, others]), axis=1))
-    return factor, partials
+    one_each = x * (1 - x)
+    partials = [(1 - 2 * x[:, k]) * np.prod(np.delete(one_each, k, axis=1), axis=1) for k in range(d)]
+    return np.prod(one_each, axis=1), partials
 
 
 def trial_functions(s: Settings, x: Array) -> tuple[Array, list[Array]]:
     """Phi and G_1, ..., G_d at the points: eq:raw_trial_space and the paper's feature-derivative appendix."""
     d = x.shape[1]
     directions, offsets, weights = sample_layers(s, d)
-    centre = np.full(d, 0.5) if s.centre is None else np.array(s.centre)
     gamma = np.broadcast_to(np.array(s.gamma, dtype=float), offsets.shape)
-    psi = np.tanh(gamma * ((x - centre) @ directions.T + s.radius * offsets))  # eq:gtrans_first
+    psi = np.tanh(gamma * ((x - np.array(s.centre)) @ directions.T + s.radius * offsets))  # eq:gtrans_first
     d_psi = [(1 - psi**2) * (gamma * directions[:, k]) for k in range(d)]
     for w in weights:  # eq:gtrans_second
         psi = np.tanh(psi @ w.T)
@@ -113,7 +108,7 @@ def trial_functions(s: Settings, x: Array) -> tuple[Array, list[Array]]:
 def quadrature(rule: tuple[str, int], d: int) -> tuple[Array, Array]:
     """Nodes (Q, d) and weights (Q,) of the tensor product of a one-dimensional rule on (0, 1)."""
     name, n = rule
-    if name == "gauss":
+    if name == "gauss_legendre":
         z, v = np.polynomial.legendre.leggauss(n)
         x1, w1 = (1 + z) / 2, v / 2
     else:  # composite midpoint
@@ -138,10 +133,10 @@ def evolve(p: Problem, s: Settings) -> Result:
     g_r = [gl @ t_r for gl in g]
 
     def stiffness(t: float) -> Array:  # eq:raw_to_normalized
-        return sum((gl.T @ ((w * p.diffusion(x, t))[:, None] * gl) for gl in g_r), np.zeros((r, r)))
+        return np.sum([gl.T @ ((w * p.diffusion(x, t))[:, None] * gl) for gl in g_r], axis=0)
 
     def load(t: float) -> Array:  # eq:raw_to_normalized
-        return phi_r.T @ (w * p.source(x, t))
+        return np.asarray(phi_r.T @ (w * p.source(x, t)))
 
     x_v, w_v = quadrature(s.validation, p.dimension)
     phi_v = trial_functions(s, x_v)[0] @ t_r
@@ -152,8 +147,7 @@ def evolve(p: Problem, s: Settings) -> Result:
 
     # line 5: the projected initial datum
     alpha = phi_r.T @ (w * p.initial(x))
-    errors, energies = [relative_error(alpha, 0.0)], [alpha @ stiffness(0.0) @ alpha]
-    norms = [np.linalg.norm(alpha)]
+    errors, energies, norms = [relative_error(alpha, 0.0)], [alpha @ stiffness(0.0) @ alpha], [np.linalg.norm(alpha)]
     # lines 6-10: eq:im_retained
     identity = np.eye(r)
     for n in range(round(s.final_time / s.dt)):
@@ -163,8 +157,7 @@ def evolve(p: Problem, s: Settings) -> Result:
         errors.append(relative_error(alpha, t))
         energies.append(alpha @ stiffness(t) @ alpha)
         norms.append(np.linalg.norm(alpha))
-    # M_q = B^T B is N x N: its eigenvalues are sigma_i^2, and zeros where there are fewer nodes than features
-    smallest = sigma[-1] if len(sigma) == s.features else 0.0
+    smallest = sigma[-1] if len(sigma) == s.features else 0.0  # M_q, N x N, is singular with fewer nodes than features
     return Result(
         error=errors[-1],
         initial_error=errors[0],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,10 @@ def summary(values: xr.DataArray, over: str | Iterable[str] = "seed") -> xr.Data
     dims = [over] if isinstance(over, str) else list(over)
     unknown = [dim for dim in dims if dim not in values.dims]
     if unknown or not dims:
-        raise InputError(f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
-                         f"got {', '.join(unknown) or 'none'}")
+        raise InputError(
+            f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
+            f"got {', '.join(unknown) or 'none'}"
+        )
     if values.dtype.kind not in "iufb":
         raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
     flat = values.transpose(..., *dims)
@@ -46,12 +49,15 @@ def summary(values: xr.DataArray, over: str | Iterable[str] = "seed") -> xr.Data
     result = _statistics(samples)
     missing = int((result["n_planned"] - result["n_ok"]).sum())
     if missing:
-        warnings.warn(f"{missing} of {samples.size} runs have no finite `{values.name}`; they are left out, see n_ok",
-                      IncompleteWarning, stacklevel=2)
+        warnings.warn(
+            f"{missing} of {samples.size} runs have no finite `{values.name}`; they are left out, see n_ok",
+            IncompleteWarning,
+            stacklevel=2,
+        )
     return _labelled(result, values, kept, dims)
 
 
-def _statistics(samples: Array) -> dict[str, npt.NDArray[np.generic]]:
+def _statistics(samples: Array) -> dict[str, npt.NDArray[Any]]:
     """Statistics over the last axis, (..., n) -> (...); ci is (..., 2)."""
     ok = np.isfinite(samples)
     n = ok.sum(axis=-1)
@@ -79,7 +85,7 @@ def _median(samples: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.integer
 
 
 def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
-    """Percentile bootstrap interval of the mean over the last axis, (..., n) -> (..., 2); NaN for fewer than two values.
+    """Percentile bootstrap interval of the mean over the last axis, (..., n) -> (..., 2); NaN below two values.
 
     All complete rows share one set of resamples, so that they cost one matrix product.  A row with missing values is
     resampled from its own finite ones.
@@ -104,12 +110,13 @@ def _resampling_weights(count: int) -> Array:
 
 
 def _labelled(
-    result: dict[str, npt.NDArray[np.generic]], values: xr.DataArray, kept: tuple[object, ...], dims: list[str]
+    result: dict[str, npt.NDArray[Any]], values: xr.DataArray, kept: tuple[object, ...], dims: list[str]
 ) -> xr.Dataset:
     units, of = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     over = ", ".join(dims)
     words = {
-        "mean": ("mean", units), "std": ("sample standard deviation (divisor n - 1)", units), "median": ("median", units),
+        "mean": ("mean", units), "median": ("median", units),
+        "std": ("sample standard deviation (divisor n - 1)", units),
         "ci": (f"{CONFIDENCE:.0%} bootstrap confidence interval of the mean", units),
         "n_ok": ("number of runs with a finite value", "1"), "n_planned": ("number of runs planned", "1"),
     }  # fmt: skip

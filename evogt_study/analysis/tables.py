@@ -27,8 +27,9 @@ def rows(statistics: xr.Dataset) -> tuple[list[str], list[list[str]]]:
         point = statistics.isel(dict(zip(dims, position, strict=True)))
         names = [_word(statistics[dim].values[i]) for dim, i in zip(dims, position, strict=True)]
         numbers = [point["mean"], point["std"], point["median"], *point["ci"]]
-        body.append([*names, *(f"{float(number):.3e}" for number in numbers),
-                     f"{int(point['n_ok'])}/{int(point['n_planned'])}"])
+        body.append(
+            [*names, *(f"{float(number):.3e}" for number in numbers), f"{int(point['n_ok'])}/{int(point['n_planned'])}"]
+        )
     return header, body
 
 
@@ -53,8 +54,17 @@ def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) ->
 
 def _latex(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in [header, *body]]
-    return "\n".join([rf"\begin{{tabular}}{{{'l' * len(header)}}}", r"\toprule", lines[0], r"\midrule", *lines[1:],
-                      r"\bottomrule", r"\end{tabular}"])
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
 
 
 def _escaped(cell: str) -> str:

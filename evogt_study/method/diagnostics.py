@@ -30,5 +30,7 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     if system.autonomous:
         images = states @ system.stiffness(0.0)
     else:
-        images = np.stack([system.stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)])
+        images = np.stack(
+            [system.stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)]
+        )
     return np.asarray(np.sum(images * states, axis=1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -73,8 +74,8 @@ class Dictionary:
         widths = (N1,) if N1 is not None else tuple(hidden)
         if family != "gtransnet":
             widths, delta = (), 0.5  # one layer: neither is used, so neither tells two dictionaries apart
-        values = dict(family=family, N=N, gamma=_scalar_or_tuple(gamma), hidden=widths, delta=float(delta),
-                      radius=radius, centre=_scalar_or_tuple(centre))
+        values = {"family": family, "N": N, "gamma": _scalar_or_tuple(gamma), "hidden": widths, "delta": float(delta),
+                  "radius": radius, "centre": _scalar_or_tuple(centre)}  # fmt: skip
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check()
@@ -91,8 +92,9 @@ class Dictionary:
         if not (np.isfinite(gammas).all() and (gammas > 0).all()):
             raise ParameterError("gamma", "positive", self.gamma)
         if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
-            raise ParameterError("gamma", f"one number or {self.first_width}, one per first-layer neuron",
-                                 f"{len(self.gamma)} numbers")
+            raise ParameterError(
+                "gamma", f"one number or {self.first_width}, one per first-layer neuron", f"{len(self.gamma)} numbers"
+            )
         if not 0 < self.delta <= 1:
             raise ParameterError("delta", "in (0, 1]", self.delta)
         if self.radius is not None and not self.radius > 0:
@@ -114,8 +116,7 @@ class Dictionary:
         directions, offsets = _draw_first_layer(rng, self.family, self.first_width, dimension)
         widths = (*self.hidden, self.N) if self.hidden else (self.N,)
         weights = tuple(
-            rng.normal(0.0, np.sqrt(self.delta / before), (after, before))
-            for before, after in zip(widths[:-1], widths[1:], strict=True)
+            rng.normal(0.0, np.sqrt(self.delta / before), (after, before)) for before, after in pairwise(widths)
         )
         gamma = np.broadcast_to(np.asarray(self.gamma, dtype=float), (self.first_width,))
         radius = default_radius(dimension) if self.radius is None else self.radius

@@ -1,6 +1,6 @@
 """The implicit midpoint rule for alpha' + K(t) alpha = b(t) (eq:im_retained).
 
-    (I + s K) alpha^{n+1} = (I - s K) alpha^n + dt b,    s = dt/2,  K and b at t_{n+1/2} = (n + 1/2) dt
+(I + s K) alpha^{n+1} = (I - s K) alpha^n + dt b,    s = dt/2,  K and b at t_{n+1/2} = (n + 1/2) dt
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ class TimeGrid:
 
     @property
     def dt(self) -> float:
+        """Step size."""
         return self.final_time / self.steps
 
     @property
     def midpoints(self) -> Array:
         """t_{n+1/2}, (steps,)."""
-        return (np.arange(self.steps) + 0.5) * self.dt
+        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
     @property
     def observed(self) -> tuple[int, ...]:
@@ -61,6 +62,7 @@ class TimeGrid:
         return [self.observed.index(step) for step in self.saved]
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
+        """Times of the given step numbers."""
         return np.asarray(steps) * self.final_time / self.steps
 
     @staticmethod
@@ -77,8 +79,12 @@ class TimeGrid:
             return TimeGrid(final_time, steps, tuple(range(steps + 1)))
         if isinstance(times, int):
             if times < 2 or steps % (times - 1):
-                raise ParameterError("times", f"a count n >= 2 for which n - 1 divides the {steps} steps", times,
-                                     remedy=f"e.g. {_divisor_near(steps, times - 1) + 1}, or a list of times")
+                raise ParameterError(
+                    "times",
+                    f"a count n >= 2 for which n - 1 divides the {steps} steps",
+                    times,
+                    remedy=f"e.g. {_divisor_near(steps, times - 1) + 1}, or a list of times",
+                )
             return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
         saved = tuple(_step_of(t, final_time, steps) for t in times)
         if list(saved) != sorted(set(saved)):
@@ -92,8 +98,12 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
     steps = round(final_time / dt)
     if abs(steps * dt - final_time) > 1e-9 * final_time:
-        raise ParameterError("dt", f"a step that divides final_time = {final_time:g}", dt,
-                             remedy=f"use e.g. {final_time / steps:.6g} ({steps} steps)")
+        raise ParameterError(
+            "dt",
+            f"a step that divides final_time = {final_time:g}",
+            dt,
+            remedy=f"use e.g. {final_time / steps:.6g} ({steps} steps)",
+        )
     return steps
 
 
@@ -126,7 +136,9 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     scaled = 0.5 * grid.dt * eigenvalues
     if not scaled.min() > -1.0:
-        raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite: least eigenvalue {1 + scaled.min():.3g}")
+        raise IndefiniteStiffnessError(
+            f"I + (dt/2) K is not positive definite: least eigenvalue {1 + scaled.min():.3g}"
+        )
     factor = (1.0 - scaled) / (1.0 + scaled)
     forcing = (loads @ basis) / (1.0 + scaled)
     states = np.empty((grid.steps + 1, len(system.initial)))

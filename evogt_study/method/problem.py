@@ -29,6 +29,7 @@ class Separable:
     modulations: Callable[[Array], Array] | None = None
 
     def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values, (Q, d) and (T,) -> (T, Q)."""
         return self.modulated(times).T @ self.profiles(nodes)
 
     def modulated(self, times: Array) -> Array:
@@ -48,10 +49,12 @@ class NonSeparable:
     at: Callable[[Array, float], Array]
 
     def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values, (Q, d) and (T,) -> (T, Q)."""
         return np.stack([self.at(nodes, float(t)) for t in times])
 
     @property
     def steady(self) -> bool:
+        """Never: what does not depend on time is separable."""
         return False
 
 

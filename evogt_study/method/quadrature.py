@@ -65,4 +65,5 @@ class Quadrature:
 
     @property
     def dimension(self) -> int:
+        """d, the number of directions."""
         return int(self.nodes.shape[1])

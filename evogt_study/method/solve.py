@@ -41,7 +41,8 @@ class Discretisation:
 class Share(Protocol):
     """Hands out a stage's result for a key, computing it only where it is not at hand."""
 
-    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T: ...
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """The result of `stage` for `key`."""
 
 
 def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
@@ -97,7 +98,9 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh) -> Solut
     system = share("Galerkin system", key["Galerkin system"], lambda: _system(space, problem, run))
     trajectory = share("trajectory", key["trajectory"], lambda: implicit_midpoint(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
-    features = share("validation features", key["validation features"], lambda: trial_values(trial.features, rule.nodes))
+    features = share(
+        "validation features", key["validation features"], lambda: trial_values(trial.features, rule.nodes)
+    )
     exact = share("reference", key["reference"], lambda: _reference(problem, run, rule))
     coefficients = trajectory.coefficients[: len(exact)] @ space.transform.T
     errors = diagnostics.relative_errors(coefficients @ features.T, exact, rule.weights)

@@ -7,7 +7,7 @@ is generated from the text of a formula, so none can be executed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,7 @@ def _evaluated(expression: sympy.Expr, values: Mapping[str, Any], known: dict[sy
     return _NUMPY[expression.func](*arguments)
 
 
+@lru_cache(maxsize=1024)  # sympy's own conversion costs as much as a small array
 def _number(expression: sympy.Expr) -> float:
     if not (expression.is_number and expression.is_real):
         raise FormulaError(f"{expression} is not a real number")

@@ -1,4 +1,4 @@
-"""Oscillatory-coefficient benchmark (eq:1d_multi, tab:main1d): a fixed high-frequency solution, a coefficient of scale epsilon."""
+"""Oscillatory-coefficient benchmark (eq:1d_multi, tab:main1d): one solution, a coefficient of scale epsilon."""
 
 from evogt_study.problems.statement import Statement
 

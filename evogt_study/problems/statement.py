@@ -1,7 +1,7 @@
 """A problem stated as formulas, and the parabolic data that follow from them.
 
 Either the exact solution is given, and the source f = u_t - div(a grad u) is derived symbolically; or the initial value
-with a source.  Formulas may use parameters: names other than x y z t pi, which get their values when a `Problem` is made.
+with a source.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is made.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ BOUNDARY_TOLERANCE = 1e-9
 class Statement:
     """A problem in formulas; call it with its parameters' values to get the `Problem`.
 
-    exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t).  All on (0, 1)^dimension with zero
-    boundary values.  `final_time` is the customary T.  Raises FormulaError where a formula is outside the grammar or the
-    formulas contradict each other.
+    exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t).  All on (0, 1)^dimension, with
+    zero boundary values.  `final_time` is the customary T.  Raises FormulaError where a formula is outside the grammar
+    or the formulas contradict each other.
 
     >>> heat = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
@@ -142,8 +142,10 @@ def _parsed(text: str, key: str, dimension: int, *, steady: bool) -> sympy.Expr:
     expression = parse(text, key)
     outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
     if outside:
-        raise FormulaError(f"`{key}` must use the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem, "
-                           f"got {', '.join(sorted(outside))} in {text!r}")
+        raise FormulaError(
+            f"`{key}` must use the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem, "
+            f"got {', '.join(sorted(outside))} in {text!r}"
+        )
     if steady and expression.has(TIME):
         raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
     return expression
@@ -152,20 +154,27 @@ def _parsed(text: str, key: str, dimension: int, *, steady: bool) -> sympy.Expr:
 def _check_evaluable(*expressions: sympy.Expr) -> None:
     for expression in expressions:
         if expression.has(sympy.zoo, sympy.nan, sympy.oo, sympy.I, sympy.DiracDelta, sympy.Derivative):
-            raise FormulaError(f"the formulas must be smooth and real, got {str(expression)[:80]} after differentiation")
+            raise FormulaError(
+                f"the formulas must be smooth and real, got {str(expression)[:80]} after differentiation"
+            )
 
 
 def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) -> None:
     where = f"problem {name}" if name else "problem"
     for unknown in sorted(set(values) - wanted):
-        raise ParameterError(unknown, f"one of the problem's parameters ({', '.join(sorted(wanted)) or 'none'})",
-                             values[unknown], where=where)
+        raise ParameterError(
+            unknown,
+            f"one of the problem's parameters ({', '.join(sorted(wanted)) or 'none'})",
+            values[unknown],
+            where=where,
+        )
     for missing in sorted(wanted - set(values)):
         raise ParameterError(missing, "given a number", None, where=where)
 
 
 def _check_boundary(problem: Problem, key: str) -> None:
     """Raise ProblemError, with the measured value, where the stated solution is not zero on the boundary."""
+
     def largest(nodes: Array) -> float:
         if problem.exact is None:
             return float(np.abs(problem.initial(nodes)).max())

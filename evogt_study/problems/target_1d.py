@@ -1,4 +1,4 @@
-"""Benchmark whose exact solution itself has a component of scale epsilon (tab:epsdep1d); 2/epsilon must be an integer."""
+"""Benchmark whose solution has a component of scale epsilon (tab:epsdep1d); 2/epsilon has to be an integer."""
 
 from evogt_study.problems.statement import Statement
 

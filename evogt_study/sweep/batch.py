@@ -37,9 +37,13 @@ class Batch:
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case]) -> Batch:
+        """A batch of these cases."""
         first = cases[0].values
-        common = {name: value for name, value in first.items()
-                  if all(name in case.values and case.values[name] == value for case in cases)}
+        common = {
+            name: value
+            for name, value in first.items()
+            if all(name in case.values and case.values[name] == value for case in cases)
+        }
         return Batch(spec, common, tuple(
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
         ))  # fmt: skip
@@ -71,7 +75,7 @@ class RunRecords:
 
 
 def run_batch(batch: Batch) -> RunRecords:
-    """Compute the cases one after the other, with one BLAS thread; a case that raises is recorded and the rest go on."""
+    """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on."""
     method = load_method(batch.spec)
     share = SharedStages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []
@@ -81,7 +85,7 @@ def run_batch(batch: Batch) -> RunRecords:
             try:
                 record, seconds = share.charge(number, lambda own=own: method.run({**batch.common, **own}, share))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
                 outcomes.append((Status.ok, "", record, seconds))
-            except Exception as error:  # any failure of a run is that run's data
+            except Exception as error:  # noqa: BLE001  # any failure of a run is that run's data
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 outcomes.append((status, one_line(error), None, time.perf_counter() - started))
     shares = share.shares()
@@ -130,6 +134,5 @@ def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         dtype = np.result_type(dtype, np.float64)
     whole = np.full((len(arrays), *shape), "" if dtype.kind == "U" else np.nan, dtype=dtype)
     for row, array in enumerate(arrays):
-        whole[(row, *(slice(0, n) for n in array.shape))] = array
+        whole[row][tuple(slice(0, n) for n in array.shape)] = array
     return whole
-

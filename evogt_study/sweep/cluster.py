@@ -16,7 +16,13 @@ from distributed import Client, LocalCluster
 
 from evogt_study.errors import InputError
 
-BLAS_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS")
+BLAS_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
 
 
 CONNECT_SECONDS = 20
@@ -37,7 +43,9 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
         yield None
         return
     if scheduler_file is not None and not scheduler_file.exists():
-        raise InputError(f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}, which does not exist")
+        raise InputError(
+            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}, which does not exist"
+        )
     place = {"address": address} if scheduler_file is None else {"scheduler_file": str(scheduler_file)}
     try:
         client = Client(**place, set_as_default=False, timeout=CONNECT_SECONDS)

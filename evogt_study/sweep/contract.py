@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from evogt_study.method.solve import Share
@@ -38,7 +37,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Output:
-    """What to record besides the scalars: `times` as in `TimeGrid.of`, names in `record`, and points of a field's grid."""
+    """What to record besides scalars: `times` as in `TimeGrid.of`, names in `record`, points of a field's grid."""
 
     times: int | tuple[float, ...] = 2
     record: tuple[str, ...] = ()
@@ -85,8 +84,3 @@ class Method(Protocol):
 
     def run(self, values: Values, share: Share) -> Record:
         """Compute one case."""
-
-
-def scalar(value: float | int) -> Datum:
-    """A record's variable without dimensions."""
-    return Datum((), np.asarray(value))

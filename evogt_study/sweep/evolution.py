@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, ParameterError, StudyError
 from evogt_study.method import diagnostics
+from evogt_study.method.arrays import Array
 from evogt_study.method.dictionary import FAMILIES, Dictionary, default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.implicit_midpoint import TimeGrid
 from evogt_study.method.problem import Problem
-from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.solve import Discretisation, Share, Solution, solve, stage_keys
 from evogt_study.problems.grammar import SPACE
-from evogt_study.sweep.contract import Datum, MethodSpec, Output, Record, scalar
+from evogt_study.sweep.contract import Datum, MethodSpec, Output, Record
 from evogt_study.sweep.parameters import (
     Parameter,
     choice,
@@ -28,6 +28,7 @@ from evogt_study.sweep.parameters import (
     several,
 )
 from evogt_study.sweep.problem_source import ProblemSource
+from evogt_study.sweep.schema import EVOLUTION
 from evogt_study.sweep.values import Values, content_hash
 
 _RULE = 'a number of Gauss-Legendre points or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
@@ -39,8 +40,8 @@ PARAMETERS = {
         Parameter("N", "an integer >= 1", integer(1), "number of output features N"),
         Parameter("N1", "an integer >= 1", integer(1), "width of the first hidden layer N_1",
                   "used by gtransnet only", optional=True),
-        Parameter("hidden", "a list of integers >= 1", several(integer(1)), "widths of the hidden layers before the last",
-                  "used by gtransnet only", optional=True),
+        Parameter("hidden", "a list of integers >= 1", several(integer(1)),
+                  "widths of the hidden layers before the last", "used by gtransnet only", optional=True),
         Parameter("gamma", "a positive number, or a list with one for each first-layer neuron",
                   one_or_several(real(0.0)), "γ", "shape parameter of the first layer, eq:trans_feature"),
         Parameter("delta", "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
@@ -82,7 +83,9 @@ class Evolution:
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(RECORDABLE)}, got {unknown[0]!r} (output.record)")
         if source.has_exact is False and "error_history" in spec.output.record:
-            raise StudyError("`record` must leave out error_history for a problem without exact solution (output.record)")
+            raise StudyError(
+                "`record` must leave out error_history for a problem without exact solution (output.record)"
+            )
         own = {name: parameter for name, parameter in source.parameters.items() if name not in PARAMETERS}
         return Evolution(source, spec.output, {**PARAMETERS, **own})
 
@@ -93,8 +96,9 @@ class Evolution:
         return scalars + self.output.record + exact
 
     def required(self, values: Values) -> tuple[str, ...]:
-        always = [name for name, parameter in self.parameters.items()
-                  if parameter.default is None and not parameter.optional]
+        always = [
+            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
+        ]
         if values.get("dictionary") == "gtransnet" and "hidden" not in values:
             always.append("N1")
         return tuple(always)
@@ -123,15 +127,28 @@ class Evolution:
         return stage_keys(problem, self.source.dimension or 0, self.discretisation(values))
 
     def leading(self) -> tuple[str, ...]:
-        return ("validation", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius", "centre", "gamma",
-                "candidate", "seed", "tau")
+        return (
+            "validation",
+            "quadrature",
+            "dictionary",
+            "N",
+            "N1",
+            "hidden",
+            "delta",
+            "radius",
+            "centre",
+            "gamma",
+            "candidate",
+            "seed",
+            "tau",
+        )
 
     def memory(self, values: Values) -> float:
         run, dimension = self.discretisation(values), self.source.dimension or 2
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
         N = run.dictionary.N
         trial = nodes * N * (1 + dimension)
-        return 8.0 * (2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
+        return 8.0 * float(2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""
@@ -175,39 +192,47 @@ class Evolution:
 
     def record(self, solution: Solution) -> Record:
         """Scalars, the histories asked for at the saved times, and the coordinates of their dimensions."""
-        grid, space = solution.discretisation.grid, solution.space
-        saved = grid.saved_positions
-        scalars = {
-            "initial_error": solution.errors[0],
-            "rank": space.rank,
-            "retained_condition": space.condition,
-            "raw_resolution": solution.svd.raw_resolution,
-            "mass_defect": space.mass_defect,
-        }
-        if solution.problem.exact is not None:
-            scalars["error"] = solution.errors[-1]
-        variables = {name: scalar(scalars[name]) for name in SCALARS if name in scalars}
         wanted = self.output.record
-        if "error_history" in wanted:
-            variables["error_history"] = Datum(("time",), solution.errors[saved])
-        if "energy_history" in wanted:
-            energies = diagnostics.energy_history(solution.system, solution.trajectory)
-            variables["energy_history"] = Datum(("time",), energies[saved])
-        if "norm_history" in wanted:
-            variables["norm_history"] = Datum(("time",), diagnostics.norm_history(solution.trajectory)[saved])
-        if "coefficients" in wanted:
-            variables["coefficients"] = Datum(("time", "mode"), solution.trajectory.coefficients[saved])
-        coordinates = {"time": Datum(("time",), grid.saved_times)} if wanted else {}
+        variables = {**scalars(solution), **histories(solution, wanted)}
+        coordinates = {"time": Datum(("time",), solution.discretisation.grid.saved_times)} if wanted else {}
         if "field" in wanted:
-            fields, axes = _fields(solution, self.output.grid, saved)
+            fields, axes = _fields(solution, self.output.grid)
             variables.update(fields)
             coordinates.update(axes)
         return Record(variables, coordinates)
 
 
-def _fields(solution: Solution, points: int, saved: list[int]) -> tuple[dict[str, Datum], dict[str, Datum]]:
+def scalars(solution: Solution) -> dict[str, Datum]:
+    """The measurements of `SCALARS`; the final error only where the problem has an exact solution."""
+    space = solution.space
+    known = {
+        "initial_error": solution.errors[0],
+        "rank": space.rank,
+        "retained_condition": space.condition,
+        "raw_resolution": solution.svd.raw_resolution,
+        "mass_defect": space.mass_defect,
+    }
+    if solution.problem.exact is not None:
+        known["error"] = solution.errors[-1]
+    return {name: Datum((), np.asarray(known[name])) for name in SCALARS if name in known}
+
+
+def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
+    """Those of error_history, energy_history, norm_history and coefficients that are `wanted`, at the saved times."""
+    trajectory = solution.trajectory
+    makers: dict[str, Callable[[], Array]] = {
+        "error_history": lambda: solution.errors,
+        "energy_history": lambda: diagnostics.energy_history(solution.system, trajectory),
+        "norm_history": lambda: diagnostics.norm_history(trajectory),
+        "coefficients": lambda: trajectory.coefficients,
+    }
+    saved = solution.discretisation.grid.saved_positions
+    return {name: Datum(EVOLUTION[name].dims, make()[saved]) for name, make in makers.items() if name in wanted}
+
+
+def _fields(solution: Solution, points: int) -> tuple[dict[str, Datum], dict[str, Datum]]:
     """Numerical and, where known, exact solution on the uniform grid of `points` per direction, boundary included."""
-    dimension = solution.problem.dimension
+    dimension, saved = solution.problem.dimension, solution.discretisation.grid.saved_positions
     along = np.linspace(0.0, 1.0, points)
     nodes = np.stack([g.ravel() for g in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
     dims = ("time", *SPACE[:dimension])
@@ -227,5 +252,3 @@ def _content(run: Discretisation, dimension: int | None) -> dict[str, Any]:
     if content["dictionary"]["family"] != "gtransnet":
         del content["dictionary"]["hidden"], content["dictionary"]["delta"]
     return content
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -83,7 +83,7 @@ def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
         return np.array(["" if value is None else next(present_iterator) for value in values], dtype=object)
     if all(value is not None for value in values):
         return _array(present)
-    numbers = iter(present)
+    numbers: Iterator[Any] = iter(present)
     return np.array([np.nan if value is None else float(next(numbers)) for value in values])
 
 
@@ -186,13 +186,13 @@ def records_of(data: xr.Dataset) -> RunRecords:
         if name in BOOKKEEPING or name in axes:
             continue
         if variable.dims[: len(axes)] == axes:
-            rows = variable.values.reshape(size, *variable.shape[len(axes):])[done[ok]]
+            rows = variable.values.reshape(size, *variable.shape[len(axes) :])[done[ok]]
             coordinate = str(name) in data.coords
         elif name in data.coords and variable.ndim and not set(variable.dims) & set(axes) and name in _recorded(data):
             rows, coordinate = np.broadcast_to(variable.values, (len(ok), *variable.shape)), True
         else:
             continue
-        dims = tuple(map(str, variable.dims[len(axes):] if variable.dims[: len(axes)] == axes else variable.dims))
+        dims = tuple(map(str, variable.dims[len(axes) :] if variable.dims[: len(axes)] == axes else variable.dims))
         stacks.append(Stack(own if coordinate else str(name), dims, ok, _text(rows), {}, coordinate))
     return RunRecords(
         keys=tuple(map(str, data["case_key"].values.ravel()[done])),

@@ -25,8 +25,10 @@ def method_spec(method: str, problem: str | Statement | None, output: Output | N
     if method not in NAMES:
         raise StudyError(f"`method` must be one of {', '.join(NAMES)} or file.py:function, got {method!r}")
     if problem is None:
-        raise StudyError(f"`problem` must be given for the method {method}; "
-                         f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table")
+        raise StudyError(
+            f"`problem` must be given for the method {method}; "
+            f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table"
+        )
     return MethodSpec(method, _problem(problem, folder), output or Output())
 
 
@@ -36,8 +38,9 @@ def _problem(problem: str | Statement | None, folder: Path) -> Statement | Pytho
     if ":" in problem:
         return PythonFile.named(problem, folder)
     if problem not in BUILT_IN:
-        raise StudyError(f"`problem` must be one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table, "
-                         f"got {problem!r}")
+        raise StudyError(
+            f"`problem` must be one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table, got {problem!r}"
+        )
     return BUILT_IN[problem]
 
 

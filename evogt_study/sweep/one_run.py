@@ -8,14 +8,13 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import ParameterError
-from evogt_study.method import diagnostics
 from evogt_study.method.dictionary import Dictionary, default_radius
 from evogt_study.method.implicit_midpoint import TimeGrid
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.solve import Discretisation, Solution
 from evogt_study.method.solve import solve as solve_arrays
-from evogt_study.sweep.evolution import PARAMETERS
+from evogt_study.sweep.evolution import PARAMETERS, histories, scalars
 from evogt_study.sweep.schema import COORDINATES, EVOLUTION
 from evogt_study.sweep.values import labels
 
@@ -74,21 +73,13 @@ def _checked(name: str, raw: Any) -> Any:
 
 def labelled(solution: Solution) -> xr.Dataset:
     """A solution as a Dataset with the names, labels and attributes of a study's result."""
-    run, space, trajectory = solution.discretisation, solution.space, solution.trajectory
-    saved = run.grid.saved_positions
-    values: dict[str, Any] = {
-        "initial_error": solution.errors[0],
-        "rank": space.rank,
-        "retained_condition": space.condition,
-        "raw_resolution": solution.svd.raw_resolution,
-        "mass_defect": space.mass_defect,
-        "energy_history": diagnostics.energy_history(solution.system, trajectory)[saved],
-        "norm_history": diagnostics.norm_history(trajectory)[saved],
-        "coefficients": trajectory.coefficients[saved],
-    }
+    wanted: tuple[str, ...] = ("energy_history", "norm_history", "coefficients")
     if solution.problem.exact is not None:
-        values = {"error": solution.errors[-1], **values, "error_history": solution.errors[saved]}
-    data = {name: (EVOLUTION[name].dims, value, EVOLUTION[name].attributes) for name, value in values.items()}
+        wanted = ("error_history", *wanted)
+    measured = {**scalars(solution), **histories(solution, wanted)}
+    data: dict[str, Any] = {
+        name: (datum.dims, datum.values, EVOLUTION[name].attributes) for name, datum in measured.items()
+    }
     singular = {"long_name": "singular values sigma_i of W_q^{1/2} Phi", "units": "1", "comment": "eq:SVD"}
     data["singular_values"] = (("feature",), solution.svd.singular_values, singular)
     return xr.Dataset(data, _coordinates(solution), {"problem": solution.problem.name, "title": "one run"})

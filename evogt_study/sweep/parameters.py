@@ -104,7 +104,7 @@ def several(single: Reader) -> Reader:
 
 
 def quadrature_rule(raw: Any) -> Value:
-    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both mean points per direction."""
+    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
     if isinstance(raw, QuadratureRule):
         return raw
     if isinstance(raw, dict):

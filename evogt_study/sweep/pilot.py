@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evogt_study.errors import PilotError
+from evogt_study.method.arrays import Array
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import CANDIDATE, Chosen
 from evogt_study.sweep.study import Pilot
@@ -33,17 +34,24 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
     return Chosen(pilot.parameter, pilot.by, choice)
 
 
-def _least(candidates: tuple[Value, ...], means: np.ndarray, pilot: Pilot, at: dict[str, Value]) -> Value:  # type: ignore[type-arg]  # any float array
-    usable = [(float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
-              for value, mean in zip(candidates, means[: len(candidates)], strict=True) if np.isfinite(mean)]
+def _least(candidates: tuple[Value, ...], means: Array, pilot: Pilot, at: dict[str, Value]) -> Value:
+    usable = [
+        (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
+        for value, mean in zip(candidates, means[: len(candidates)], strict=True)
+        if np.isfinite(mean)
+    ]
     if not usable:
         where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
-        raise PilotError(f"the pilot cannot choose `{pilot.parameter}`" + (f" for {where}" if where else "")
-                         + f": no candidate has all of its runs ok (of {len(candidates)})")
+        raise PilotError(
+            f"the pilot cannot choose `{pilot.parameter}`"
+            + (f" for {where}" if where else "")
+            + f": no candidate has all of its runs ok (of {len(candidates)})"
+        )
     return min(usable)[2]
 
 
-def _measured(name: str, table: Table) -> np.ndarray:  # type: ignore[type-arg]  # floats over all cases
+def _measured(name: str, table: Table) -> Array:
+    """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
     columns = [column for (own, _, _), column in table.variables.items() if own == name]
     if not columns or columns[0].values.ndim != 1:
         found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"

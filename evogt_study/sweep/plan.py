@@ -37,6 +37,7 @@ class Plan:
 
     @property
     def method(self) -> Method:
+        """The method that runs the cases."""
         return load_method(self.spec)
 
     def case(self, index: int) -> Case | None:
@@ -83,7 +84,9 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
 
 def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
-    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=("dictionary", "quadrature", "N")))
+    values = (
+        plan.space.resolved(point) for point in plan.space.representatives(extra=("dictionary", "quadrature", "N"))
+    )
     return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
 
 

@@ -33,8 +33,9 @@ class ProblemSource:
         if isinstance(loaded, Statement):
             return _from_statement(loaded)
         content = {"file": given.content, "factory": given.attribute}
-        return ProblemSource(signature_parameters(loaded, given.attribute), content, _checked(loaded, given.attribute),
-                             None, None, None)
+        return ProblemSource(
+            signature_parameters(loaded, given.attribute), content, _checked(loaded, given.attribute), None, None, None
+        )
 
 
 def _from_statement(statement: Statement) -> ProblemSource:
@@ -45,8 +46,9 @@ def _from_statement(statement: Statement) -> ProblemSource:
         name: Parameter(name, "a finite number", real(), comment="parameter of the problem's formulas")
         for name in sorted(statement.parameters)
     }
-    return ProblemSource(parameters, content, statement, statement.exact is not None, statement.dimension,
-                         statement.final_time)
+    return ProblemSource(
+        parameters, content, statement, statement.exact is not None, statement.dimension, statement.final_time
+    )
 
 
 def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:

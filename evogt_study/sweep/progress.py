@@ -11,7 +11,7 @@ Listener = Callable[["Event"], None]
 
 @dataclass(frozen=True)
 class Event:
-    """State of one phase: runs reused from before, done in this session, failed, and in all; `seconds` since its start."""
+    """State of one phase: runs reused, done in this session, failed, and in all; `seconds` since its start."""
 
     phase: str
     reused: int
@@ -46,11 +46,13 @@ class Progress:
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, done: int, failed: int) -> None:
+        """Count finished runs, and tell."""
         self.done += done
         self.failed += failed
         self.tell()
 
     def tell(self, *, final: bool = False) -> None:
+        """Give the listener the present state."""
         if self.listener is not None:
             seconds = time.perf_counter() - self.started
             self.listener(Event(self.phase, self.reused, self.done, self.failed, self.total, seconds, final))

@@ -50,8 +50,11 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def _blas() -> str:
-    libraries = {f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
-                 for info in threadpool_info() if info.get("user_api") == "blas"}
+    libraries = {
+        f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
+        for info in threadpool_info()
+        if info.get("user_api") == "blas"
+    }
     return "; ".join(sorted(libraries)) or "unknown"
 
 
@@ -67,6 +70,7 @@ def _cpu() -> str:
 def git_state(folder: Path) -> tuple[str, str]:
     """Revision and "true"/"false" for uncommitted changes of the checkout that holds the code, or "unknown" twice."""
     try:
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # fails where the code is only installed there
         revision = _git(folder, "rev-parse", "HEAD")
         return revision, "true" if _git(folder, "status", "--porcelain", "--", ".") else "false"
     except (OSError, subprocess.SubprocessError):
@@ -74,5 +78,6 @@ def git_state(folder: Path) -> tuple[str, str]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  # fixed words
     return done.stdout.strip()

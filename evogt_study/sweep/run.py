@@ -108,9 +108,11 @@ class _Sweep:
             wanted = {case.key for case in plan.cases()}
             lost = sum(key not in wanted for key in self.previous["study"].keys)
             if lost:
-                raise ResultError(f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a "
-                                  "constant, a rule or the method was changed, or a value removed); "
-                                  "write to another file with -o, or move this one away")
+                raise ResultError(
+                    f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a "
+                    "constant, a rule or the method was changed, or a value removed); "
+                    "write to another file with -o, or move this one away"
+                )
         return plan
 
     def filled(self, plan: Plan, workers: _Workers, phase: str) -> Table:
@@ -183,8 +185,9 @@ def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
         raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
     found = groups["study"].attrs.get("id", "")
     if found != study.name:
-        raise ResultError(f"{path} is the result of the study {found!r}, not of {study.name!r}; "
-                          "choose another place with -o")
+        raise ResultError(
+            f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
+        )
     return {phase: records_of(data) for phase, data in groups.items()}
 
 
@@ -198,7 +201,7 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
     size = _Size(count, threads)
     numbers = itertools.count()
 
-    def submitted() -> Future | None:
+    def submitted() -> Future[RunRecords] | None:
         batch = list(itertools.islice(cases, size.next()))
         if not batch:
             return None
@@ -209,8 +212,10 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
     flow = as_completed(first, loop=client.loop)
     for future in flow:
         if future.status != "finished":
-            raise RunError(f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again "
-                           "to compute what is missing")
+            raise RunError(
+                f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again "
+                "to compute what is missing"
+            )
         records: RunRecords = future.result()
         future.release()
         size.measured(records)
@@ -220,12 +225,12 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
         yield records
 
 
-def _reason(future: Future) -> str:
+def _reason(future: Future[RunRecords]) -> str:
     return str(future.exception() if future.status == "error" else "its worker or the scheduler went away")
 
 
 class _Size:
-    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end so that workers finish together."""
+    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
 
     def __init__(self, count: int, threads: int) -> None:
         self.left, self.threads = count, threads
@@ -241,5 +246,3 @@ class _Size:
     def measured(self, records: RunRecords) -> None:
         self.seconds += float(records.wall_seconds.sum())
         self.runs += len(records.keys)
-
-

@@ -22,6 +22,7 @@ class Variable:
 
     @property
     def attributes(self) -> dict[str, str]:
+        """The attributes written to the file."""
         return {"long_name": self.long_name, "units": self.units, "comment": self.comment}
 
 
@@ -68,7 +69,7 @@ BOOKKEEPING = {
     variable.name: variable
     for variable in (
         Variable("status", "what became of the run", "see flag_meanings; only runs with status ok have an error"),
-        Variable("message", "what went wrong, empty for a run that is ok", "exception and its text, one line", units=""),
+        Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", units=""),
         Variable("attempts", "number of times the run was tried", "0 where it was not run"),
         Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", units="s"),
         Variable("case_key", "identity of the run: hash of its method, problem and resolved parameters",

@@ -123,5 +123,11 @@ def _stack(file: Any, number: int) -> Stack:
     values = np.asarray(variable[...])
     if described["text"]:
         values = np.ascontiguousarray(values).view(f"U{values.shape[-1]}")[..., 0]
-    return Stack(described["name"], tuple(described["dims"]), np.asarray(file[f"rows_{number}"][:]), values,
-                 described["attributes"], described["coordinate"])
+    return Stack(
+        described["name"],
+        tuple(described["dims"]),
+        np.asarray(file[f"rows_{number}"][:]),
+        values,
+        described["attributes"],
+        described["coordinate"],
+    )

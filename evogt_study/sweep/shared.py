@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-KEPT = 2
-"""Results kept for each stage.  Batches are walked so that neighbours share; two allow for one alternation."""
+KEPT = {"problem": 64, "reference": 64}
+"""Results kept of a stage, `KEPT_OTHERWISE` of others.  Batches are walked so that neighbours share what is large; the
+problems of one study alternate, but are small."""
+KEPT_OTHERWISE = 2
 
 
 class SharedStages:
@@ -28,6 +30,7 @@ class SharedStages:
         self._inside = 0.0
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """As `evogt_study.method.solve.Share`."""
         kept = self._kept[stage]
         if key in kept:
             result, number = kept[key]
@@ -42,7 +45,7 @@ class SharedStages:
         self._costs.append(seconds)
         self._users.append({self._user})
         kept[key] = (result, len(self._costs) - 1)
-        if len(kept) > KEPT:
+        if len(kept) > KEPT.get(stage, KEPT_OTHERWISE):
             kept.popitem(last=False)
         return result
 

@@ -30,6 +30,7 @@ class When:
     set: Mapping[str, Value]
 
     def applies(self, values: Mapping[str, Value]) -> bool:
+        """Whether the rule holds at these values."""
         return all(values[name] in admitted for name, admitted in self.match.items())
 
 
@@ -53,10 +54,12 @@ class CaseSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the axes, in order."""
         return tuple(axis.name for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Number of values of each axis."""
         return tuple(len(axis.values) for axis in self.axes)
 
     @property
@@ -65,6 +68,7 @@ class CaseSpace:
         return math.prod(self.shape)
 
     def axis(self, name: str) -> Axis:
+        """The axis of that name."""
         return next(axis for axis in self.axes if axis.name == name)
 
     def values(self, index: int) -> dict[str, Value] | None:
@@ -114,6 +118,7 @@ class CaseSpace:
         return [value for value in axis.values if value in mentioned] + others
 
     def with_chosen(self, choice: Chosen) -> CaseSpace:
+        """The same space with one more parameter given by a table."""
         return replace(self, chosen=(*self.chosen, choice))
 
     def dependence(self, parameter: str) -> tuple[str, ...]:

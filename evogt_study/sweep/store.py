@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pathlib import Path
 from typing import Any
 
@@ -62,5 +61,3 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 def read_study(path: Path) -> xr.Dataset:
     """The study's runs of a result file.  Raises ResultError."""
     return read_result(path)["study"]
-
-

@@ -64,14 +64,16 @@ class Study:
 
     @staticmethod
     def from_text(text: str, file: str = "study") -> Study:
-        """Check a study given as TOML text; `file` names it in messages and is where its Python files are looked for."""
+        """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are."""
         return _Reader(read_table(text, file), text, file).study()
 
     @property
     def method(self) -> Method:
+        """The method that runs the cases."""
         return load_method(self.spec)
 
     def parameter(self, name: str) -> Parameter:
+        """Declaration of a parameter."""
         return self.method.parameters[name]
 
     def where(self, name: str) -> str:
@@ -106,9 +108,8 @@ class _Reader:
         self.known = self.method.parameters
 
     def _spec(self) -> MethodSpec:
-        problem, output = self.table.problem, self.table.output
-        if isinstance(problem, ProblemTable):
-            problem = Statement(**problem.model_dump())
+        stated, output = self.table.problem, self.table.output
+        problem = Statement(**stated.model_dump()) if isinstance(stated, ProblemTable) else stated
         outputs = None
         if output is not None:
             times = output.times if isinstance(output.times, int) else tuple(float(t) for t in output.times)
@@ -122,7 +123,9 @@ class _Reader:
             raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
         space = CaseSpace(axes, self._constants(axes), self._rules(axes))
         pilot = None if self.table.pilot is None else self._pilot(self.table.pilot, space)
-        study = Study(self.table.name, self.table.title, self.table.source, self.spec, space, pilot, self.text, self.file)
+        study = Study(
+            self.table.name, self.table.title, self.table.source, self.spec, space, pilot, self.text, self.file
+        )
         self._check_resolved(study)
         self._check_together(study)
         return study
@@ -133,8 +136,10 @@ class _Reader:
             advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(self.known)}"
             raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
         if name in RESERVED_NAMES:
-            raise StudyError(f"the parameter `{name}` must have another name, since the result file uses this one "
-                             f"({self.file}, {where})")
+            raise StudyError(
+                f"the parameter `{name}` must have another name, since the result file uses this one "
+                f"({self.file}, {where})"
+            )
         try:
             return self.known[name].value(raw, f"{self.file}, {where}")
         except ParameterError as error:
@@ -144,8 +149,10 @@ class _Reader:
         where = f"axes.{name}"
         entries = self._seeds(raw, where) if isinstance(raw, dict) else raw
         if not isinstance(entries, list) or not entries:
-            raise StudyError(f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
-                             "one value belongs in [constants]")
+            raise StudyError(
+                f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
+                "one value belongs in [constants]"
+            )
         values = tuple(self._value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         self._check_different(name, values, where)
         return Axis(name, values)
@@ -154,8 +161,10 @@ class _Reader:
         try:
             return SeedRange.model_validate(raw).values
         except ValueError:
-            raise StudyError(f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 }}, "
-                             f"got {shortened(raw)} ({self.file}, {where})") from None
+            raise StudyError(
+                f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 }}, "
+                f"got {shortened(raw)} ({self.file}, {where})"
+            ) from None
 
     def _check_different(self, name: str, values: Iterable[Value], where: str) -> None:
         seen: dict[str, Value] = {}
@@ -167,8 +176,11 @@ class _Reader:
 
     def _constants(self, axes: tuple[Axis, ...]) -> dict[str, Value]:
         names = {axis.name for axis in axes}
-        constants = {name: parameter.default for name, parameter in self.known.items()
-                     if parameter.default is not None and name not in names}
+        constants = {
+            name: parameter.default
+            for name, parameter in self.known.items()
+            if parameter.default is not None and name not in names
+        }
         for name, raw in self.table.constants.items():
             if name in names:
                 raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")
@@ -183,10 +195,12 @@ class _Reader:
             match = {name: self._admitted(by_name, name, raw, where) for name, raw in rule.match.items()}
             for name in rule.set:
                 if name in by_name:
-                    raise StudyError(f"`{name}` must not be set by a rule, since it is an axis "
-                                     f"({self.file}, {where}.set.{name})")
-            rules.append(When(match, {name: self._value(name, raw, f"{where}.set.{name}")
-                                      for name, raw in rule.set.items()}))
+                    raise StudyError(
+                        f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.set.{name})"
+                    )
+            rules.append(
+                When(match, {name: self._value(name, raw, f"{where}.set.{name}") for name, raw in rule.set.items()})
+            )
         return tuple(rules)
 
     def _admitted(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> frozenset[Value]:
@@ -203,7 +217,9 @@ class _Reader:
             wanted = [self._value(name, entry, where) for entry in raw]
         for value in wanted:
             if value not in axis.values:
-                raise StudyError(f"the rule matches no case: {name} has no value {text_label(value)} ({self.file}, {where})")
+                raise StudyError(
+                    f"the rule matches no case: {name} has no value {text_label(value)} ({self.file}, {where})"
+                )
         return frozenset(wanted)
 
     def _pilot(self, table: PilotTable, space: CaseSpace) -> Pilot:
@@ -214,31 +230,49 @@ class _Reader:
         shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
         if not seeds or shared:
             got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
-            raise StudyError(f"`seeds` of the pilot must be different from the study's, got {got} ({self.file}, pilot.seeds)")
+            raise StudyError(
+                f"`seeds` of the pilot must be different from the study's, got {got} ({self.file}, pilot.seeds)"
+            )
         most = max(len(values) for values in candidates.values())
         others = tuple(axis for axis in space.axes if axis.name != "seed")
         axes = (*others, Axis(CANDIDATE, tuple(range(most))), Axis("seed", seeds))
         over = ((table.by[0],) if None not in candidates else ()) + (CANDIDATE,)
-        entries = {((key,) if key is not None else ()) + (i,): value
-                   for key, values in candidates.items() for i, value in enumerate(values)}
+        entries = {
+            ((key,) if key is not None else ()) + (i,): value
+            for key, values in candidates.items()
+            for i, value in enumerate(values)
+        }
         pilot_space = CaseSpace(axes, space.constants, space.rules, (Chosen(table.parameter, over, entries),))
         if pilot_space.size > MAX_CASES:
-            raise StudyError(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({self.file}, pilot)")
+            raise StudyError(
+                f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({self.file}, pilot)"
+            )
         return Pilot(table.parameter, table.minimise, tuple(table.by), candidates, pilot_space)
 
     def _check_pilot(self, table: PilotTable, space: CaseSpace) -> None:
         if "seed" not in space.names:
-            raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({self.file}, axes)")
+            raise StudyError(
+                f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({self.file}, axes)"
+            )
         outside = [name for name in table.by if name not in space.names or name == "seed"]
         if outside or len(set(table.by)) != len(table.by):
-            raise StudyError(f"`by` must name different axes other than seed, got {shortened(table.by)} ({self.file}, pilot.by)")
-        if table.parameter in space.names or table.parameter in space.followers or table.parameter in self.table.constants:
-            raise StudyError(f"`{table.parameter}` must be left to the pilot, got a value of its own "
-                             f"({self.file}, {'axes' if table.parameter in space.names else 'constants or when'})")
+            raise StudyError(
+                f"`by` must name different axes other than seed, got {shortened(table.by)} ({self.file}, pilot.by)"
+            )
+        if (
+            table.parameter in space.names
+            or table.parameter in space.followers
+            or table.parameter in self.table.constants
+        ):
+            raise StudyError(
+                f"`{table.parameter}` must be left to the pilot, got a value of its own "
+                f"({self.file}, {'axes' if table.parameter in space.names else 'constants or when'})"
+            )
         scalars = self.method.variables
         if scalars is not None and table.minimise not in scalars:
-            raise StudyError(f"`minimise` must be one of {', '.join(scalars)}, got {table.minimise!r} "
-                             f"({self.file}, pilot.minimise)")
+            raise StudyError(
+                f"`minimise` must be one of {', '.join(scalars)}, got {table.minimise!r} ({self.file}, pilot.minimise)"
+            )
 
     def _candidates(self, table: PilotTable, space: CaseSpace) -> dict[Value | None, tuple[Value, ...]]:
         """Candidate values for each value of the first `by` axis, or under None where they are one list for all."""
@@ -249,10 +283,14 @@ class _Reader:
         axis = space.axis(table.by[0])
         by_label = {str(label): value for label, value in zip(labels(axis.values), axis.values, strict=True)}
         if set(table.candidates) != set(by_label):
-            raise StudyError(f"`candidates` must have a list for each {axis.name} ({', '.join(by_label)}), "
-                             f"got {', '.join(table.candidates) or 'none'} ({self.file}, pilot.candidates)")
-        return {by_label[key]: self._candidate_list(table.parameter, raw, f"pilot.candidates.{key}")
-                for key, raw in table.candidates.items()}
+            raise StudyError(
+                f"`candidates` must have a list for each {axis.name} ({', '.join(by_label)}), "
+                f"got {', '.join(table.candidates) or 'none'} ({self.file}, pilot.candidates)"
+            )
+        return {
+            by_label[key]: self._candidate_list(table.parameter, raw, f"pilot.candidates.{key}")
+            for key, raw in table.candidates.items()
+        }
 
     def _candidate_list(self, parameter: str, raw: list[Any], where: str) -> tuple[Value, ...]:
         values = tuple(self._value(parameter, entry, f"{where}[{i}]") for i, entry in enumerate(raw))
@@ -269,8 +307,11 @@ class _Reader:
             missing = [name for name in self.method.required(values) if name not in values and name not in chosen]
             if missing:
                 at = ", ".join(f"{name} = {text_label(point[name])}" for name in study.space.names if name != "seed")
-                raise StudyError(f"`{missing[0]}` must be given ({self.file}, constants.{missing[0]}), got no value"
-                                 + (f" for {at}" if at else "") + "; set it in [constants], [axes] or a [[when]] rule")
+                raise StudyError(
+                    f"`{missing[0]}` must be given ({self.file}, constants.{missing[0]}), got no value"
+                    + (f" for {at}" if at else "")
+                    + "; set it in [constants], [axes] or a [[when]] rule"
+                )
 
     def _check_together(self, study: Study) -> None:
         """Each case's parameters fit together; the seed cannot matter here, so one stands for all."""

@@ -30,15 +30,20 @@ class SeedRange(_Table):
 
     @property
     def values(self) -> list[int]:
+        """The integers."""
         return list(range(self.start, self.start + self.count))
 
 
 class WhenTable(_Table):
+    """A ``[[when]]`` rule."""
+
     match: Annotated[dict[str, Any], Field(min_length=1)]
     set: Annotated[dict[str, Any], Field(min_length=1)]
 
 
 class PilotTable(_Table):
+    """The ``[pilot]`` section."""
+
     parameter: str
     seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**62)]]
     minimise: str = "error"
@@ -47,16 +52,21 @@ class PilotTable(_Table):
 
     @property
     def seed_values(self) -> list[int]:
+        """The pilot's seeds."""
         return self.seeds.values if isinstance(self.seeds, SeedRange) else self.seeds
 
 
 class OutputTable(_Table):
+    """The ``[output]`` section."""
+
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
     record: list[Literal["error_history", "energy_history", "norm_history", "coefficients", "field"]] = []
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
 
 
 class ProblemTable(_Table):
+    """A problem stated in the study file, ``[problem]``."""
+
     dimension: Literal[1, 2, 3]
     exact: str | None = None
     initial: str | None = None
@@ -128,8 +138,14 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
 def _wanted(error: ErrorDetails) -> str:
     """What pydantic asked for, in the words of our messages."""
     message = error["msg"]
-    for prefix in ("Input should be a valid ", "Input should be ", "Value should have ", "Dictionary should have ",
-                   "List should have ", "String should "):
+    for prefix in (
+        "Input should be a valid ",
+        "Input should be ",
+        "Value should have ",
+        "Dictionary should have ",
+        "List should have ",
+        "String should ",
+    ):
         if message.startswith(prefix):
             article = "a " if prefix.endswith("valid ") else ("" if prefix.endswith("be ") else "one that has ")
             return article + message.removeprefix(prefix)

@@ -50,7 +50,9 @@ class Table:
         self.variables: dict[tuple[str, tuple[str, ...], bool], Column] = {}
         self.coordinates: dict[tuple[str, tuple[str, ...], bool], Column] = {}
 
-    def add(self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run) -> None:
+    def add(
+        self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+    ) -> None:
         """Take over the records of this plan's cases whose status is `wanted`; of others only the attempts count.
 
         A case that has a record keeps it: records with equal keys are equal.
@@ -79,13 +81,15 @@ class Table:
         shape = stack.values.shape[1:]
         column = columns.get(group)
         if column is None:
-            column = columns[group] = Column(stack.dims, _empty(len(self.keys), shape, stack.values.dtype),
-                                             stack.attributes, min(target))
+            column = columns[group] = Column(
+                stack.dims, _empty(len(self.keys), shape, stack.values.dtype), stack.attributes, min(target)
+            )
         elif column.values.shape[1:] != shape or column.values.dtype != stack.values.dtype:
             column.values = _grown(column.values, shape, stack.values.dtype)
         if min(target) < column.first:
             column.first, column.attributes = min(target), stack.attributes
-        column.values[(np.array(target), *(slice(0, n) for n in shape))] = stack.values[source]
+        room = column.values[(slice(None), *(slice(0, n) for n in shape))]
+        room[target] = stack.values[source]
 
     def missing(self) -> list[str]:
         """Keys that have no record yet, in the plan's walking order."""
@@ -100,7 +104,9 @@ class Table:
             for name in {group[0] for group in columns}:
                 rivals = sorted((group for group in columns if group[0] == name), key=lambda g: columns[g].first)
                 for group in rivals[1:]:
-                    self._fail(columns.pop(group), f"`{name}` has dimensions {group[1]}, but {rivals[0][1]} in other runs")
+                    self._fail(
+                        columns.pop(group), f"`{name}` has dimensions {group[1]}, but {rivals[0][1]} in other runs"
+                    )
 
     def _fail(self, column: Column, message: str) -> None:
         missing = _is_missing(column.values).reshape(len(self.keys), -1).all(axis=1)
@@ -143,4 +149,3 @@ def _is_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     return np.asarray(values == ("" if values.dtype.kind == "O" else missing_value(values.dtype)))
-

@@ -65,7 +65,7 @@ def _module(path: str, source: str) -> ModuleType:
     folder = str(Path(path).parent)
     sys.path.insert(0, folder)  # so that the file may import its neighbours where they exist
     try:
-        exec(compile(source, path, "exec"), module.__dict__)
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
     except BaseException:
         del sys.modules[name]
         raise

@@ -88,7 +88,9 @@ def as_record(returned: Any) -> Record:
 
 def _datum(name: str, value: Any) -> Datum:
     if not name.isidentifier() or not name.isascii() or name in BOOKKEEPING:
-        raise RunError(f"the method returned a variable named {name!r}; names must be ASCII words the file does not use")
+        raise RunError(
+            f"the method returned a variable named {name!r}; names must be ASCII words the file does not use"
+        )
     attributes: Mapping[str, Any] = {}
     if hasattr(value, "dims") and hasattr(value, "values"):
         dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), dict(value.attrs)
@@ -97,9 +99,10 @@ def _datum(name: str, value: Any) -> Datum:
     else:
         dims, array = (), np.asarray(value)
     if array.ndim != len(dims):
-        raise RunError(f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names; "
-                       "return a scalar or (dims, array)")
+        raise RunError(
+            f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names; "
+            "return a scalar or (dims, array)"
+        )
     if array.dtype.kind not in "fiubU":
         raise RunError(f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings")
     return Datum(dims, array, attributes)
-
