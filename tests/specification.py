@@ -133,7 +133,8 @@ def evolve(p: Problem, s: Settings) -> Result:
     g_r = [gl @ t_r for gl in g]
 
     def stiffness(t: float) -> Array:  # eq:raw_to_normalized
-        return np.sum([gl.T @ ((w * p.diffusion(x, t))[:, None] * gl) for gl in g_r], axis=0)
+        weighted = (w * p.diffusion(x, t))[:, None]
+        return np.asarray(sum(gl.T @ (weighted * gl) for gl in g_r))
 
     def load(t: float) -> Array:  # eq:raw_to_normalized
         return np.asarray(phi_r.T @ (w * p.source(x, t)))

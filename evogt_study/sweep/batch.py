@@ -16,9 +16,8 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from evogt_study.errors import DivergedError
-from evogt_study.sweep.contract import Datum, MethodSpec, Record
+from evogt_study.sweep.contract import Case, Datum, MethodSpec, Record
 from evogt_study.sweep.methods import load_method
-from evogt_study.sweep.plan import Case
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages

@@ -16,7 +16,7 @@ from evogt_study.method.solve import Share
 from evogt_study.problems import Statement
 from evogt_study.sweep.parameters import Parameter
 from evogt_study.sweep.user_code import PythonFile
-from evogt_study.sweep.values import Values
+from evogt_study.sweep.values import Value, Values
 
 
 class Datum(NamedTuple):
@@ -33,6 +33,15 @@ class Record:
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of the product of the axes: its number, its resolved parameters, and its identity."""
+
+    index: int
+    values: dict[str, Value]
+    key: str
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,17 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Coordinates of the axes, of the parameters that follow them, and scalar ones of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
-        attributes = COORDINATES[CANDIDATE] if axis.name == CANDIDATE else study.parameter(axis.name).attributes
-        coords[axis.name] = (axis.name, _array(labels(axis.values)), dict(attributes))
+        shown = labels(axis.values)
+        own = axis.name != CANDIDATE
+        attributes = study.parameter(axis.name).attributes(shown[0]) if own else COORDINATES[CANDIDATE]
+        coords[axis.name] = (axis.name, _array(shown), dict(attributes))
     followers = space.followers
     for name in followers:
         coords[name] = _following(space, study, name)
     for name, value in space.constants.items():
         if name not in followers:
-            coords[name] = ((), _array(labels([value]))[0], dict(study.parameter(name).attributes))
+            label = labels([value])[0]
+            coords[name] = ((), label, study.parameter(name).attributes(label))
     return coords
 
 
@@ -72,7 +75,8 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
         at = {dim: values[i] for dim, values, i in zip(dims, axes, position, strict=True)}
         resolved = space.resolved({**others, **at})
         found.append(None if resolved is None else resolved.get(name))
-    return dims, _with_holes(found).reshape(shape), dict(study.parameter(name).attributes)
+    shown = _with_holes(found).reshape(shape)
+    return dims, shown, study.parameter(name).attributes(shown.ravel()[0])
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
@@ -93,9 +97,14 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> Any:
+    """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
     declared = EVOLUTION[name].attributes if name in EVOLUTION else {"long_name": name, "units": "1"}
     values = column.values.reshape(space.shape + column.values.shape[1:])
-    encoding = {} if values.dtype.kind in "fO" else {"_FillValue": missing_value(values.dtype)}
+    encoding: dict[str, Any] = {}
+    if values.dtype.kind not in "fO":
+        fill = missing_value(values.dtype)
+        encoding = {"dtype": values.dtype, "_FillValue": fill}
+        values = np.where(values == fill, np.nan, values.astype(float))
     return xr.Variable(space.names + dims, values, {**declared, **column.attributes}, encoding)
 
 
@@ -136,7 +145,7 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     }
     variables = {}
     for name, array in values.items():
-        attributes: dict[str, Any] = {key: text for key, text in BOOKKEEPING[name].attributes.items() if text}
+        attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
         if name == "status":
             attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
             attributes["flag_meanings"] = " ".join(status.name for status in Status)

@@ -97,12 +97,13 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     }  # fmt: skip
     if dictionary.hidden:
         parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
-    scalars = {name: ((), labels([value])[0], PARAMETERS[name].attributes) for name, value in parameters.items()}
-    own = {name: ((), value) for name, value in solution.problem.parameters.items() if name not in scalars}
+    shown = {name: labels([value])[0] for name, value in parameters.items()}
+    constants = {name: ((), label, PARAMETERS[name].attributes(label)) for name, label in shown.items()}
+    own = {name: ((), value) for name, value in solution.problem.parameters.items() if name not in constants}
     return {
         "time": ("time", run.grid.saved_times, COORDINATES["time"]),
         "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),
         "feature": ("feature", np.arange(dictionary.N), {"long_name": "index of the singular value", "units": "1"}),
-        **scalars,
+        **constants,
         **own,
     }

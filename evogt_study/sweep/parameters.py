@@ -38,10 +38,10 @@ class Parameter:
         except (ValueError, TypeError, OverflowError):
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Attributes of the parameter's coordinate in the result file."""
-        written = {"long_name": self.long_name or self.name, "units": self.units, "comment": self.comment}
+    def attributes(self, label: object) -> dict[str, str]:
+        """Attributes of the parameter's coordinate in the result file; a `label` that is a word has no units."""
+        units = "" if isinstance(label, str) else self.units
+        written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment}
         return {key: text for key, text in written.items() if text}
 
 

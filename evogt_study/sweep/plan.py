@@ -8,23 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from evogt_study.sweep.contract import Method, MethodSpec
+from evogt_study.sweep.contract import Case, Method, MethodSpec
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.space import CaseSpace, Chosen
 from evogt_study.sweep.study import Study
-from evogt_study.sweep.values import Value, content_hash
+from evogt_study.sweep.values import content_hash
 
 MAX_COUNTED = 100_000
 """Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One point of the product of the axes: its number, its resolved parameters, and its identity."""
-
-    index: int
-    values: dict[str, Value]
-    key: str
 
 
 @dataclass(frozen=True, eq=False)

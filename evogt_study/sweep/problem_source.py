@@ -12,6 +12,12 @@ from evogt_study.problems import Statement
 from evogt_study.sweep.parameters import Parameter, real
 from evogt_study.sweep.user_code import PythonFile, signature_parameters
 
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
+    "psi omega"
+)
+GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
@@ -43,7 +49,7 @@ def _from_statement(statement: Statement) -> ProblemSource:
         key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
     }  # not its name: the same formulas are the same problem
     parameters = {
-        name: Parameter(name, "a finite number", real(), comment="parameter of the problem's formulas")
+        name: Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
         for name in sorted(statement.parameters)
     }
     return ProblemSource(

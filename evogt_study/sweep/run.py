@@ -15,10 +15,11 @@ from distributed import Client, Future, as_completed
 from evogt_study.errors import ResultError, RunError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
 from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.contract import Case
 from evogt_study.sweep.files import check_writable
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
-from evogt_study.sweep.plan import Case, Plan, pilot_plan, study_plan
+from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.progress import Listener, Progress
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder, write_shard

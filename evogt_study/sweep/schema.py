@@ -23,7 +23,8 @@ class Variable:
     @property
     def attributes(self) -> dict[str, str]:
         """The attributes written to the file."""
-        return {"long_name": self.long_name, "units": self.units, "comment": self.comment}
+        written = {"long_name": self.long_name, "units": self.units, "comment": self.comment}
+        return {key: text for key, text in written.items() if text}
 
 
 class Status(IntEnum):
@@ -68,7 +69,7 @@ EVOLUTION = {
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
-        Variable("status", "what became of the run", "see flag_meanings; only runs with status ok have an error"),
+        Variable("status", "what became of the run", "only runs with status ok have values", units=""),
         Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", units=""),
         Variable("attempts", "number of times the run was tried", "0 where it was not run"),
         Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", units="s"),

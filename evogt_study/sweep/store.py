@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from evogt_study.errors import ResultError
@@ -12,6 +12,8 @@ from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.locks import HDF5_LOCK
 
 PILOT = "pilot"
+UNFILLED = ("status", "attempts", "software")
+"""Whole numbers that have a value for every case, run or not."""
 
 
 def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> None:
@@ -19,26 +21,35 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with written_whole(path) as temporary, HDF5_LOCK:
-            study.to_netcdf(temporary, engine="netcdf4", format="NETCDF4", encoding=encodings(study))
+            encoded(study).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
-                pilot.to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4", encoding=encodings(pilot))
+                encoded(pilot).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def encodings(data: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """How each variable is stored: checksummed and compressed numbers, no fill value on coordinates (CF forbids it)."""
-    result: dict[str, dict[str, Any]] = {}
+def encoded(data: xr.Dataset) -> xr.Dataset:
+    """The same data, told how to be stored: checksummed and compressed numbers, no fill value on coordinates (CF).
+
+    Coordinates that follow the axes are named by each variable; scalar ones once, by the whole file.
+    """
+    following = " ".join(
+        sorted(str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims)
+    )
+    data = data.copy(deep=False)
     for name, variable in data.variables.items():
-        encoding: dict[str, Any] = {}
-        if variable.dtype.kind in "iufb" and variable.ndim:
+        encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}
+        numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
+        if numbers and variable.ndim:
             encoding |= {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
-        if name in data.coords or variable.dtype.kind == "O" or name in ("status", "attempts", "software"):
+        if name not in data.coords:
+            encoding["coordinates"] = following or None
+        if name in data.coords or not numbers or name in UNFILLED:
             encoding["_FillValue"] = None
-        elif variable.dtype.kind == "f":
-            encoding["_FillValue"] = float("nan")
-        result[str(name)] = encoding
-    return result
+        else:
+            encoding.setdefault("_FillValue", np.nan)
+        data[name].encoding = encoding
+    return data
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
