@@ -32,11 +32,11 @@ def in_words(event: Event) -> str:
     """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
     words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
     if event.reused:
-        words.append(f"{event.reused} of them from before")
+        words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
     words.append(f"{event.failed} failed")
-    if event.final:
+    if event.final and event.done:
         words.append(f"done in {duration(event.seconds)}")
-    elif event.seconds_left is not None:
+    elif event.done and event.seconds_left is not None:
         words.append(f"{event.rate:.1f} runs/s, {duration(event.seconds_left)} left")
     return ", ".join(words)
 
@@ -60,7 +60,8 @@ class _Lines:
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        if event.final or event.phase != self.phase or now - self.last >= LINE_SECONDS:
+        news = event.phase != self.phase or (event.final and event.done > 0)
+        if news or now - self.last >= LINE_SECONDS:
             self.last, self.phase = now, event.phase
             print(in_words(event), file=sys.stderr, flush=True)
 

@@ -90,17 +90,18 @@ def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
     All complete rows share one set of resamples, so that they cost one matrix product.  A row with missing values is
     resampled from its own finite ones.
     """
-    interval = np.full((*samples.shape[:-1], 2), np.nan)
-    complete = np.isfinite(samples).all(axis=-1)
+    rows = samples.reshape(-1, samples.shape[-1])
+    interval = np.full((len(rows), 2), np.nan)
+    complete = np.isfinite(rows).all(axis=-1)
     tails = [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0]
-    if samples.shape[-1] > 1 and complete.any():
-        means = samples[complete] @ _resampling_weights(samples.shape[-1]).T
+    if rows.shape[1] > 1 and complete.any():
+        means = rows[complete] @ _resampling_weights(rows.shape[1]).T
         interval[complete] = np.quantile(means, tails, axis=-1).T
-    for position in zip(*np.nonzero(~complete), strict=True):
-        row = samples[position][np.isfinite(samples[position])]
+    for number in np.flatnonzero(~complete):
+        row = rows[number][np.isfinite(rows[number])]
         if len(row) > 1:
-            interval[position] = np.quantile(row @ _resampling_weights(len(row)).T, tails)
-    return interval
+            interval[number] = np.quantile(row @ _resampling_weights(len(row)).T, tails)
+    return interval.reshape(*samples.shape[:-1], 2)
 
 
 def _resampling_weights(count: int) -> Array:

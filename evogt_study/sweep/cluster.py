@@ -80,7 +80,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             env=environment,
             silence_logs=logging.CRITICAL,
         ) as cluster,

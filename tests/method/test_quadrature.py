@@ -104,17 +104,14 @@ def test_tensor_products_integrate_every_product_of_exact_degrees(rule, points, 
     for powers in itertools.product(degrees, repeat=dimension):
         product = np.prod(quadrature.nodes ** np.array(powers), axis=1)
         exact = math.prod(1.0 / (power + 1) for power in powers)
-        assert float(quadrature.integrate(product)) == pytest.approx(exact, abs=4 * EPS), powers
+        assert float(quadrature.integrate(product)) == pytest.approx(exact, abs=16 * EPS), powers
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(("dimension", "axis"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
 def test_a_tensor_product_misses_degree_2n_in_every_direction(dimension, axis):
-    if axis >= dimension:
-        pytest.skip("no such direction")
     quadrature = QuadratureRule("gauss_legendre", 3).on_unit_cube(dimension)
     square = legendre(3, quadrature.nodes[:, axis]) ** 2
-    assert float(quadrature.integrate(square)) == pytest.approx(0.0, abs=1e-15)  # the integral is 1/7
+    assert 0.0 <= float(quadrature.integrate(square)) < 1e-26  # the integral is 1/7
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
