@@ -73,6 +73,10 @@ class Method(Protocol):
     def variables(self) -> tuple[str, ...] | None:
         """Names of the variables of its records, None where only running it tells."""
 
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names that its records give a meaning of their own, so that no parameter may have them."""
+
     def required(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that a case with (at least) these values cannot do without."""
 

@@ -16,7 +16,7 @@ from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.implicit_midpoint import TimeGrid
 from evogt_study.method.problem import Problem
 from evogt_study.method.solve import Discretisation, Share, Solution, solve, stage_keys
-from evogt_study.problems.grammar import SPACE
+from evogt_study.problems.grammar import RESERVED, SPACE
 from evogt_study.sweep.contract import Datum, MethodSpec, Output, Record
 from evogt_study.sweep.parameters import (
     Parameter,
@@ -28,7 +28,7 @@ from evogt_study.sweep.parameters import (
     several,
 )
 from evogt_study.sweep.problem_source import ProblemSource
-from evogt_study.sweep.schema import EVOLUTION
+from evogt_study.sweep.schema import COORDINATES, EVOLUTION
 from evogt_study.sweep.values import Values, content_hash
 
 _RULE = 'a number of Gauss-Legendre points or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
@@ -94,6 +94,10 @@ class Evolution:
         scalars = tuple(name for name in SCALARS if name != "error" or self.source.has_exact is not False)
         exact = ("exact_field",) if "field" in self.output.record and self.source.has_exact is not False else ()
         return scalars + self.output.record + exact
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return frozenset({*EVOLUTION, *COORDINATES, *RESERVED})
 
     def required(self, values: Values) -> tuple[str, ...]:
         always = [

@@ -192,7 +192,7 @@ def records_of(data: xr.Dataset) -> RunRecords:
     stacks = []
     for name, variable in data.variables.items():
         own = str(name).removesuffix(OWN_VALUES)
-        if name in BOOKKEEPING or name in axes:
+        if name in BOOKKEEPING or name in axes or f"{name}{OWN_VALUES}" in data:
             continue
         if variable.dims[: len(axes)] == axes:
             rows = variable.values.reshape(size, *variable.shape[len(axes) :])[done[ok]]

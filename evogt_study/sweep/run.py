@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import xarray as xr
 from distributed import Client, Future, as_completed
 
@@ -88,7 +89,8 @@ class _Sweep:
             data.attrs = global_attributes(self.study, phase, shlex.join(["evogt", *sys.argv[1:]]))
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
-        write_result(self.path, whole["study"], whole.get(PILOT))
+        with dask.config.set(scheduler="synchronous"):  # else xarray would ask a default client for a cluster-wide lock
+            write_result(self.path, whole["study"], whole.get(PILOT))
         remove_shards(self.shards)
         return whole["study"]
 
@@ -132,8 +134,7 @@ class _Sweep:
         progress.tell()
         if missing:
             self.shards.mkdir(parents=True, exist_ok=True)
-            cases = (case for case in plan.cases() if case.key in missing)
-            for records in compute(plan, cases, len(missing), workers.client):
+            for records in compute(plan, once(plan, missing), len(missing), workers.client):
                 write_shard(self.shards, records)
                 table.add(records)
                 new = [rows for key in records.keys for rows in table.rows_of[key]]
@@ -190,6 +191,15 @@ def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
             f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
         )
     return {phase: records_of(data) for phase, data in groups.items()}
+
+
+def once(plan: Plan, keys: set[str]) -> Iterator[Case]:
+    """The first case of each of `keys`, in the plan's walking order; cases with equal keys are one computation."""
+    left = set(keys)
+    for case in plan.cases():
+        if case.key in left:
+            left.remove(case.key)
+            yield case
 
 
 def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> Iterator[RunRecords]:

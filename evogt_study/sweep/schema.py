@@ -88,6 +88,3 @@ COORDINATES = {
     "z": {"long_name": "coordinate z", "units": "1", "axis": "Z"},
     "candidate": {"long_name": "index of the candidate value", "units": "1"},
 }
-
-RESERVED_NAMES = frozenset({*EVOLUTION, *BOOKKEEPING, *COORDINATES, "t", "pi"})
-"""Names that the result file gives a meaning of its own, so that no axis or parameter may have them."""

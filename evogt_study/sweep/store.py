@@ -43,7 +43,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         if numbers and variable.ndim:
             encoding |= {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
         if name not in data.coords:
-            encoding["coordinates"] = following or None
+            named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
+            encoding["coordinates"] = " ".join(named) or None
         if name in data.coords or not numbers or name in UNFILLED:
             encoding["_FillValue"] = None
         else:

@@ -14,7 +14,7 @@ from evogt_study.problems import Statement
 from evogt_study.sweep.contract import Method, MethodSpec, Output
 from evogt_study.sweep.methods import load_method, method_spec
 from evogt_study.sweep.parameters import Parameter
-from evogt_study.sweep.schema import RESERVED_NAMES
+from evogt_study.sweep.schema import BOOKKEEPING
 from evogt_study.sweep.space import CANDIDATE, Axis, CaseSpace, Chosen, When
 from evogt_study.sweep.study_file import MAX_CASES, PilotTable, ProblemTable, SeedRange, StudyTable, read_table
 from evogt_study.sweep.values import Value, labels, text_label
@@ -135,7 +135,7 @@ class _Reader:
             near = difflib.get_close_matches(name, self.known, 1)
             advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(self.known)}"
             raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
-        if name in RESERVED_NAMES:
+        if name in self.method.reserved or name in BOOKKEEPING or name == CANDIDATE:
             raise StudyError(
                 f"the parameter `{name}` must have another name, since the result file uses this one "
                 f"({self.file}, {where})"

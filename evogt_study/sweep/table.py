@@ -110,8 +110,10 @@ class Table:
 
     def _fail(self, column: Column, message: str) -> None:
         missing = _is_missing(column.values).reshape(len(self.keys), -1).all(axis=1)
-        for case in np.flatnonzero(~missing & (self.status == Status.ok)):
-            self.status[case], self.messages[case] = Status.failed, f"RunError: {message}"
+        wrong = np.flatnonzero(~missing & (self.status == Status.ok))
+        self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
+        for other in (*self.variables.values(), *self.coordinates.values()):
+            other.values[wrong] = "" if other.values.dtype.kind == "O" else missing_value(other.values.dtype)
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""

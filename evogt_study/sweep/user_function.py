@@ -39,6 +39,10 @@ class UserFunction:
         function = spec.method.load()
         return UserFunction(spec.method, function, signature_parameters(function, reference))
 
+    @property
+    def reserved(self) -> frozenset[str]:
+        return frozenset()
+
     def required(self, values: Values) -> tuple[str, ...]:
         return tuple(name for name, parameter in self.parameters.items() if not parameter.optional)
 
@@ -60,10 +64,19 @@ class UserFunction:
     def run(self, values: Values, share: Share) -> Record:
         returned = self.function(**{name: _plain(value) for name, value in values.items()})
         record = as_record(returned)
+        self._check_names(record)
         error = record.variables.get("error")
         if error is not None and error.values.dtype.kind == "f" and not np.isfinite(error.values).all():
             raise DivergedError("`error` is not finite")
         return record
+
+    def _check_names(self, record: Record) -> None:
+        """Parameters are coordinates of the result, so neither a variable nor its dimension can have their names."""
+        dims = {name for datum in record.variables.values() for name in datum.dims}
+        for kind, names in (("variable", record.variables), ("dimension", dims)):
+            taken = sorted(set(names) & set(self.parameters))
+            if taken:
+                raise RunError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
 
 
 def _plain(value: Any) -> Any:

@@ -200,7 +200,7 @@ def test_condition_is_the_ratio_of_the_kept_eigenvalues(case):
     svd = weighted_svd(trial_of(case))
     assert np.array_equal(space.singular_values, svd.singular_values[: space.rank])
     wanted = (svd.singular_values[0] / svd.singular_values[space.rank - 1]) ** 2
-    assert space.condition == pytest.approx(wanted, rel=4 * EPS)
+    assert space.condition == pytest.approx(wanted, rel=4 * EPS, abs=0.0)
 
 
 @cases
@@ -236,7 +236,7 @@ def test_the_coefficient_norm_is_the_quadrature_norm(case):
     space = space_of(case, 1e-8)
     coefficients = np.random.default_rng(1).standard_normal(space.rank)
     square = float(space.quadrature.integrate((space.values @ coefficients) ** 2))
-    assert square == pytest.approx(coefficients @ coefficients, rel=space.mass_defect + 16 * EPS)
+    assert square == pytest.approx(coefficients @ coefficients, rel=space.mass_defect + 16 * EPS, abs=0.0)
 
 
 @cases
@@ -245,7 +245,7 @@ def test_the_residual_of_a_projection_is_orthogonal_to_the_space(case):
     function = np.cos(5.0 * space.quadrature.nodes).prod(axis=1)
     residual = function - space.values @ space.project(function)
     assert np.linalg.norm(residual) > 1e-3  # the function is not a member: it does not vanish on the boundary
-    bound = (space.mass_defect + 64 * EPS) * np.sqrt(space.quadrature.integrate(function**2))
+    bound = (space.mass_defect + 256 * EPS) * np.sqrt(space.quadrature.integrate(function**2))
     assert_within(np.linalg.norm(space.project(residual)), 0.0, bound)
 
 
@@ -312,7 +312,7 @@ def test_the_space_does_not_depend_on_the_scale_of_the_trial_functions(case, fac
     scaled = dataclasses.replace(trial, values=trial.values * factor, gradients=trial.gradients * factor)
     one, other = (retain(each, weighted_svd(each), 1e-8) for each in (trial, scaled))
     assert one.rank == other.rank
-    assert other.condition == pytest.approx(one.condition, rel=1e-12)
+    assert other.condition == pytest.approx(one.condition, rel=1e-12, abs=0.0)
     assert_within(nodal_projector(other), nodal_projector(one), 1e-12)
     # identity mass fixes the scale: gradients come back the same, up to the signs of the basis
     squares = [np.sum(space.gradients**2, axis=2) for space in (one, other)]

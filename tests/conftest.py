@@ -1,0 +1,62 @@
+"""Fixtures shared by the tests of the sweep: real processes, real files."""
+
+import textwrap
+
+import pytest
+
+from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.study import Study
+
+SMALL_STUDY = """
+name = "small"
+
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(k*pi*x)"
+diffusion = "1/10"
+
+[axes]
+dictionary = ["transnet", "gtransnet"]
+k = [1, 2]
+seed = { start = 0, count = 3 }
+
+[constants]
+N = 12
+N1 = 24
+gamma = 2
+quadrature = 40
+validation = 60
+final_time = 0.1
+dt = 0.01
+
+[output]
+times = 3
+record = ["error_history", "energy_history", "norm_history", "coefficients", "field"]
+grid = 9
+"""
+
+
+@pytest.fixture(scope="session")
+def client():
+    """A client of two worker processes, as a run without one starts."""
+    with connected(None, 2) as client:
+        yield client
+
+
+@pytest.fixture
+def small_study():
+    """The text of a study of twelve runs that takes milliseconds."""
+    return SMALL_STUDY
+
+
+@pytest.fixture
+def own_study(tmp_path):
+    """A study of a function of one's own: called with the function's source and the rest of the study file."""
+
+    def make(source, rest, name="own"):
+        (tmp_path / "method.py").write_text(textwrap.dedent(source))
+        text = f'name = "{name}"\nmethod = "method.py:method"\n{textwrap.dedent(rest)}'
+        (tmp_path / f"{name}.toml").write_text(text)
+        return Study.from_file(tmp_path / f"{name}.toml")
+
+    return make

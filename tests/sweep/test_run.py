@@ -1,0 +1,379 @@
+"""Studies run on real worker processes, into real files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+import xarray as xr
+
+import evogt_study as evs
+from evogt_study.errors import PilotError, ResultError
+from evogt_study.sweep import run as run_module
+from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shards import shard_folder
+from evogt_study.sweep.store import read_result, read_study
+
+
+def same_numbers(one, other):
+    """Identical but for the time that runs took and the file's own history."""
+    one, other = (data.drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other))
+    xr.testing.assert_identical(one, other)
+
+
+@pytest.fixture
+def small(small_study):
+    return evs.Study.from_text(small_study)
+
+
+def test_result_is_labelled_and_whole(small, client, tmp_path):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    assert data.error.dims == ("dictionary", "k", "seed")
+    assert data.error_history.dims == ("dictionary", "k", "seed", "time")
+    assert data.coefficients.dims == ("dictionary", "k", "seed", "time", "mode")
+    assert data.field.dims == data.exact_field.dims == ("dictionary", "k", "seed", "time", "x")
+    assert (data.status == Status.ok).all()
+    assert data.error.notnull().all()
+    np.testing.assert_allclose(data.time, [0, 0.05, 0.1])
+    np.testing.assert_array_equal(data.error_history.isel(time=-1), data.error)
+    np.testing.assert_array_equal(data.error_history.isel(time=0), data.initial_error)
+    np.testing.assert_allclose(np.sqrt((data.coefficients**2).sum("mode")), data.norm_history)
+    exact = np.exp(-data.time) * np.sin(data.k * np.pi * data.x)
+    np.testing.assert_allclose(
+        data.exact_field.isel(dictionary=0, seed=0), exact.transpose("k", "time", "x"), atol=1e-14
+    )
+    assert os.listdir(tmp_path) == ["small.nc"]
+
+
+def test_run_equals_solve(small, client):
+    data = evs.run(small, client=client)
+    problem = evs.Statement(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=2)
+    dictionary = evs.Dictionary("gtransnet", N=12, N1=24, gamma=2)
+    one = evs.solve(problem, dictionary, 1, quadrature=40, validation=60, dt=0.01, final_time=0.1, times=3)
+    case = data.sel(dictionary="gtransnet", k=2, seed=1)
+    for name in (
+        "error",
+        "initial_error",
+        "rank",
+        "retained_condition",
+        "mass_defect",
+        "error_history",
+        "norm_history",
+    ):
+        np.testing.assert_array_equal(case[name], one[name], err_msg=name)
+
+
+def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch, tmp_path):
+    many = evs.run(small, client=client, output=tmp_path / "a.nc")
+    monkeypatch.setattr(run_module, "LARGEST_BATCH", 1)
+    single = evs.run(small, client=client, output=tmp_path / "b.nc")
+    with connected(None, 1) as lone:
+        monkeypatch.setattr(run_module, "LARGEST_BATCH", 1000)
+        one = evs.run(small, client=lone, output=tmp_path / "c.nc")
+    same_numbers(many, single)
+    same_numbers(many, one)
+
+
+def test_file_equals_what_is_returned(small, client, tmp_path):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    same_numbers(data, read_study(tmp_path / "small.nc"))
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+def test_file_opens_with_every_label(small, client, tmp_path, engine):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    with xr.open_dataset(tmp_path / "small.nc", engine=engine) as opened:
+        assert set(opened.coords) == set(data.coords)
+        for name, coord in data.coords.items():
+            assert opened[name].dims == coord.dims
+            np.testing.assert_array_equal(opened[name], coord)
+        described = {name: opened[name].attrs for name in opened.variables}
+    for name, attributes in described.items():
+        assert attributes["long_name"], name
+
+
+def events_of(study, **options):
+    events = []
+    data = evs.run(study, listener=events.append, **options)
+    return data, {event.phase: event for event in events}
+
+
+def test_second_run_computes_nothing(small, client, tmp_path):
+    first = evs.run(small, client=client, output=tmp_path / "small.nc")
+    second, events = events_of(small, client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 0)
+    xr.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
+
+
+def test_complete_result_starts_no_cluster(small, client, tmp_path):
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    before = set(psutil.Process().children(recursive=True))
+    evs.run(small, output=tmp_path / "small.nc", listener=lambda event: None)
+    assert set(psutil.Process().children(recursive=True)) == before
+
+
+def test_extended_study_computes_the_new_cases_only(small_study, client, tmp_path):
+    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 5").replace("k = [1, 2]", "k = [1, 2, 3]"))
+    data, events = events_of(longer, client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 2 * 3 * 5 - 12)
+    same_numbers(data, evs.run(longer, client=client))
+
+
+def test_equal_cases_are_computed_once(small_study, client):
+    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1, 2]\nN1 = [24, 30]")
+    data, events = events_of(evs.Study.from_text(text), client=client)
+    transnet = data.sel(dictionary="transnet")
+    np.testing.assert_array_equal(transnet.error.sel(N1=24), transnet.error.sel(N1=30))
+    assert (transnet.case_key.sel(N1=24) == transnet.case_key.sel(N1=30)).all()
+    assert len(np.unique(data.case_key)) == 6 + 12
+    assert events["study"].done == 24
+
+
+def test_changed_constant_is_refused_and_nothing_is_lost(small_study, client, tmp_path):
+    path = tmp_path / "small.nc"
+    evs.run(evs.Study.from_text(small_study), client=client, output=path)
+    before = path.read_bytes()
+    changed = evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3"))
+    with pytest.raises(ResultError, match="holds 12 finished runs that study does not ask for"):
+        evs.run(changed, client=client, output=path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["small.nc"]
+
+
+def test_other_study_in_the_way_is_refused(small_study, client, tmp_path):
+    path = tmp_path / "result.nc"
+    evs.run(evs.Study.from_text(small_study), client=client, output=path)
+    other = evs.Study.from_text(small_study.replace('name = "small"', 'name = "other"'))
+    with pytest.raises(ResultError, match="is the result of the study 'small', not of 'other'"):
+        evs.run(other, client=client, output=path)
+
+
+def test_other_file_in_the_way_is_refused(small, client, tmp_path):
+    path = tmp_path / "result.nc"
+    path.write_text("not NetCDF")
+    with pytest.raises(ResultError, match="in the way"):
+        evs.run(small, client=client, output=path)
+    assert path.read_text() == "not NetCDF"
+
+
+FAILING = """
+    def method(seed, scale=1.0):
+        if seed == 3:
+            raise ValueError(f"seed {seed} is unlucky\\nvery")
+        error = float("nan") if seed == 5 else scale * seed
+        return {"error": error, "steps": 2 * seed, "trace": ("n", [seed] * (seed + 1))}
+"""
+
+
+def test_failed_and_diverged_runs_are_data(own_study, client, tmp_path):
+    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
+    data, events = events_of(study, client=client, output=tmp_path / "own.nc")
+    assert data.status.values.tolist() == [1, 1, 1, 2, 1, 3, 1]
+    assert data.message.values.tolist() == [""] * 3 + [
+        "ValueError: seed 3 is unlucky very",
+        "",
+        "DivergedError: `error` is not finite",
+        "",
+    ]
+    np.testing.assert_array_equal(data.error, [0, 1, 2, np.nan, 4, np.nan, 6])
+    np.testing.assert_array_equal(data.steps, [0, 2, 4, np.nan, 8, np.nan, 12])
+    np.testing.assert_array_equal(data.trace.sel(seed=2), [2, 2, 2, np.nan, np.nan, np.nan, np.nan])
+    assert (events["study"].done, events["study"].failed) == (7, 2)
+    same_numbers(data, read_study(tmp_path / "own.nc"))
+
+
+def test_failed_runs_are_kept_or_tried_again(own_study, client, tmp_path):
+    rest = "[axes]\nseed = { start = 0, count = 7 }"
+    path = tmp_path / "own.nc"
+    evs.run(own_study(FAILING, rest), client=client, output=path)
+    _, kept = events_of(own_study(FAILING, rest), client=client, output=path)
+    assert kept["study"].done == 0
+    data, again = events_of(own_study(FAILING, rest), client=client, output=path, retry_failed=True)
+    assert again["study"].done == 1  # the diverged run would diverge again
+    assert data.attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
+
+
+PARABOLA = """
+    def method(seed, gamma, target, broken=-1.0):
+        if gamma == broken and seed == 101:
+            raise RuntimeError("broken candidate")
+        return {"error": abs(gamma - target) + 0.01 * (seed % 3)}
+"""
+PILOT = """
+    [axes]
+    target = [2, 5, 7]
+    seed = { start = 0, count = 4 }
+    [constants]
+    broken = BROKEN
+    [pilot]
+    parameter = "gamma"
+    seeds = { start = 100, count = 3 }
+    by = ["target"]
+    candidates = [1, 4, 6, 9]
+"""
+
+
+def test_pilot_takes_the_least_mean_and_the_smaller_of_equals(own_study, client, tmp_path):
+    study = own_study(PARABOLA, PILOT.replace("BROKEN", "-1.0"))
+    data = evs.run(study, client=client, output=tmp_path / "own.nc")
+    assert data.gamma.dims == ("target",)
+    assert data.gamma.values.tolist() == [1, 4, 6]  # 5 is as far from 4 as from 6
+    np.testing.assert_allclose(data.error.sel(target=5, seed=0), 1.0)
+    pilot = read_result(tmp_path / "own.nc")["pilot"]
+    assert pilot.error.dims == ("target", "candidate", "seed")
+    assert pilot.gamma.values.tolist() == [1, 4, 6, 9]
+    assert pilot.seed.values.tolist() == [100, 101, 102]
+
+
+def test_pilot_does_not_choose_on_survivors(own_study, client):
+    data = evs.run(own_study(PARABOLA, PILOT.replace("BROKEN", "4.0")), client=client)
+    assert data.gamma.values.tolist() == [1, 6, 6]  # two of three runs with gamma = 4 are ok, which does not count
+
+
+def test_pilot_without_usable_candidate_says_so(own_study, client):
+    source = "def method(seed, gamma, target, broken):\n    raise RuntimeError('no')"
+    with pytest.raises(PilotError, match="cannot minimise `error`"):
+        evs.run(own_study(source, PILOT.replace("BROKEN", "0")), client=client)
+
+
+def test_runs_that_disagree_on_a_shape_are_settled_by_the_first(own_study, client):
+    source = """
+        import numpy as np
+        def method(seed):
+            return {"error": 1.0, "path": ("a" if seed != 1 else "b", np.ones(3))}
+    """
+    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
+    assert data.path.dims == ("seed", "a")
+    assert data.status.values.tolist() == [1, 2, 1]
+    assert "`path` has dimensions ('b',), but ('a',) in other runs" in str(data.message.values[1])
+    assert np.isnan(data.error.values[1])
+
+
+def test_dataset_of_a_method_keeps_its_labels(own_study, client, tmp_path):
+    source = """
+        import numpy as np, xarray as xr
+        def method(seed, mode="fast"):
+            x = np.linspace(0, 1, 4)
+            return xr.Dataset({"u": ("x", seed + x, {"units": "m", "long_name": "height"}), "ok": True, "tag": mode},
+                              {"x": ("x", x, {"units": "km"})})
+    """
+    study = own_study(source, '[axes]\nmode = ["fast", "slow"]\nseed = [0, 1]')
+    evs.run(study, client=client, output=tmp_path / "own.nc")
+    data = read_study(tmp_path / "own.nc")
+    np.testing.assert_allclose(data.u.sel(mode="slow", seed=1), 1 + np.linspace(0, 1, 4))
+    assert data.u.attrs["units"] == "m"
+    assert data.x.attrs["units"] == "km"
+    assert data.tag.values.tolist() == [["fast", "fast"], ["slow", "slow"]]
+    assert data.ok.values.tolist() == [[1, 1], [1, 1]]
+
+
+def test_times_that_differ_between_runs_stand_beside_an_index(small_study, client, tmp_path):
+    text = small_study.replace("k = [1, 2]", "final_time = [0.1, 0.2]").replace("final_time = 0.1\n", "k = 1\n")
+    data = evs.run(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert data.time.values.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(data.time_values.sel(final_time=0.2, seed=0, dictionary="transnet"), [0, 0.1, 0.2])
+    again, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert events["study"].done == 0
+    same_numbers(data, again)
+
+
+def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    data = read_study(tmp_path / "small.nc")
+    assert data.attrs["study"] == small_study
+    assert data.attrs["Conventions"] == "CF-1.11, ACDD-1.3"
+    versions = json.loads(data.attrs["versions"])
+    assert {"numpy", "scipy", "xarray", "dask", "netCDF4", "evogt-study", "python", "blas"} <= set(versions)
+    sets = json.loads(data.software.attrs["software_sets"])
+    assert len(sets) == 1
+    assert sets[0]["numpy"] == np.__version__
+    assert (data.software == 0).all()
+
+
+def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
+    written = []
+    real = run_module.write_shard
+    monkeypatch.setattr(run_module, "write_shard", lambda *arguments: written.append(real(*arguments)))
+    study = evs.Study.from_text(small_study.replace("count = 3", "count = 40"))
+    evs.run(study, client=client, output=tmp_path / "small.nc")
+    assert 2 <= len(written) < 40
+    assert not shard_folder(tmp_path / "small.nc").exists()
+
+
+def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    source = """
+        import os
+        import numpy, scipy.linalg
+        from threadpoolctl import threadpool_info
+        def method(seed):
+            return {"threads": max(info["num_threads"] for info in threadpool_info()),
+                    "variable": int(os.environ["OPENBLAS_NUM_THREADS"])}
+    """
+    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2, 3]"), workers=2)
+    assert data.threads.values.tolist() == data.variable.values.tolist() == [1, 1, 1, 1]
+
+
+def test_embedded_cluster_listens_on_loopback_only_and_leaves_no_process():
+    me = psutil.Process()
+    before = set(me.children(recursive=True))
+    known = {(c.laddr.ip, c.laddr.port) for c in listening(me, before)}
+    with connected(None, 2) as client:
+        client.wait_for_workers(2)
+        started = set(me.children(recursive=True)) - before
+        addresses = {c.laddr.ip for c in listening(me, started) if (c.laddr.ip, c.laddr.port) not in known}
+    assert len(started) >= 2
+    assert addresses == {"127.0.0.1"}
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive
+
+
+def listening(me, children):
+    return [c for process in [me, *children] for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+
+
+SLOW = """
+    import time
+    def method(seed):
+        time.sleep(0.05)
+        return {"error": float(seed)}
+"""
+
+
+def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path):
+    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 400 }")
+    path = tmp_path / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_for_shards(shard_folder(path), process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(2)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1].startswith("evogt: interrupted; finished runs are kept")
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    assert not path.exists()
+    data, events = events_of(study, output=path, workers=2)
+    assert 0 < events["study"].reused < 400
+    assert events["study"].reused + events["study"].done == 400
+    np.testing.assert_array_equal(data.error, np.arange(400))
+
+
+def wait_for_shards(folder, process):
+    """Until the first batch is on disk: watching for it is the only sign of life there is from outside."""
+    while process.poll() is None:
+        if folder.exists() and any(folder.glob("[!.]*.nc")):
+            return
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError(process.stderr.read())

@@ -1,0 +1,107 @@
+"""Shards and result files on disk: whole or absent, and damage is noticed."""
+
+import os
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from evogt_study.errors import ResultError
+from evogt_study.sweep.batch import Batch, RunRecords, Stack, run_batch
+from evogt_study.sweep.files import check_writable, written_whole
+from evogt_study.sweep.plan import study_plan
+from evogt_study.sweep.shards import intact_shards, read_shard, write_shard
+from evogt_study.sweep.store import read_result, write_result
+from evogt_study.sweep.study import Study
+
+
+@pytest.fixture
+def records(small_study):
+    plan = study_plan(Study.from_text(small_study))
+    return run_batch(Batch.of(plan.spec, list(plan.cases())))
+
+
+def assert_equal(one, other):
+    assert (one.keys, one.messages, one.software) == (other.keys, other.messages, other.software)
+    for name in ("status", "wall_seconds", "attempts"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert len(one.stacks) == len(other.stacks)
+    for a, b in zip(one.stacks, other.stacks, strict=True):
+        assert (a.name, a.dims, a.coordinate) == (b.name, b.dims, b.coordinate)
+        np.testing.assert_array_equal(a.rows, b.rows)
+        np.testing.assert_array_equal(a.values, b.values)
+
+
+def test_round_trip(records, tmp_path):
+    assert_equal(read_shard(write_shard(tmp_path, records)), records)
+
+
+def test_text_truth_and_odd_characters_round_trip(tmp_path):
+    stacks = (
+        Stack("tag", (), np.array([0, 1]), np.array(["", "größe\n'\""])),
+        Stack("flag", ("n",), np.array([1]), np.array([[True, False]])),
+        Stack("none", ("n",), np.array([0, 1]), np.zeros((2, 0))),
+    )
+    ones = np.ones(2)
+    records = RunRecords(
+        ("a", "b"), ones.astype(np.int8), ("", "ε failed"), ones, ones.astype(np.int32), ("{}", "{}"), stacks
+    )
+    assert_equal(read_shard(write_shard(tmp_path, records)), records)
+
+
+def truncated(content, at):
+    return content[: len(content) // 2]
+
+
+def flipped(content, at):
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def zeroed(content, at):
+    return content[:at] + bytes(64) + content[at + 64 :]
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, zeroed])
+def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, tmp_path, damage):
+    path = write_shard(tmp_path, records)
+    content = path.read_bytes()
+    values = next(stack.values for stack in records.stacks if stack.name == "norm_history")
+    at = content.index(values.tobytes()) + 40
+    path.write_bytes(damage(content, at))
+    with pytest.raises(ResultError, match="damaged"):
+        read_shard(path)
+    assert list(intact_shards(tmp_path)) == []
+    assert not path.exists()
+
+
+def test_nothing_half_written_is_left(tmp_path):
+    with pytest.raises(RuntimeError, match="disk"), written_whole(tmp_path / "a.nc") as temporary:  # noqa: PT012  # both belong together
+        temporary.write_text("half")
+        raise RuntimeError("disk on fire")
+    assert os.listdir(tmp_path) == []
+
+
+def test_failing_result_leaves_the_old_one(tmp_path):
+    path = tmp_path / "a.nc"
+    write_result(path, xr.Dataset({"error": ("seed", [1.0])}), None)
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        write_result(path, xr.Dataset({"error": ("seed", [2.0])}, attrs={"bad": {"a": 1}}), None)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.nc"]
+
+
+def test_unwritable_place_is_told_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="choose another place"):
+        check_writable(tmp_path / "file" / "folder" / "a.nc")
+    with pytest.raises(ResultError, match="it is a folder"):
+        check_writable(tmp_path)
+    check_writable(tmp_path / "new" / "folder" / "a.nc")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_other_netcdf_is_no_result(tmp_path):
+    xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(ResultError, match="not a result of this package"):
+        read_result(tmp_path / "a.nc")
