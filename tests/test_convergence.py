@@ -79,7 +79,7 @@ def test_order_two_for_an_autonomous_system(seed):
     K, initial = random_spd(rng, 6, 5.0), rng.standard_normal(6)
     system = GalerkinSystem(lambda t: K, True, lambda times: np.zeros((len(times), 6)), initial)
     errors = errors_against(eigenbasis_solution(system, 1.0), system, 1.0, [40, 80, 160, 320, 640])
-    assert orders(errors) == pytest.approx([2.0] * 4, abs=0.005)
+    assert orders(errors) == pytest.approx([2.0] * 4, abs=1e-3)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -91,7 +91,7 @@ def test_order_two_for_a_nonautonomous_system_with_load(seed):
         lambda t: fixed + np.sin(4.0 * t) ** 2 * moving, False, lambda times: np.outer(np.cos(2.0 * times), b), initial
     )
     errors = errors_against(adaptive_solution(system, 1.0), system, 1.0, [40, 80, 160, 320, 640])
-    assert orders(errors) == pytest.approx([2.0] * 4, abs=0.02)
+    assert orders(errors) == pytest.approx([2.0] * 4, abs=5e-3)
 
 
 @pytest.mark.parametrize("decay", [0.5, 3.0])
@@ -114,7 +114,7 @@ def test_autonomous_temporal_convergence_of_the_paper(paper_space):
     system = assemble(paper_space, heat)
     assert system.autonomous
     errors = errors_against(eigenbasis_solution(system, 0.25), system, 0.25, STEP_COUNTS["autonomous"])
-    assert orders(errors) == pytest.approx([2.0] * 3, abs=0.005)
+    assert orders(errors) == pytest.approx([2.0] * 3, abs=1e-3)
     assert [f"{error:.2e}" for error in errors] == ["5.25e-04", "1.31e-04", "3.28e-05", "8.20e-06"]
 
 
@@ -157,7 +157,7 @@ def test_the_floor_of_a_decaying_sine_is_the_predicted_one(steps):
     ds = evs.solve(decaying_sine, dictionary, seed=0, tau=1e-14, quadrature=100, dt=1 / steps, final_time=1.0)
     assert float(ds.initial_error) < 1e-8  # the space resolves the solution: what is left is the time step's
     k = np.pi**2
-    assert float(ds.error) == pytest.approx(predicted_floor(k, 1.0, steps), rel=1e-6, abs=0.0)
+    assert float(ds.error) == pytest.approx(predicted_floor(k, 1.0, steps), rel=2e-7, abs=0.0)
     leading = (3 * k - 1) / (24 * (k - 1)) / steps**2
     assert float(ds.error) == pytest.approx(leading, rel=0.01, abs=0.0)
 

@@ -79,6 +79,7 @@ def stage_keys(problem: Hashable, dimension: int, run: Discretisation) -> dict[s
         "trial functions": trial,
         "weighted SVD": trial,
         "retained space": (trial, run.tau),
+        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps),
         "Galerkin system": system,
         "trajectory": (system, run.grid),
         "validation features": (run.dictionary, run.seed, run.validation, dimension),
@@ -95,7 +96,8 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh) -> Solut
     trial = share("trial functions", key["trial functions"], lambda: _trial(problem, run))
     svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial))
     space = share("retained space", key["retained space"], lambda: retain(trial, svd, run.tau))
-    system = share("Galerkin system", key["Galerkin system"], lambda: _system(space, problem, run))
+    share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
+    system = share("Galerkin system", key["Galerkin system"], lambda: assemble(space, problem))
     trajectory = share("trajectory", key["trajectory"], lambda: implicit_midpoint(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
     features = share(
@@ -112,9 +114,8 @@ def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
     return trial_functions(features, run.quadrature.on_unit_cube(problem.dimension))
 
 
-def _system(space: RetainedSpace, problem: Problem, run: Discretisation) -> GalerkinSystem:
-    check_diffusion(problem, space.quadrature, run.grid.midpoints)
-    return assemble(space, problem)
+def _check(problem: Problem, run: Discretisation) -> None:
+    check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
 
 
 def _validation_rule(problem: Problem, run: Discretisation) -> Quadrature:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-KEPT = {"problem": 64, "reference": 64}
+KEPT = {"problem": 64, "reference": 64, "diffusion check": 64}
 """Results kept of a stage, `KEPT_OTHERWISE` of others.  Batches are walked so that neighbours share what is large; the
 problems of one study alternate, but are small."""
 KEPT_OTHERWISE = 2

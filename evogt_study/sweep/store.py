@@ -33,9 +33,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
 
     Coordinates that follow the axes are named by each variable; scalar ones once, by the whole file.
     """
-    following = " ".join(
-        sorted(str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims)
-    )
+    beside = {str(name): coord for name, coord in data.coords.items() if coord.ndim and name not in data.dims}
     data = data.copy(deep=False)
     for name, variable in data.variables.items():
         encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}

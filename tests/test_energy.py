@@ -1,0 +1,138 @@
+"""Energy stability of source-free problems (thm:energy, thm:im): identities to rounding, decay for every step size."""
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.method.implicit_midpoint import TimeGrid
+from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.method.solve import Discretisation, solve
+
+EPS = np.finfo(float).eps
+
+BUMPS = {1: "x*(1-x)*(1+x)", 2: "sin(pi*x)*y*(1-y)", 3: "sin(pi*x)*sin(2*pi*y)*z*(1-z)"}
+DIFFUSIONS = {
+    "constant": "1/10",
+    "oscillatory": "1/10 + cos(20*pi*x)/20",
+    "moving": "(1 + sin(40*t)*cos(2*pi*x)/2)/10",
+    "not-separable": "1/10 + cos(4*pi*(x - 3*t))/20",
+}
+POINTS = {1: 80, 2: 12, 3: 7}
+DICTIONARIES = {
+    1: evs.Dictionary("gtransnet", N=30, N1=60, gamma=10),
+    2: evs.Dictionary("transnet", N=30, gamma=4),
+    3: evs.Dictionary("gaussian_rf", N=30, gamma=2),
+}
+
+diffusions = pytest.mark.parametrize("diffusion", DIFFUSIONS)
+dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
+
+
+def cooling(dimension, diffusion):
+    """A source-free problem: the source is left out."""
+    return evs.Statement(dimension=dimension, initial=BUMPS[dimension], diffusion=DIFFUSIONS[diffusion])()
+
+
+def labelled(dimension, diffusion, dt, steps=20, tau=1e-8):
+    """The run through the public interface."""
+    return evs.solve(
+        cooling(dimension, diffusion),
+        DICTIONARIES[dimension],
+        seed=2,
+        tau=tau,
+        quadrature=POINTS[dimension],
+        validation={"rule": "gauss_legendre", "points": 9},
+        dt=dt,
+        final_time=dt * steps,
+    )
+
+
+def on_arrays(dimension, diffusion, dt, steps=20, tau=1e-8):
+    """The same run with its stiffness at hand."""
+    rule = QuadratureRule("gauss_legendre", POINTS[dimension])
+    grid = TimeGrid.of(dt * steps, dt)
+    return solve(cooling(dimension, diffusion), Discretisation(DICTIONARIES[dimension], 2, tau, rule, rule, grid))
+
+
+@dimensions
+@diffusions
+@pytest.mark.parametrize("dt", [1e-4, 1e-2, 1.0, 100.0])
+def test_the_norm_never_grows_whatever_the_step(dimension, diffusion, dt):
+    ds = labelled(dimension, diffusion, dt)
+    norms = ds.norm_history.values
+    assert norms.shape == (21,)
+    assert (norms[1:] <= norms[:-1] * (1.0 + 4 * EPS)).all()
+    assert norms[-1] < norms[0]
+    assert np.array_equal(norms, np.linalg.norm(ds.coefficients.values, axis=1))
+
+
+@dimensions
+@diffusions
+@pytest.mark.parametrize("dt", [1e-3, 0.1])
+def test_the_discrete_energy_identity_holds_to_rounding(dimension, diffusion, dt):
+    solution = on_arrays(dimension, diffusion, dt)
+    grid, states = solution.discretisation.grid, solution.trajectory.coefficients
+    for before, after, t in zip(states[:-1], states[1:], grid.midpoints, strict=True):
+        both = after + before
+        half = dt / 2 * solution.system.stiffness(float(t))
+        # `both` is the difference of near-opposites in stiff modes: its rounding is seen through K
+        noise = np.linalg.norm(half, 2) * np.linalg.norm(both) * np.linalg.norm(before)
+        balance = after @ after - before @ before + both @ half @ both
+        assert abs(balance) <= 16 * EPS * (before @ before + noise)  # measured: a third of it
+
+
+@diffusions
+def test_the_public_run_is_the_run_on_arrays(diffusion):
+    ds, solution = labelled(1, diffusion, 1e-2), on_arrays(1, diffusion, 1e-2)
+    assert np.array_equal(ds.coefficients.values, solution.trajectory.coefficients)
+    assert "error" not in ds  # there is no exact solution to measure it with
+    energies = [
+        alpha @ solution.system.stiffness(float(t)) @ alpha
+        for t, alpha in zip(ds.time.values, ds.coefficients.values, strict=True)
+    ]
+    assert ds.energy_history.values == pytest.approx(energies, rel=16 * EPS, abs=0.0)
+
+
+@dimensions
+@pytest.mark.parametrize("diffusion", ["constant", "oscillatory"])
+def test_the_energy_itself_decays_where_the_diffusion_is_steady(dimension, diffusion):
+    # in the eigenbasis every mode is multiplied by a factor of size at most one, and the energy is a sum over modes
+    for dt in (1e-3, 1.0):
+        energies = labelled(dimension, diffusion, dt).energy_history.values
+        assert (energies > 0.0).all()
+        assert (energies[1:] <= energies[:-1] * (1.0 + 16 * EPS)).all()
+
+
+@diffusions
+def test_the_semidiscrete_energy_identity_is_met_with_order_two(diffusion):
+    # (1/2) d/dt norm^2 = -energy: Simpson's rule of the energies over [0, T] against the loss of norm
+    defects = []
+    for steps in (80, 160, 320):
+        ds = labelled(1, diffusion, 0.1 / steps, steps, tau=1e-4)
+        norms, energies = ds.norm_history.values, ds.energy_history.values
+        integral = (0.1 / steps / 3) * (energies[:-1:2] + 4 * energies[1::2] + energies[2::2]).sum()
+        defects.append((norms[0] ** 2 - norms[-1] ** 2) / 2 - integral)
+    assert np.log2(np.divide(defects[:-1], defects[1:])) == pytest.approx([2.0, 2.0], abs=2e-3)
+    assert abs(defects[-1]) < 1e-7 * norms[0] ** 2
+
+
+@dimensions
+def test_the_initial_norm_is_at_most_that_of_the_initial_value(dimension):
+    solution = on_arrays(dimension, "constant", 1e-3)
+    rule = solution.space.quadrature
+    norm = np.sqrt(rule.integrate(solution.problem.initial(rule.nodes) ** 2))
+    found = np.linalg.norm(solution.trajectory.coefficients[0])
+    assert 0.9 * norm < found <= norm * (1.0 + 1e-10)
+
+
+def test_a_heat_mode_decays_at_the_rate_of_its_eigenvalue():
+    heat = evs.Statement(dimension=2, initial="sin(pi*x)*sin(pi*y)", diffusion="1/10")()
+    ds = evs.solve(
+        heat, evs.Dictionary("uniform_elm", N=80, gamma=3), seed=0, quadrature=20, dt=1e-3, tau=1e-13, final_time=0.5
+    )
+    rate = 0.2 * np.pi**2
+    growth = (1 - rate * 5e-4) / (1 + rate * 5e-4)  # of the midpoint rule
+    norms = ds.norm_history.values
+    # the rest is the space's distance from the mode, squared
+    assert norms == pytest.approx(0.5 * growth ** np.arange(501), rel=1e-9, abs=0.0)
+    assert ds.energy_history.values == pytest.approx(rate * norms**2, rel=5e-9, abs=0.0)
