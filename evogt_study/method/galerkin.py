@@ -17,6 +17,8 @@ from evogt_study.method.problem import Problem, Separable, SpaceTimeFunction
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace
 
+TIMES_AT_ONCE = 64
+
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
@@ -60,14 +62,20 @@ def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> Callable[[
 def _load(space: RetainedSpace, source: SpaceTimeFunction) -> Callable[[Array], Array]:
     nodes = space.quadrature.nodes
     if not isinstance(source, Separable):
-        return lambda times: space.project(source(nodes, times))
+        return lambda times: np.concatenate([space.project(source(nodes, part)) for part in in_blocks(times)])
     terms = space.project(source.profiles(nodes))
     return lambda times: np.asarray(source.modulated(times).T @ terms)
 
 
+def in_blocks(times: Array) -> list[Array]:
+    """`times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
+    return np.array_split(times, max(1, len(times) // TIMES_AT_ONCE))
+
+
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:
     """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`."""
-    values = problem.diffusion(quadrature.nodes, times[:1] if problem.diffusion.steady else times)
-    smallest = float(np.min(values))  # NaN compares false below, and is refused
-    if not (smallest > 0.0 and np.isfinite(values).all()):
-        raise ProblemError(f"`diffusion` must be positive on the assembly nodes, got a minimum of {smallest:.6g}")
+    for part in in_blocks(times[:1] if problem.diffusion.steady else times):
+        values = problem.diffusion(quadrature.nodes, part)
+        smallest = float(np.min(values))  # NaN compares false below, and is refused
+        if not (smallest > 0.0 and np.isfinite(values).all()):
+            raise ProblemError(f"`diffusion` must be positive on the assembly nodes, got a minimum of {smallest:.6g}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,7 @@ class Evolution:
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
+    checked: set[str] = field(default_factory=set, repr=False)
 
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
@@ -109,10 +110,16 @@ class Evolution:
 
     def check(self, values: Values) -> None:
         run = self.discretisation(values)
-        problem = self.problem(values)
-        run.dictionary.check_dimension(problem.dimension)
-        with np.errstate(all="ignore"):
-            check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+        if self.source.dimension is not None:
+            run.dictionary.check_dimension(self.source.dimension)
+        steps = (run.grid.final_time, run.grid.steps)
+        key = content_hash([self.problem_identity(values), run.quadrature, *steps])
+        if key not in self.checked:  # many cases have the same problem, and looking at all of its nodes takes time
+            problem = self.problem(values)
+            run.dictionary.check_dimension(problem.dimension)
+            with np.errstate(all="ignore"):
+                check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+            self.checked.add(key)
 
     def identity(self, values: Values) -> Mapping[str, Any]:
         return {

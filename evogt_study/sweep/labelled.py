@@ -155,7 +155,7 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     return variables
 
 
-def global_attributes(study: Study, phase: str, command: str) -> dict[str, Any]:
+def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     """Title, provenance and the study itself, by the names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     known = environment()
@@ -166,7 +166,7 @@ def global_attributes(study: Study, phase: str, command: str) -> dict[str, Any]:
         "keywords": "parametric study, random features, parabolic partial differential equations",
         "id": study.name,
         "source": study.source or f"evogt-study {package_version()}",
-        "history": f"{now}: {command}",
+        "history": f"{now}: evogt-study {package_version()} ran {study.file}",
         "date_created": now,
         "product_version": package_version(),
         "study": study.text,

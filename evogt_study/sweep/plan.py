@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,12 @@ class Plan:
             case = self.case(int(index))
             if case is not None:
                 yield case
+
+    @property
+    def group(self) -> int:
+        """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
+        leading = set(self.method.leading())
+        return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
     @cached_property
     def count(self) -> int:

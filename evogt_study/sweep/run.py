@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shlex
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +30,8 @@ from evogt_study.sweep.table import Table
 BATCH_SECONDS = 0.7
 """Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
 LARGEST_BATCH = 1000
+FIRST_BATCH = 4
+"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 
@@ -86,7 +86,7 @@ class _Sweep:
         if pilot is not None:
             whole[PILOT] = dataset(pilot, self.study)
         for phase, data in whole.items():
-            data.attrs = global_attributes(self.study, phase, shlex.join(["evogt", *sys.argv[1:]]))
+            data.attrs = global_attributes(self.study, phase)
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
         with dask.config.set(scheduler="synchronous"):  # else xarray would ask a default client for a cluster-wide lock
@@ -133,7 +133,6 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if missing:
-            self.shards.mkdir(parents=True, exist_ok=True)
             for records in compute(plan, once(plan, missing), len(missing), workers.client):
                 write_shard(self.shards, records)
                 table.add(records)
@@ -209,7 +208,7 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
     not depend on either.
     """
     threads = max(1, sum(client.nthreads().values()))
-    size = _Size(count, threads)
+    size = _Size(count, threads, plan.group)
     numbers = itertools.count()
 
     def submitted() -> Future[RunRecords] | None:
@@ -243,14 +242,16 @@ def _reason(future: Future[RunRecords]) -> str:
 class _Size:
     """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
 
-    def __init__(self, count: int, threads: int) -> None:
-        self.left, self.threads = count, threads
+    def __init__(self, count: int, threads: int, group: int) -> None:
+        self.left, self.threads, self.group = count, threads, group
         self.seconds, self.runs = 0.0, 0
 
     def next(self) -> int:
         fair = -(-self.left // (2 * self.threads))
-        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else 24
+        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else FIRST_BATCH
         size = max(1, min(wanted, fair, LARGEST_BATCH))
+        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
+            size = min(-(-size // self.group) * self.group, LARGEST_BATCH)
         self.left -= size
         return size
 

@@ -31,6 +31,7 @@ def shard_folder(result: Path) -> Path:
 
 def write_shard(folder: Path, records: RunRecords) -> Path:
     """Write `records` to a new file in `folder`, named by their keys."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{content_hash(records.keys)}.nc"
     with written_whole(path) as temporary, HDF5_LOCK, netCDF4.Dataset(temporary, "w", format="NETCDF4") as file:
         file.setncattr("shard_format", FORMAT)

@@ -56,7 +56,7 @@ class UserFunction:
         return {}
 
     def leading(self) -> tuple[str, ...]:
-        return ()
+        return tuple(self.parameters)  # a plain function shares nothing
 
     def memory(self, values: Values) -> float:
         return 0.0

@@ -1,0 +1,167 @@
+"""Manufactured solutions: the derived source satisfies u_t - div(a grad u) = f, and errors fall as the space grows.
+
+The reference differentiates an independent transcription of each formula numerically in 40 digits, so that it shares
+neither the parser nor the symbolic derivation with the package.
+"""
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mp
+
+import evogt_study as evs
+
+EPS = np.finfo(float).eps
+DIGITS = 40
+
+# dimension, exact and diffusion as formulas and as plain functions of (x, ..., t, parameters)
+CASES = {
+    "oscillatory_1d": (
+        1, "exp(-t)*sin(16*pi*x)", lambda x, t, epsilon: mp.exp(-t) * mp.sin(16 * mp.pi * x),
+        "1 + cos(2*pi*x/epsilon)/2", lambda x, t, epsilon: 1 + mp.cos(2 * mp.pi * x / epsilon) / 2,
+        {"epsilon": 0.1},
+    ),
+    "target_1d": (
+        1, "exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)",
+        lambda x, t, epsilon: mp.exp(-t) * (mp.sin(mp.pi * x) + mp.sin(2 * mp.pi * x / epsilon) / 5),
+        "1e-3", lambda x, t, epsilon: mp.mpf("1e-3"),
+        {"epsilon": 0.05},
+    ),
+    "moving-1d": (
+        1, "x*(1-x)*cos(3*t)*exp(x*t)", lambda x, t, k: x * (1 - x) * mp.cos(3 * t) * mp.exp(x * t),
+        "2 + tanh(k*(x - t))", lambda x, t, k: 2 + mp.tanh(k * (x - t)),
+        {"k": 4.0},
+    ),
+    "functions-1d": (
+        1, "sin(pi*x)*sqrt(1 + t)*(atan(3*x) + log(2 + x) + cosh(x) - sinh(x**2)/3)",
+        lambda x, t: mp.sin(mp.pi * x) * mp.sqrt(1 + t)
+        * (mp.atan(3 * x) + mp.log(2 + x) + mp.cosh(x) - mp.sinh(x**2) / 3),
+        "1 + asin(x/2) + acos(x/3) + tan(x/2)*t**2",
+        lambda x, t: 1 + mp.asin(x / 2) + mp.acos(x / 3) + mp.tan(x / 2) * t**2,
+        {},
+    ),
+    "operator_2d": (
+        2, "exp(-t)*sin(2*pi*x)*sin(pi*y)",
+        lambda x, y, t, epsilon, final_time: mp.exp(-t) * mp.sin(2 * mp.pi * x) * mp.sin(mp.pi * y),
+        "1 + (1 + sin(2*pi*t/final_time)/2)*cos(2*pi*x/epsilon)*cos(2*pi*y/epsilon)/4",
+        lambda x, y, t, epsilon, final_time: 1 + (1 + mp.sin(2 * mp.pi * t / final_time) / 2)
+        * mp.cos(2 * mp.pi * x / epsilon) * mp.cos(2 * mp.pi * y / epsilon) / 4,
+        {"epsilon": 0.25, "final_time": 0.1},
+    ),
+    "nonseparable-2d": (
+        2, "x*(1-x)*y*(1-y)*sin(3*x + 2*y - 5*t)",
+        lambda x, y, t: x * (1 - x) * y * (1 - y) * mp.sin(3 * x + 2 * y - 5 * t),
+        "1 + exp(-(x - t)**2 - y**2)", lambda x, y, t: 1 + mp.exp(-((x - t) ** 2) - y**2),
+        {},
+    ),
+    "bubble-3d": (
+        3, "exp(-2*t)*x*(1-x)*y*(1-y)*sin(pi*z)",
+        lambda x, y, z, t, nu: mp.exp(-2 * t) * x * (1 - x) * y * (1 - y) * mp.sin(mp.pi * z),
+        "nu*(2 + cos(x + 2*y + 3*z))", lambda x, y, z, t, nu: nu * (2 + mp.cos(x + 2 * y + 3 * z)),
+        {"nu": 0.3},
+    ),
+    "nonseparable-3d": (
+        3, "sin(pi*x)*sin(pi*y)*sin(pi*z)*exp(x*y*z*t)",
+        lambda x, y, z, t: mp.sin(mp.pi * x) * mp.sin(mp.pi * y) * mp.sin(mp.pi * z) * mp.exp(x * y * z * t),
+        "1 + x*t + y**2*z", lambda x, y, z, t: 1 + x * t + y**2 * z,
+        {},
+    ),
+}  # fmt: skip
+cases = pytest.mark.parametrize("case", CASES)
+
+# The largest argument of a sine: it is rounded before the sine is taken, and the sine is off by its size in eps.
+ARGUMENTS = {"oscillatory_1d": 63, "target_1d": 126, "operator_2d": 25}
+
+
+def stated(case):
+    dimension, exact, _, diffusion, _, parameters = CASES[case]
+    return evs.Statement(dimension=dimension, exact=exact, diffusion=diffusion)(**parameters)
+
+
+def samples(dimension, count=6):
+    rng = np.random.default_rng(dimension)
+    return rng.uniform(0.02, 0.98, (count, dimension)), rng.uniform(0.0, 1.0, 3)
+
+
+def source_terms(u, a, point, t, parameters):
+    """u_t, and -a u_ll and -a_l u_l of every direction l, by numerical differentiation in 40 digits."""
+    arguments = [mpmath.mpf(float(value)) for value in (*point, t)]
+
+    def derivative(function, axis, order=1):
+        def along(s):
+            return function(*arguments[:axis], s, *arguments[axis + 1 :], **parameters)
+
+        return mp.diff(along, arguments[axis], order)
+
+    terms = [derivative(u, len(point))]
+    for axis in range(len(point)):
+        terms.append(-a(*arguments, **parameters) * derivative(u, axis, 2))
+        terms.append(-derivative(a, axis) * derivative(u, axis))
+    return terms
+
+
+@cases
+def test_the_derived_source_satisfies_the_equation(case):
+    dimension, _, u, _, a, parameters = CASES[case]
+    problem = stated(case)
+    nodes, times = samples(dimension)
+    found = problem.source(nodes, times)
+    assert found.shape == (len(times), len(nodes))
+    with mp.workdps(DIGITS):
+        for n, t in enumerate(times):
+            for q, point in enumerate(nodes):
+                terms = source_terms(u, a, point, t, parameters)
+                noise = EPS * ARGUMENTS.get(case, 10) * float(sum(map(abs, terms)))
+                assert found[n, q] == pytest.approx(float(sum(terms)), abs=noise)
+
+
+@cases
+def test_the_exact_solution_initial_value_and_diffusion_are_the_stated_ones(case):
+    dimension, _, u, _, a, parameters = CASES[case]
+    problem = stated(case)
+    nodes, times = samples(dimension)
+    with mp.workdps(DIGITS):
+        for function, reference in ((problem.exact, u), (problem.diffusion, a)):
+            wanted = [[float(reference(*map(float, x), float(t), **parameters)) for x in nodes] for t in times]
+            assert function(nodes, times) == pytest.approx(np.array(wanted), abs=64 * EPS)
+        wanted = [float(u(*map(float, x), 0.0, **parameters)) for x in nodes]
+    assert problem.initial(nodes) == pytest.approx(wanted, abs=64 * EPS)
+    assert problem.initial(nodes) == pytest.approx(problem.exact(nodes, np.zeros(1))[0], abs=16 * EPS)
+
+
+# Convergence in the number of features
+#
+# The initial error is that of the projection, the best that the space can do; the solution stays close to it (the time
+# step's share is below dt^2/8 of the solution, which these steps keep out of sight).
+
+
+def errors(problem, dictionaries, **numerical):
+    runs = [evs.solve(problem, dictionary, seed=0, tau=1e-13, **numerical) for dictionary in dictionaries]
+    return np.array([float(ds.error) for ds in runs]), np.array([float(ds.initial_error) for ds in runs])
+
+
+def test_errors_fall_as_features_are_added_in_one_dimension():
+    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(2*pi*x)", diffusion="1 + x/2 + sin(5*t)/4")()
+    dictionaries = [evs.Dictionary("uniform_elm", N=N, gamma=8) for N in (4, 8, 16, 32)]
+    final, initial = errors(problem, dictionaries, quadrature=80, dt=1e-3, final_time=0.2)
+    assert (final[:-1] > np.array([10.0, 300.0, 3.0]) * final[1:]).all()  # measured: 21, 590, 6
+    assert (final < 1.5 * initial).all()
+    assert final[-1] < 1e-5
+
+
+def test_errors_fall_as_features_are_added_in_two_dimensions():
+    problem = evs.Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(2*pi*y)", diffusion="1 + x*y/2")()
+    dictionaries = [evs.Dictionary("transnet", N=N, gamma=3) for N in (10, 30, 90, 180)]
+    final, initial = errors(problem, dictionaries, quadrature=20, dt=2e-3, final_time=0.1)
+    assert (final[:-1] > np.array([10.0, 80.0, 3.0]) * final[1:]).all()  # measured: 21, 170, 6
+    assert (final < 1.2 * initial).all()
+    assert final[-1] < 1e-5
+
+
+def test_errors_fall_as_features_are_added_in_three_dimensions():
+    problem = evs.Statement(dimension=3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
+    dictionaries = [evs.Dictionary("transnet", N=N, gamma=2) for N in (10, 40, 160)]
+    final, initial = errors(problem, dictionaries, quadrature=10, dt=5e-3, final_time=0.1)
+    assert (final[:-1] > np.array([15.0, 12.0]) * final[1:]).all()  # measured: 38, 26
+    assert (final < 1.2 * initial).all()
+    assert final[-1] < 1e-4
