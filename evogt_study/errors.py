@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+MESSAGE_LIMIT = 900
+
 
 class EvogtError(Exception):
-    """Base of every failure that the package names."""
+    """Base of every failure that the package names; its message is one line of bounded length."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(cut(" ".join(message.split()), MESSAGE_LIMIT))
 
 
 class InputError(EvogtError, ValueError):
@@ -72,6 +77,14 @@ class IndefiniteStiffnessError(RunError):
 
 
 def shortened(value: Any, limit: int = 80) -> str:
-    """`value` as it would be typed, cut to `limit` characters so that a message stays one line."""
-    text = repr(value).replace("\n", " ")
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    """`value` as it would be typed, cut to `limit` characters."""
+    try:
+        return cut(repr(value).replace("\n", " "), limit)
+    except (ValueError, RecursionError):  # an integer or a nesting beyond what Python prints
+        return f"a {type(value).__name__} too large to print"
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, its middle left out where it is longer than `limit`."""
+    half = (limit - 3) // 2
+    return text if len(text) <= limit else f"{text[:half]}...{text[-half:]}"

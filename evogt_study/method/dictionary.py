@@ -85,9 +85,10 @@ class Dictionary:
             raise ParameterError("dictionary", f"one of {', '.join(FAMILIES)}", self.family)
         if self.family == "gtransnet" and not self.hidden:
             raise ParameterError("N1", "given for gtransnet", None, remedy="set N1 = 240 or hidden = [240]")
-        for name, widths in (("N", (self.N,)), ("hidden", self.hidden)):
-            if any(width < 1 for width in widths):
-                raise ParameterError(name, "at least 1", widths)
+        if not _is_width(self.N):
+            raise ParameterError("N", "an integer of at least 1", self.N)
+        if not all(_is_width(width) for width in self.hidden):
+            raise ParameterError("hidden", "integers of at least 1", self.hidden)
         gammas = np.atleast_1d(np.asarray(self.gamma, dtype=float))
         if not (np.isfinite(gammas).all() and (gammas > 0).all()):
             raise ParameterError("gamma", "positive", self.gamma)
@@ -97,8 +98,10 @@ class Dictionary:
             )
         if not 0 < self.delta <= 1:
             raise ParameterError("delta", "in (0, 1]", self.delta)
-        if self.radius is not None and not self.radius > 0:
-            raise ParameterError("radius", "positive", self.radius)
+        if self.radius is not None and not 0 < self.radius < np.inf:
+            raise ParameterError("radius", "positive and finite", self.radius)
+        if not np.isfinite(self.centre).all():
+            raise ParameterError("centre", "finite", self.centre)
 
     def check_dimension(self, dimension: int) -> None:
         """Raise ParameterError unless `centre` has one number, or one per direction."""
@@ -123,6 +126,10 @@ class Dictionary:
         self.check_dimension(dimension)
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
         return Features(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+
+
+def _is_width(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _scalar_or_tuple(value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
@@ -188,7 +195,7 @@ class Features:
 
         The cut depends on the widths only, so that results do not depend on who asks.
         """
-        widest = max(self.slopes.shape[0], self.count)
+        widest = max(self.slopes.shape[0], *(weight.shape[0] for weight in self.weights), 1)
         size = max(32, BLOCK_ENTRIES // widest)
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.method.arrays import Array
-from evogt_study.method.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.method.problem import NonSeparable, Problem, Separable, SpaceTimeFunction
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace
 
@@ -51,12 +51,37 @@ def weighted_gram(gradients: Array, nodal: Array) -> Array:
     return np.asarray((gram + gram.T) / 2.0)
 
 
-def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> Callable[[float], Array]:
-    weights, nodes, gradients = space.quadrature.weights, space.quadrature.nodes, space.gradients
+@dataclass(frozen=True, eq=False)
+class SeparableStiffness:
+    """K(t) = sum_k m_k(t) K_k, with K_k (K, r, r) assembled once for each profile."""
+
+    diffusion: Separable
+    terms: Array
+
+    def __call__(self, t: float) -> Array:
+        """K(t), (r, r)."""
+        return np.asarray(np.tensordot(self.diffusion.modulated(np.array([t]))[:, 0], self.terms, axes=1))
+
+
+@dataclass(frozen=True, eq=False)
+class NodalStiffness:
+    """K(t) assembled from the nodes at each t."""
+
+    diffusion: NonSeparable
+    space: RetainedSpace
+
+    def __call__(self, t: float) -> Array:
+        """K(t), (r, r)."""
+        rule = self.space.quadrature
+        return weighted_gram(self.space.gradients, rule.weights * self.diffusion.at(rule.nodes, t))
+
+
+def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> SeparableStiffness | NodalStiffness:
     if not isinstance(diffusion, Separable):
-        return lambda t: weighted_gram(gradients, weights * diffusion.at(nodes, t))
-    terms = np.stack([weighted_gram(gradients, weights * profile) for profile in diffusion.profiles(nodes)])
-    return lambda t: np.asarray(np.tensordot(diffusion.modulated(np.array([t]))[:, 0], terms, axes=1))
+        return NodalStiffness(diffusion, space)
+    weights, nodes = space.quadrature.weights, space.quadrature.nodes
+    terms = [weighted_gram(space.gradients, weights * profile) for profile in diffusion.profiles(nodes)]
+    return SeparableStiffness(diffusion, np.stack(terms))
 
 
 def _load(space: RetainedSpace, source: SpaceTimeFunction) -> Callable[[Array], Array]:
@@ -76,6 +101,8 @@ def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> N
     """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`."""
     for part in in_blocks(times[:1] if problem.diffusion.steady else times):
         values = problem.diffusion(quadrature.nodes, part)
-        smallest = float(np.min(values))  # NaN compares false below, and is refused
-        if not (smallest > 0.0 and np.isfinite(values).all()):
+        smallest, largest = float(np.min(values)), float(np.max(values))
+        if not smallest > 0.0:  # so that NaN is refused too
             raise ProblemError(f"`diffusion` must be positive on the assembly nodes, got a minimum of {smallest:.6g}")
+        if not largest < np.inf:
+            raise ProblemError(f"`diffusion` must be finite on the assembly nodes, got a maximum of {largest:.6g}")

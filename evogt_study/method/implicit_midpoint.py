@@ -14,6 +14,8 @@ from evogt_study.errors import IndefiniteStiffnessError, ParameterError
 from evogt_study.method.arrays import Array
 from evogt_study.method.galerkin import GalerkinSystem
 
+MAX_STEPS = 1_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -63,7 +65,7 @@ class TimeGrid:
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
         """Times of the given step numbers."""
-        return np.asarray(steps) * self.final_time / self.steps
+        return np.asarray(steps) / self.steps * self.final_time  # in this order the last one is final_time exactly
 
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
@@ -96,19 +98,31 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     """final_time / dt where it is a whole number to within rounding, else ParameterError naming a dt that fits."""
     if not 0.0 < dt <= final_time * (1.0 + 1e-9):
         raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
+    if not final_time / dt <= MAX_STEPS:
+        raise ParameterError("dt", f"a step of which at most {MAX_STEPS:,} make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         raise ParameterError(
             "dt",
             f"a step that divides final_time = {final_time:g}",
             dt,
-            remedy=f"use e.g. {final_time / steps:.6g} ({steps} steps)",
+            remedy=_fitting_step(final_time, steps),
         )
     return steps
 
 
+def _fitting_step(final_time: float, near: int) -> str:
+    """A step that does divide final_time, short to write where one is at hand."""
+    for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
+        short = f"{final_time / steps:.4g}"
+        if abs(float(short) * steps - final_time) <= 1e-12 * final_time:
+            return f"use e.g. {short} ({steps} steps)"
+    near = max(near, 1)
+    return f"use e.g. {final_time / near:.15g} ({near} steps)"
+
+
 def _step_of(t: float, final_time: float, steps: int) -> int:
-    step = round(t / final_time * steps)
+    step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
     if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
         dt = final_time / steps
         raise ParameterError("times", f"whole numbers of steps dt = {dt:g} in [0, {final_time:g}]", t)

@@ -11,6 +11,9 @@ from evogt_study.errors import ParameterError
 from evogt_study.method.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
+MAX_GAUSS_POINTS = 2048
+"""Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
+MAX_NODES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,10 @@ class QuadratureRule:
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise ParameterError("rule", f"one of {', '.join(RULES)}", self.rule)
-        if self.points < 1:
+        if not isinstance(self.points, int) or self.points < 1:
             raise ParameterError("points", "an integer >= 1", self.points)
+        if self.rule == "gauss_legendre" and self.points > MAX_GAUSS_POINTS:
+            raise ParameterError("points", f"at most {MAX_GAUSS_POINTS} for gauss_legendre", self.points)
 
     @property
     def exact_to(self) -> int:
@@ -37,10 +42,13 @@ class QuadratureRule:
         Gauss-Legendre nodes are those of (-1, 1) mapped affinely; the composite midpoint rule has nodes (i + 1/2)/n
         and weights 1/n.
         """
+        if self.points**dimension > MAX_NODES:
+            got = f"{self.points}^{dimension} = {self.points**dimension:,}"
+            raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
         nodes, weights = _on_unit_interval(self.rule, self.points)
         grids = np.meshgrid(*[nodes] * dimension, indexing="ij")
         product = reduce(np.multiply.outer, [weights] * dimension)
-        return Quadrature(np.stack([grid.ravel() for grid in grids], axis=1), np.ravel(product))
+        return Quadrature(np.stack([grid.ravel() for grid in grids], axis=1), np.array(product).ravel())
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD

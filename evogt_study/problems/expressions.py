@@ -43,7 +43,10 @@ def separated(expression: sympy.Expr) -> Terms | None:
     ((exp(-t), sin(x) + 5),)
     """
     profiles: dict[sympy.Expr, sympy.Expr] = {}
-    for term in _terms(expression):
+    terms = _summands(expression)
+    if terms is None:
+        return None
+    for term in terms:
         pair = _split(term)
         if pair is None:
             return None
@@ -51,13 +54,48 @@ def separated(expression: sympy.Expr) -> Terms | None:
     return tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
 
 
-def _terms(expression: sympy.Expr) -> tuple[sympy.Expr, ...]:
-    """Summands, multiplied out where time and space are mixed in a product of sums."""
-    if not expression.has(TIME) or not expression.has(*COORDINATES):
-        return (expression,)
-    if _expanded_size(expression) > MAX_TERMS:
-        return tuple(sympy.Add.make_args(expression))
-    return tuple(sympy.Add.make_args(sympy.expand(expression)))
+def _mixed(expression: sympy.Expr) -> bool:
+    return bool(expression.has(TIME) and expression.has(*COORDINATES))
+
+
+def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
+    """Products whose sum the expression is, multiplied out only where time and space meet; None where too many.
+
+    (sympy's own expand would multiply out denominators and pure functions of space too.)
+    """
+    if not _mixed(expression):
+        return [expression]
+    if expression.is_Add:
+        parts = [_summands(term) for term in expression.args]
+        if any(part is None for part in parts) or sum(len(part or ()) for part in parts) > MAX_TERMS:
+            return None
+        return [term for part in parts for term in part or ()]
+    if expression.is_Mul:
+        return _product([_summands(factor) for factor in expression.args])
+    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+        return _power_of(expression)
+    if isinstance(expression, sympy.exp):
+        return _product([[sympy.exp(part)] for part in _summands(expression.args[0]) or [expression.args[0]]])
+    if expression.is_Pow and not expression.base.has(TIME, *COORDINATES):
+        return _product([[expression.base**part] for part in _summands(expression.exp) or [expression.exp]])
+    return [expression]
+
+
+def _power_of(expression: sympy.Expr) -> list[sympy.Expr] | None:
+    base, exponent = _summands(expression.base), int(expression.exp)
+    if base is not None and len(base) == 1:
+        return [base[0] ** exponent]
+    return _product([base] * exponent) if exponent < MAX_TERMS else None
+
+
+def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
+    """Sums multiplied out, None as soon as there are too many terms."""
+    terms = [sympy.S.One]
+    for factor in factors:
+        if factor is None or len(terms) * len(factor) > MAX_TERMS:
+            return None
+        terms = [left * right for left in terms for right in factor]
+    return terms
 
 
 def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
@@ -72,17 +110,6 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
             modulation.append(factor)
     scale, modulations = sympy.Mul(*modulation).as_coeff_Mul()
     return modulations, scale * sympy.Mul(*profile)
-
-
-def _expanded_size(expression: sympy.Expr) -> int:
-    """Upper bound on the number of terms after multiplying out."""
-    if isinstance(expression, sympy.Add):
-        return sum(_expanded_size(term) for term in expression.args)
-    if isinstance(expression, sympy.Mul):
-        return reduce(lambda size, factor: min(size * _expanded_size(factor), 10**9), expression.args, 1)
-    if isinstance(expression, sympy.Pow) and expression.exp.is_Integer and expression.exp > 0:
-        return int(min(_expanded_size(expression.base) ** int(expression.exp), 10**9))
-    return 1
 
 
 def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float]) -> SpaceTimeFunction:
@@ -103,8 +130,8 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
 
 
 def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
-    """A function of space alone: nodes (Q, d) -> (Q,)."""
-    return lambda nodes: _at_nodes(expression, nodes, values)
+    """The expression at t = 0 as a function of space: nodes (Q, d) -> (Q,)."""
+    return lambda nodes: _at_nodes(expression, nodes, {**values, "t": 0.0})
 
 
 def _at_nodes(

@@ -36,6 +36,9 @@ MAX_LENGTH = 4000
 MAX_DEPTH = 100
 MAX_EXPONENT = 64
 LARGEST = 1e100
+MAX_DEGREE = 256
+MAX_DIGITS = 300
+_CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # what Python reads over is left out too
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.Pow: pow,
@@ -58,6 +61,9 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     text = text.strip()
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
+    outside = [character for character in text if character not in _CHARACTERS]
+    if outside:
+        raise _Translation(text, key).refuse(f"the character {outside[0]!r}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
@@ -74,10 +80,14 @@ def parameters_of(expression: sympy.Expr) -> set[str]:
 
 
 class _Part(NamedTuple):
-    """A translated piece of a formula; `value` is its number where it holds no names."""
+    """A translated piece of a formula: `value` is its number where no name is left in it.
+
+    `degree` counts factors: it bounds what powers of powers can grow to when they are differentiated.
+    """
 
     expression: sympy.Expr
     value: float | None
+    degree: int = 1
 
 
 class _Translation:
@@ -104,9 +114,12 @@ class _Translation:
         if isinstance(node, ast.Name):
             return self.name(node.id)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
-            sign = -1 if isinstance(node.op, ast.USub) else 1
             operand = self.part(node.operand, depth + 1)
-            return _Part(sign * operand.expression, None if operand.value is None else sign * operand.value)
+            if isinstance(node.op, ast.UAdd):
+                return operand
+            return operand._replace(
+                expression=-operand.expression, value=None if operand.value is None else -operand.value
+            )
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             left, right = self.part(node.left, depth + 1), self.part(node.right, depth + 1)
             if isinstance(node.op, ast.Pow):
@@ -123,7 +136,9 @@ class _Translation:
         written = ast.get_source_segment(self.text, node) or ""
         if not re.fullmatch(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", written):
             raise self.refuse(f"the number {shortened(written)}")
-        if value != 0 and not 1.0 / LARGEST < value < LARGEST:
+        if value == 0 and not re.search("[1-9]", re.split("[eE]", written)[0]):
+            return _Part(sympy.S.Zero, 0.0)
+        if not 1.0 / LARGEST < value < LARGEST:
             raise self.refuse(f"the number {shortened(written)}, outside {1 / LARGEST:g} to {LARGEST:g},")
         return _Part(sympy.Rational(written), float(value))  # exact: 0.45 is 9/20, so terms cancel where they should
 
@@ -139,16 +154,38 @@ class _Translation:
             return
         if not abs(exponent.value) <= MAX_EXPONENT:
             raise self.refuse(f"an exponent outside -{MAX_EXPONENT} to {MAX_EXPONENT}")
-        if isinstance(base.expression, sympy.Pow) and base.expression.exp.is_number and exponent.value != 1:
-            raise self.refuse("a power of a power")
+        if base.value == 0 and exponent.value < 0:
+            raise self.refuse("a division by zero")
 
     def combined(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> _Part:
-        if left.value is None or right.value is None:
-            if operator is truediv and right.value == 0:
-                raise self.refuse("a division by zero")
-            return _Part(operator(left.expression, right.expression), None)
-        value = self.constant(operator, left.value, right.value)
-        return _Part(operator(left.expression, right.expression), value)
+        degree = self.joint_degree(operator, left, right)
+        if left.value is not None and right.value is not None:
+            value = self.constant(operator, left.value, right.value)
+            if operator is pow and _digits(left.expression) * abs(right.value) > MAX_DIGITS:
+                return _Part(sympy.Float(value), value)
+            return _Part(operator(left.expression, right.expression), value, degree)
+        if operator is truediv and right.value == 0:
+            raise self.refuse("a division by zero")
+        return self.simplified(operator(left.expression, right.expression), degree)
+
+    def joint_degree(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> int:
+        if operator is pow:
+            degree = (
+                left.degree * max(1, math.ceil(abs(right.value)))
+                if right.value is not None
+                else left.degree + right.degree
+            )
+        else:
+            degree = max(left.degree, right.degree) if operator in (add, sub) else left.degree + right.degree
+        if degree > MAX_DEGREE:
+            raise self.refuse(f"powers and products of degree above {MAX_DEGREE}")
+        return degree
+
+    def simplified(self, expression: sympy.Expr, degree: int) -> _Part:
+        """A piece whose names may have cancelled: x - x is a number again."""
+        if expression.free_symbols:
+            return _Part(expression, None, degree)
+        return _Part(expression, self.constant(float, expression), degree)
 
     def call(self, node: ast.Call, depth: int) -> _Part:
         if not isinstance(node.func, ast.Name):
@@ -161,17 +198,24 @@ class _Translation:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
         argument = self.part(node.args[0], depth + 1)
         symbolic, numerical = FUNCTIONS[name]
-        value = None if argument.value is None else self.constant(numerical, argument.value)
+        if argument.value is None:
+            return self.simplified(symbolic(argument.expression), 1)
+        value = self.constant(numerical, argument.value)  # before sympy, which would write exp(1e9*log(7)) out
         return _Part(symbolic(argument.expression), value)
 
-    def constant(self, function: Callable[..., Any], *arguments: float) -> float:
+    def constant(self, function: Callable[..., Any], *arguments: Any) -> float:
         try:
             value = function(*arguments)
-        except (ArithmeticError, ValueError):
+        except (ArithmeticError, ValueError, TypeError):
             value = math.nan
         if isinstance(value, complex) or not abs(value) < LARGEST:
             raise self.refuse("a constant that is not a real number of ordinary size")
         return float(value)
+
+
+def _digits(expression: sympy.Expr) -> int:
+    """Decimal digits of an exact number's larger part; 1 for what is not a fraction."""
+    return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
 def _described(node: ast.AST) -> str:

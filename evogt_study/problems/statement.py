@@ -112,11 +112,13 @@ def derived(statement: Statement) -> Derived:
     if statement.exact is not None:
         exact: sympy.Expr | None = _parsed(statement.exact, "exact", statement.dimension, steady=False)
         source = manufactured_source(exact, diffusion, statement.dimension)
-        initial = exact.subs(TIME, 0)  # type: ignore[union-attr]  # just parsed, so not None
+        initial = exact  # evaluated at t = 0
     else:
         exact = None
-        source = _parsed(statement.source or "0", "source", statement.dimension, steady=False)
-        initial = _parsed(statement.initial or "0", "initial", statement.dimension, steady=True)
+        source = _parsed(
+            "0" if statement.source is None else statement.source, "source", statement.dimension, steady=False
+        )
+        initial = _parsed(str(statement.initial), "initial", statement.dimension, steady=True)
     _check_evaluable(source, initial, diffusion)
     formulas = [diffusion, source, initial] + ([] if exact is None else [exact])
     return Derived(

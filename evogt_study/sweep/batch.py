@@ -6,7 +6,6 @@ or the worker.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +40,7 @@ class Batch:
         common = {
             name: value
             for name, value in first.items()
-            if all(name in case.values and case.values[name] == value for case in cases)
+            if all(name in case.values and repr(case.values[name]) == repr(value) for case in cases)
         }
         return Batch(spec, common, tuple(
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
@@ -80,13 +79,14 @@ def run_batch(batch: Batch) -> RunRecords:
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(batch.cases):
-            started = time.perf_counter()
+            status, message, record = Status.ok, "", None
+            share.start(number)
             try:
-                record, seconds = share.charge(number, lambda own=own: method.run({**batch.common, **own}, share))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-                outcomes.append((Status.ok, "", record, seconds))
+                record = method.run({**batch.common, **own}, share)
             except Exception as error:  # noqa: BLE001  # any failure of a run is that run's data
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
-                outcomes.append((status, one_line(error), None, time.perf_counter() - started))
+                message = one_line(error)
+            outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
     return RunRecords(
         keys=tuple(key for key, _ in batch.cases),

@@ -74,6 +74,10 @@ class Method(Protocol):
         """Names of the variables of its records, None where only running it tells."""
 
     @property
+    def scalars(self) -> tuple[str, ...] | None:
+        """Those of the variables that are single numbers, which a pilot can minimise."""
+
+    @property
     def reserved(self) -> frozenset[str]:
         """Names that its records give a meaning of their own, so that no parameter may have them."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.errors import DivergedError, ParameterError, StudyError
+from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.method import diagnostics
 from evogt_study.method.arrays import Array
 from evogt_study.method.dictionary import FAMILIES, Dictionary, default_radius
@@ -92,9 +92,12 @@ class Evolution:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        scalars = tuple(name for name in SCALARS if name != "error" or self.source.has_exact is not False)
         exact = ("exact_field",) if "field" in self.output.record and self.source.has_exact is not False else ()
-        return scalars + self.output.record + exact
+        return self.scalars + self.output.record + exact
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        return tuple(name for name in SCALARS if name != "error" or self.source.has_exact is not False)
 
     @property
     def reserved(self) -> frozenset[str]:
@@ -118,7 +121,7 @@ class Evolution:
             problem = self.problem(values)
             run.dictionary.check_dimension(problem.dimension)
             with np.errstate(all="ignore"):
-                check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+                _check_on_nodes(problem, run, self.source.name)
             self.checked.add(key)
 
     def identity(self, values: Values) -> Mapping[str, Any]:
@@ -211,6 +214,18 @@ class Evolution:
             variables.update(fields)
             coordinates.update(axes)
         return Record(variables, coordinates)
+
+
+def _check_on_nodes(problem: Problem, run: Discretisation, name: str) -> None:
+    """The diffusion on the assembly nodes; a problem of the user's own making may not even be a function there."""
+    try:
+        run.validation.on_unit_cube(problem.dimension)
+        check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+    except InputError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
 
 
 def scalars(solution: Solution) -> dict[str, Datum]:

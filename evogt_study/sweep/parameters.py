@@ -35,7 +35,7 @@ class Parameter:
         """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
         try:
             return self.read(raw)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from evogt_study.errors import PilotError
 from evogt_study.method.arrays import Array
+from evogt_study.sweep.pilot_table import Pilot
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import CANDIDATE, Chosen
-from evogt_study.sweep.study import Pilot
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.values import Value, text_label
 
@@ -25,11 +25,11 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
     over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
     means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
     order = [name for name in names if name in pilot.by]
-    choice: dict[tuple[Value, ...], Value] = {}
+    choice: dict[tuple[str, ...], Value] = {}
     for position in np.ndindex(means.shape[:-1]):
         at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
-        key = tuple(at[name] for name in pilot.by)
-        candidates = pilot.candidates[None if None in pilot.candidates else key[0]]
+        key = tuple(text_label(at[name]) for name in pilot.by)
+        candidates = pilot.candidates_at(key)
         choice[key] = _least(candidates, means[position], pilot, at)
     return Chosen(pilot.parameter, pilot.by, choice)
 

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from evogt_study.sweep.contract import Case, Method, MethodSpec
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.space import CaseSpace, Chosen
@@ -95,16 +93,9 @@ def pilot_plan(study: Study) -> Plan | None:
 
 def study_plan(study: Study, choice: Chosen | None = None) -> Plan:
     """The study's cases, with the pilot's choice."""
-    return Plan("study", study.spec, study.space if choice is None else study.with_choice(choice))
+    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice))
 
 
 def provisional_choice(study: Study) -> Chosen | None:
-    """A stand-in for the pilot's choice, its first candidates, to plan a study before its pilot has run."""
-    if study.pilot is None:
-        return None
-    axes = [study.space.axis(name).values for name in study.pilot.by]
-    shape = tuple(len(values) for values in axes)
-    keys = [tuple(values[i] for values, i in zip(axes, position, strict=True)) for position in np.ndindex(shape)]
-    candidates = study.pilot.candidates
-    table = {key: candidates[None if None in candidates else key[0]][0] for key in keys}
-    return Chosen(study.pilot.parameter, study.pilot.by, table)
+    """A stand-in for the pilot's choice, to plan a study before its pilot has run; None where there is no pilot."""
+    return None if study.pilot is None else study.pilot.first_candidates(study.space)

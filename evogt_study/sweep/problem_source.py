@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import StudyError
+from evogt_study.errors import InputError, ProblemError
 from evogt_study.method.problem import Problem
 from evogt_study.problems import Statement
 from evogt_study.sweep.parameters import Parameter, real
@@ -21,7 +22,9 @@ GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχ
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
-    """`make` turns values of `parameters` into the problem; `content` identifies what is made."""
+    """`make` turns values of `parameters` into the problem that `content` identifies; `name` is for messages."""
+
+    name: str
 
     parameters: Mapping[str, Parameter]
     content: Any
@@ -38,9 +41,10 @@ class ProblemSource:
         loaded = given.load()
         if isinstance(loaded, Statement):
             return _from_statement(loaded)
+        name = f"{Path(given.path).name}:{given.attribute}"
         content = {"file": given.content, "factory": given.attribute}
         return ProblemSource(
-            signature_parameters(loaded, given.attribute), content, _checked(loaded, given.attribute), None, None, None
+            name, signature_parameters(loaded, name), content, _checked(loaded, name), None, None, None
         )
 
 
@@ -53,15 +57,27 @@ def _from_statement(statement: Statement) -> ProblemSource:
         for name in sorted(statement.parameters)
     }
     return ProblemSource(
-        parameters, content, statement, statement.exact is not None, statement.dimension, statement.final_time
+        name=statement.name or "problem",
+        parameters=parameters,
+        content=content,
+        make=statement,
+        has_exact=statement.exact is not None,
+        dimension=statement.dimension,
+        final_time=statement.final_time,
     )
 
 
 def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
     def make(**values: Any) -> Problem:
-        problem = factory(**values)
-        if not isinstance(problem, Problem):
-            raise StudyError(f"`{name}` must return a Problem, got {type(problem).__name__}")
+        try:
+            problem = factory(**values)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's factory can raise anything
+            raise ProblemError(f"`{name}` raised {type(error).__name__}: {error}") from error
+        if not isinstance(problem, Problem) or problem.dimension not in (1, 2, 3):
+            got = type(problem).__name__ if not isinstance(problem, Problem) else f"dimension {problem.dimension!r}"
+            raise ProblemError(f"`{name}` must return a Problem of dimension 1, 2 or 3, got {got}")
         return problem
 
     return make

@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 T = TypeVar("T")
 
-KEPT = {"problem": 64, "reference": 64, "diffusion check": 64}
-"""Results kept of a stage, `KEPT_OTHERWISE` of others.  Batches are walked so that neighbours share what is large; the
-problems of one study alternate, but are small."""
-KEPT_OTHERWISE = 2
+KEPT_BYTES = 128 * 2**20
+"""Results of stages that a batch keeps, by the size of their arrays; the latest of each stage stays whatever its size.
+
+What is forgotten is computed again: batches are walked so that neighbours share what is large.
+"""
+
+
+class _Kept(NamedTuple):
+    """A stage's result, the number of its computation, and the bytes of its arrays."""
+
+    result: Any
+    number: int
+    size: int
 
 
 class SharedStages:
-    """A `Share` that remembers the last few results of each stage, and who used what they cost.
+    """A `Share` that remembers results of stages, and who used what they cost.
 
-    `calls` counts computations by stage, for tests and for `seconds`.
+    `calls` counts computations by stage.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
-        self._kept: dict[str, OrderedDict[Hashable, tuple[Any, int]]] = defaultdict(OrderedDict)
+        self._kept: OrderedDict[tuple[str, Hashable], _Kept] = OrderedDict()  # least recently used first
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
         self._user: Hashable = None
         self._inside = 0.0
+        self._started = time.perf_counter()
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """As `evogt_study.method.solve.Share`."""
-        kept = self._kept[stage]
-        if key in kept:
-            result, number = kept[key]
-            kept.move_to_end(key)
-            self._users[number].add(self._user)
-            return result  # type: ignore[no-any-return]  # the key determines the stage's type
+        kept = self._kept.get((stage, key))
+        if kept is None:
+            return self._computed(stage, key, compute)
+        self._kept.move_to_end((stage, key))
+        self._users[kept.number].add(self._user)
+        return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
+
+    def _computed(self, stage: str, key: Hashable, compute: Callable[[], T]) -> T:
         started = time.perf_counter()
         result = compute()
         seconds = time.perf_counter() - started
@@ -44,17 +59,27 @@ class SharedStages:
         self.calls[stage] += 1
         self._costs.append(seconds)
         self._users.append({self._user})
-        kept[key] = (result, len(self._costs) - 1)
-        if len(kept) > KEPT.get(stage, KEPT_OTHERWISE):
-            kept.popitem(last=False)
+        self._kept[stage, key] = _Kept(result, len(self._costs) - 1, size_of(result))
+        self._forget()
         return result
 
-    def charge(self, user: Hashable, function: Callable[[], T]) -> tuple[T, float]:
-        """Call `function` on behalf of `user`; its result and its own seconds, shared stages left out."""
-        self._user, self._inside = user, 0.0
-        started = time.perf_counter()
-        result = function()
-        return result, time.perf_counter() - started - self._inside
+    def _forget(self) -> None:
+        """Drop what was used longest ago until the rest is small enough."""
+        excess = sum(kept.size for kept in self._kept.values()) - KEPT_BYTES
+        if excess <= 0:
+            return
+        latest = dict(self._kept.keys())  # the last key of each stage
+        for stage, key in list(self._kept):
+            if excess > 0 and latest[stage] != key:
+                excess -= self._kept.pop((stage, key)).size
+
+    def start(self, user: Hashable) -> None:
+        """What is computed from now on is used by `user`."""
+        self._user, self._inside, self._started = user, 0.0, time.perf_counter()
+
+    def own_seconds(self) -> float:
+        """Seconds since `start`, those of finished stages left out."""
+        return time.perf_counter() - self._started - self._inside
 
     def shares(self) -> dict[Hashable, float]:
         """Seconds of shared stages by user, each stage's cost divided evenly among its users."""
@@ -63,3 +88,12 @@ class SharedStages:
             for user in users:
                 seconds[user] += cost / len(users)
         return seconds
+
+
+def size_of(result: Any) -> int:
+    """Bytes of the arrays that a stage's result holds, in dataclasses and tuples too."""
+    if isinstance(result, np.ndarray):
+        return int(result.nbytes)
+    if dataclasses.is_dataclass(result):
+        return sum(size_of(getattr(result, field.name)) for field in dataclasses.fields(result))
+    return sum(map(size_of, result)) if isinstance(result, tuple) else 0

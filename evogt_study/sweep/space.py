@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evogt_study.sweep.values import Value
+from evogt_study.sweep.values import Value, text_label
 
 CANDIDATE = "candidate"
 """The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""
+
+
+MAX_REPRESENTATIVES = 20_000
+"""Points at which combinations of rules are looked at one by one; more are sampled evenly."""
 
 
 @dataclass(frozen=True)
@@ -24,23 +28,26 @@ class Axis:
 
 @dataclass(frozen=True)
 class When:
-    """Parameters that follow the axes: where every axis in `match` has one of the values, `set` holds."""
+    """Parameters that follow the axes: where every axis in `match` has one of the values, `set` holds.
 
-    match: Mapping[str, frozenset[Value]]
+    Values are matched by their labels, which tell an axis's values apart where ``==`` does not (true and 1).
+    """
+
+    match: Mapping[str, frozenset[str]]
     set: Mapping[str, Value]
 
     def applies(self, values: Mapping[str, Value]) -> bool:
         """Whether the rule holds at these values."""
-        return all(values[name] in admitted for name, admitted in self.match.items())
+        return all(text_label(values[name]) in admitted for name, admitted in self.match.items())
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A parameter given by a table over some axes; where the table has no entry there is no case."""
+    """A parameter given by a table over the labels of some axes; where it has no entry there is no case."""
 
     name: str
     over: tuple[str, ...]
-    table: Mapping[tuple[Value, ...], Value]
+    table: Mapping[tuple[str, ...], Value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +90,7 @@ class CaseSpace:
             if rule.applies(values):
                 values.update(rule.set)
         for choice in self.chosen:
-            value = choice.table.get(tuple(values[name] for name in choice.over))
+            value = choice.table.get(tuple(text_label(values[name]) for name in choice.over))
             if value is None:
                 return None
             values[choice.name] = value
@@ -103,19 +110,20 @@ class CaseSpace:
     def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
         """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
-        chosen = [[(axis.name, value) for value in self._telling_values(axis, axis.name in full)] for axis in self.axes]
+        chosen = [[(axis.name, value) for value in self.telling_values(axis, axis.name in full)] for axis in self.axes]
         shape = [len(options) for options in chosen]
-        for flat in range(math.prod(shape)):
+        size = math.prod(shape)
+        for flat in range(0, size, max(1, size // MAX_REPRESENTATIVES)):
             positions = np.unravel_index(flat, shape)
             yield dict(options[int(i)] for options, i in zip(chosen, positions, strict=True))
 
-    def _telling_values(self, axis: Axis, full: bool) -> list[Value]:
-        """Values of `axis` that rules mention, and one that they do not."""
+    def telling_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:
+        """All values of `axis` where `full`, else those that rules mention and one that they do not."""
         if full:
-            return list(axis.values)
-        mentioned = frozenset().union(*(rule.match.get(axis.name, frozenset()) for rule in self.rules))
-        others = [value for value in axis.values if value not in mentioned][:1]
-        return [value for value in axis.values if value in mentioned] + others
+            return axis.values
+        mentioned: frozenset[str] = frozenset().union(*(rule.match.get(axis.name, frozenset()) for rule in self.rules))
+        others = [value for value in axis.values if text_label(value) not in mentioned][:1]
+        return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 
     def with_chosen(self, choice: Chosen) -> CaseSpace:
         """The same space with one more parameter given by a table."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,30 +11,17 @@ from typing import Any
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
 from evogt_study.problems import Statement
 from evogt_study.sweep.contract import Method, MethodSpec, Output
+from evogt_study.sweep.declared import Declared
 from evogt_study.sweep.methods import load_method, method_spec
 from evogt_study.sweep.parameters import Parameter
-from evogt_study.sweep.schema import BOOKKEEPING
-from evogt_study.sweep.space import CANDIDATE, Axis, CaseSpace, Chosen, When
-from evogt_study.sweep.study_file import MAX_CASES, PilotTable, ProblemTable, SeedRange, StudyTable, read_table
-from evogt_study.sweep.values import Value, labels, text_label
+from evogt_study.sweep.pilot_table import Pilot, read_pilot
+from evogt_study.sweep.space import Axis, CaseSpace, When
+from evogt_study.sweep.study_file import MAX_CASES, ProblemTable, SeedRange, StudyTable, read_table
+from evogt_study.sweep.values import Value, text_label
 
+MAX_AXES = 30
 MAX_CHECKED = 5_000
 """Cases whose parameters are checked together before anything runs; beyond, a bad combination is a failed run."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pilot:
-    """Choice of `parameter` on seeds that the study never uses: the candidate with the least mean of `minimise`.
-
-    The mean is taken over the pilot seeds, and over axes that are not in `by`.  `space` holds the pilot's cases: the
-    study's axes, the candidate, and the pilot's seeds.
-    """
-
-    parameter: str
-    minimise: str
-    by: tuple[str, ...]
-    candidates: Mapping[Value | None, tuple[Value, ...]]
-    space: CaseSpace
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +74,18 @@ class Study:
             section = "output" if name == "times" else "constants"
         return f"{self.file}, {section}.{name}"
 
-    def with_choice(self, choice: Chosen) -> CaseSpace:
-        """The cases with the pilot's choice in place."""
-        return self.space.with_chosen(choice)
+
+def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
+    """The saved times as a count or as numbers."""
+    try:
+        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
+    except OverflowError:
+        times = ()
+    if times == ():
+        raise StudyError(
+            f"`times` must be a count, or a list of at least one time, got {shortened(raw)} (output.times)"
+        )
+    return times
 
 
 class _Reader:
@@ -105,86 +100,64 @@ class _Reader:
             raise StudyError(f"{error} ({file}, problem)") from None
         except InputError as error:
             raise StudyError(f"{error} ({file})") from None
-        self.known = self.method.parameters
+        self.declared = Declared(self.method, file, frozenset(table.constants))
 
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
         problem = Statement(**stated.model_dump()) if isinstance(stated, ProblemTable) else stated
         outputs = None
         if output is not None:
-            times = output.times if isinstance(output.times, int) else tuple(float(t) for t in output.times)
-            outputs = Output(times, tuple(dict.fromkeys(output.record)), output.grid)
+            outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
         return method_spec(self.table.method, problem, outputs, Path(self.file).parent)
 
     def study(self) -> Study:
-        axes = tuple(self._axis(name, raw) for name, raw in self.table.axes.items())
+        table = self.table
+        axes = tuple(self._axis(name, raw) for name, raw in table.axes.items())
+        if len(axes) > MAX_AXES:
+            raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
         size = math.prod(len(axis.values) for axis in axes)
         if size > MAX_CASES:
             raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
         space = CaseSpace(axes, self._constants(axes), self._rules(axes))
-        pilot = None if self.table.pilot is None else self._pilot(self.table.pilot, space)
-        study = Study(
-            self.table.name, self.table.title, self.table.source, self.spec, space, pilot, self.text, self.file
-        )
+        pilot = None if table.pilot is None else read_pilot(table.pilot, space, self.declared)
+        study = Study(table.name, table.title, table.source, self.spec, space, pilot, self.text, self.file)
         self._check_resolved(study)
-        self._check_together(study)
+        if pilot is not None:
+            self._check_together(study, pilot.space)
+            space = space.with_chosen(pilot.first_candidates(space))
+        self._check_together(study, space)
         return study
-
-    def _value(self, name: str, raw: Any, where: str) -> Value:
-        if name not in self.known:
-            near = difflib.get_close_matches(name, self.known, 1)
-            advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(self.known)}"
-            raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
-        if name in self.method.reserved or name in BOOKKEEPING or name == CANDIDATE:
-            raise StudyError(
-                f"the parameter `{name}` must have another name, since the result file uses this one "
-                f"({self.file}, {where})"
-            )
-        try:
-            return self.known[name].value(raw, f"{self.file}, {where}")
-        except ParameterError as error:
-            raise StudyError(str(error)) from None
 
     def _axis(self, name: str, raw: Any) -> Axis:
         where = f"axes.{name}"
-        entries = self._seeds(raw, where) if isinstance(raw, dict) else raw
+        entries = self._consecutive(raw, where) if isinstance(raw, dict) else raw
         if not isinstance(entries, list) or not entries:
             raise StudyError(
                 f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
                 "one value belongs in [constants]"
             )
-        values = tuple(self._value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
-        self._check_different(name, values, where)
-        return Axis(name, values)
+        return Axis(name, self.declared.values(name, entries, where))
 
-    def _seeds(self, raw: Any, where: str) -> list[int]:
+    def _consecutive(self, raw: dict[str, Any], where: str) -> list[int]:
         try:
             return SeedRange.model_validate(raw).values
         except ValueError:
             raise StudyError(
-                f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 }}, "
-                f"got {shortened(raw)} ({self.file}, {where})"
+                f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 and at most "
+                f"{MAX_CASES:,} }}, got {shortened(raw)} ({self.file}, {where})"
             ) from None
-
-    def _check_different(self, name: str, values: Iterable[Value], where: str) -> None:
-        seen: dict[str, Value] = {}
-        for value in values:
-            label = text_label(value)  # labels have to tell the values apart in the result file
-            if label in seen:
-                raise StudyError(f"`{name}` must have different values, got {label} twice ({self.file}, {where})")
-            seen[label] = value
 
     def _constants(self, axes: tuple[Axis, ...]) -> dict[str, Value]:
         names = {axis.name for axis in axes}
         constants = {
             name: parameter.default
-            for name, parameter in self.known.items()
+            for name, parameter in self.method.parameters.items()
             if parameter.default is not None and name not in names
         }
         for name, raw in self.table.constants.items():
             if name in names:
                 raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")
-            constants[name] = self._value(name, raw, f"constants.{name}")
+            constants[name] = self.declared.value(name, raw, f"constants.{name}")
         return constants
 
     def _rules(self, axes: tuple[Axis, ...]) -> tuple[When, ...]:
@@ -192,112 +165,41 @@ class _Reader:
         rules = []
         for i, rule in enumerate(self.table.when):
             where = f"when[{i}]"
-            match = {name: self._admitted(by_name, name, raw, where) for name, raw in rule.match.items()}
-            for name in rule.set:
-                if name in by_name:
-                    raise StudyError(
-                        f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.set.{name})"
-                    )
-            rules.append(
-                When(match, {name: self._value(name, raw, f"{where}.set.{name}") for name, raw in rule.set.items()})
-            )
+            match = {name: self._admitted(by_name, name, raw, f"{where}.match") for name, raw in rule.match.items()}
+            values = {name: self._set(by_name, name, raw, f"{where}.set") for name, raw in rule.set.items()}
+            rules.append(When(match, values))
         return tuple(rules)
 
-    def _admitted(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> frozenset[Value]:
-        """The axis values that a rule's match means; each has to stand on the axis, else the rule matches no case."""
-        where = f"{where}.match.{name}"
+    def _set(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> Value:
+        if name in axes:
+            raise StudyError(f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.{name})")
+        return self.declared.value(name, raw, f"{where}.{name}")
+
+    def _admitted(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> frozenset[str]:
+        """Labels of the axis values that a rule's match means: the one it names, or the several that it lists.
+
+        Each has to stand on the axis, else the rule matches no case.
+        """
+        where = f"{where}.{name}"
         if name not in axes:
-            raise StudyError(f"`match` must name axes ({', '.join(axes)}), got {name!r} ({self.file}, {where})")
-        axis = axes[name]
-        try:
-            wanted = [self._value(name, raw, where)]
-        except StudyError:
-            if not isinstance(raw, list) or not raw:
-                raise
-            wanted = [self._value(name, entry, where) for entry in raw]
-        for value in wanted:
-            if value not in axis.values:
-                raise StudyError(
-                    f"the rule matches no case: {name} has no value {text_label(value)} ({self.file}, {where})"
-                )
+            known = ", ".join(axes)
+            raise StudyError(f"`match` must name axes ({known}), got {shortened(name)} ({self.file}, {where})")
+        present = {text_label(value) for value in axes[name].values}
+        if isinstance(raw, list) and raw and not self._is_value_on(present, name, raw, where):
+            wanted = [text_label(self.declared.value(name, entry, where)) for entry in raw]
+        else:
+            wanted = [text_label(self.declared.value(name, raw, where))]
+        for label in wanted:
+            if label not in present:
+                raise StudyError(f"the rule matches no case: {name} has no value {label} ({self.file}, {where})")
         return frozenset(wanted)
 
-    def _pilot(self, table: PilotTable, space: CaseSpace) -> Pilot:
-        self._check_pilot(table, space)
-        candidates = self._candidates(table, space)
-        seeds = tuple(self._value("seed", seed, f"pilot.seeds[{i}]") for i, seed in enumerate(table.seed_values))
-        self._check_different("seed", seeds, "pilot.seeds")
-        shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
-        if not seeds or shared:
-            got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
-            raise StudyError(
-                f"`seeds` of the pilot must be different from the study's, got {got} ({self.file}, pilot.seeds)"
-            )
-        most = max(len(values) for values in candidates.values())
-        others = tuple(axis for axis in space.axes if axis.name != "seed")
-        axes = (*others, Axis(CANDIDATE, tuple(range(most))), Axis("seed", seeds))
-        over = ((table.by[0],) if None not in candidates else ()) + (CANDIDATE,)
-        entries = {
-            ((key,) if key is not None else ()) + (i,): value
-            for key, values in candidates.items()
-            for i, value in enumerate(values)
-        }
-        pilot_space = CaseSpace(axes, space.constants, space.rules, (Chosen(table.parameter, over, entries),))
-        if pilot_space.size > MAX_CASES:
-            raise StudyError(
-                f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({self.file}, pilot)"
-            )
-        return Pilot(table.parameter, table.minimise, tuple(table.by), candidates, pilot_space)
-
-    def _check_pilot(self, table: PilotTable, space: CaseSpace) -> None:
-        if "seed" not in space.names:
-            raise StudyError(
-                f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({self.file}, axes)"
-            )
-        outside = [name for name in table.by if name not in space.names or name == "seed"]
-        if outside or len(set(table.by)) != len(table.by):
-            raise StudyError(
-                f"`by` must name different axes other than seed, got {shortened(table.by)} ({self.file}, pilot.by)"
-            )
-        if (
-            table.parameter in space.names
-            or table.parameter in space.followers
-            or table.parameter in self.table.constants
-        ):
-            raise StudyError(
-                f"`{table.parameter}` must be left to the pilot, got a value of its own "
-                f"({self.file}, {'axes' if table.parameter in space.names else 'constants or when'})"
-            )
-        scalars = self.method.variables
-        if scalars is not None and table.minimise not in scalars:
-            raise StudyError(
-                f"`minimise` must be one of {', '.join(scalars)}, got {table.minimise!r} ({self.file}, pilot.minimise)"
-            )
-
-    def _candidates(self, table: PilotTable, space: CaseSpace) -> dict[Value | None, tuple[Value, ...]]:
-        """Candidate values for each value of the first `by` axis, or under None where they are one list for all."""
-        if isinstance(table.candidates, list):
-            return {None: self._candidate_list(table.parameter, table.candidates, "pilot.candidates")}
-        if not table.by:
-            raise StudyError(f"`candidates` must be a list where `by` is empty ({self.file}, pilot.candidates)")
-        axis = space.axis(table.by[0])
-        by_label = {str(label): value for label, value in zip(labels(axis.values), axis.values, strict=True)}
-        if set(table.candidates) != set(by_label):
-            raise StudyError(
-                f"`candidates` must have a list for each {axis.name} ({', '.join(by_label)}), "
-                f"got {', '.join(table.candidates) or 'none'} ({self.file}, pilot.candidates)"
-            )
-        return {
-            by_label[key]: self._candidate_list(table.parameter, raw, f"pilot.candidates.{key}")
-            for key, raw in table.candidates.items()
-        }
-
-    def _candidate_list(self, parameter: str, raw: list[Any], where: str) -> tuple[Value, ...]:
-        values = tuple(self._value(parameter, entry, f"{where}[{i}]") for i, entry in enumerate(raw))
-        if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-            raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({self.file}, {where})")
-        self._check_different(parameter, values, where)
-        return values
+    def _is_value_on(self, present: set[str], name: str, raw: Any, where: str) -> bool:
+        """Whether a list is itself one of the axis's values (widths of several layers), not a list of them."""
+        try:
+            return text_label(self.declared.value(name, raw, where)) in present
+        except StudyError:
+            return False
 
     def _check_resolved(self, study: Study) -> None:
         """Every parameter that some case needs has a value there."""
@@ -313,14 +215,13 @@ class _Reader:
                     + "; set it in [constants], [axes] or a [[when]] rule"
                 )
 
-    def _check_together(self, study: Study) -> None:
-        """Each case's parameters fit together; the seed cannot matter here, so one stands for all."""
-        space = study.pilot.space if study.pilot else study.space
-        axes = tuple(Axis(axis.name, axis.values[:1]) if axis.name == "seed" else axis for axis in space.axes)
-        seedless = CaseSpace(axes, space.constants, space.rules, space.chosen)
-        stride = max(1, seedless.size // MAX_CHECKED)
-        for index in range(0, seedless.size, stride):
-            values = seedless.values(index)
+    def _check_together(self, study: Study, space: CaseSpace) -> None:
+        """Each case's parameters fit together; seeds matter only where a rule mentions them."""
+        axes = tuple(Axis(axis.name, space.telling_values(axis, full=axis.name != "seed")) for axis in space.axes)
+        few = CaseSpace(axes, space.constants, space.rules, space.chosen)
+        stride = max(1, few.size // MAX_CHECKED)
+        for index in range(0, few.size, stride):
+            values = few.values(index)
             if values is None:
                 continue
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -98,36 +99,70 @@ def read_table(text: str, file: str) -> StudyTable:
     try:
         return StudyTable.model_validate(raw)
     except ValidationError as error:
-        raise StudyError(_one_line(error.errors(include_url=False), file)) from None
+        raise StudyError(_one_line(error.errors(include_url=False), raw, file)) from None
 
 
-def _one_line(errors: list[ErrorDetails], file: str) -> str:
+@dataclass(frozen=True)
+class _Mistake:
+    """One of pydantic's errors: the keys that lead to it, and whether it concerns the alternative that was written."""
+
+    error: ErrorDetails
+    keys: tuple[str, ...]
+    expected: tuple[str, ...]
+    meant: bool
+    got: Any
+
+
+def _mistake(error: ErrorDetails, raw: Any) -> _Mistake:
+    """Tell an error's keys from the names of a union's alternatives, which pydantic puts between them."""
+    keys: list[str] = []
+    expected: list[str] = []
+    meant = True
+    last = len(error["loc"]) - 1
+    for position, part in enumerate(error["loc"]):
+        if (isinstance(raw, dict) and part in raw) or (isinstance(raw, list) and isinstance(part, int)):
+            raw = raw[part]  # type: ignore[index]  # a list's part is its index, as just seen
+        elif not (position == last and error["type"] == "missing"):
+            kind = _kind(str(part))
+            expected.append(kind)
+            meant = meant and isinstance(raw, KINDS[kind]) and not isinstance(raw, bool)
+            continue
+        keys.append(str(part))
+    return _Mistake(error, tuple(keys), tuple(expected), meant, raw)
+
+
+KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a word": str}
+
+
+def _kind(alternative: str) -> str:
+    """What an alternative of a union is, from the name that pydantic has for it."""
+    if alternative.startswith("list"):
+        return "a list"
+    return "an integer" if "int" in alternative else "a word" if alternative == "str" else "a table"
+
+
+def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str:
     """The first mistake in words, and how many more there are."""
-    first = min(errors, key=lambda error: error["type"] != "extra_forbidden")  # a misspelt key explains the missing one
-    places = {error["loc"][: len(_written(error["loc"]))] for error in errors}
-    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-    key = ".".join(_written(first["loc"]))
-    if first["type"] == "extra_forbidden":
-        known = _known_keys(first["loc"][:-1])
-        near = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
+    mistakes = [_mistake(error, raw) for error in errors]
+    meant = [mistake for mistake in mistakes if mistake.meant] or mistakes
+    first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")  # explains what is missing
+    others = {mistake.keys for mistake in meant} - {first.keys}
+    more = f" (and {len(others)} more)" if others else ""
+    key = ".".join(first.keys)
+    if not first.meant:
+        kinds = dict.fromkeys(kind for mistake in mistakes if mistake.keys == first.keys for kind in mistake.expected)
+        return f"`{key}` must be {' or '.join(kinds)}, got {shortened(first.got)} ({file}){more}"
+    if first.error["type"] == "extra_forbidden":
+        known = _known_keys(first.keys[:-1])
+        near = difflib.get_close_matches(first.keys[-1], known, 1)
         advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
         return f"unknown key `{key}` ({file}); {advice}{more}"
-    if first["type"] == "missing":
+    if first.error["type"] == "missing":
         return f"`{key}` must be given ({file}){more}"
-    return f"`{key}` must be {_wanted(first)}, got {shortened(first['input'])} ({file}){more}"
+    return f"`{key}` must be {_wanted(first.error)}, got {shortened(first.error['input'])} ({file}){more}"
 
 
-def _written(location: tuple[int | str, ...]) -> list[str]:
-    """A location without the names that pydantic gives to the alternatives of a union."""
-    return [str(part) for part in location if not _is_alternative(part)]
-
-
-def _is_alternative(part: int | str) -> bool:
-    text = str(part)
-    return text in ("SeedRange", "ProblemTable", "str", "int", "float") or "[" in text
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+def _known_keys(location: tuple[str, ...]) -> list[str]:
     tables: dict[str, type[_Table]] = {
         "when": WhenTable, "pilot": PilotTable, "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
     }  # fmt: skip
@@ -138,6 +173,8 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
 def _wanted(error: ErrorDetails) -> str:
     """What pydantic asked for, in the words of our messages."""
     message = error["msg"]
+    if error["type"] == "string_pattern_mismatch":
+        return "made of lower-case letters, digits and _"
     for prefix in (
         "Input should be a valid ",
         "Input should be ",

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evogt_study.errors import StudyError
+from evogt_study.errors import StudyError, shortened
 from evogt_study.sweep.parameters import Parameter, anything
 from evogt_study.sweep.values import canonical
 
@@ -37,8 +37,8 @@ class PythonFile:
             raise StudyError(f"`{reference}` must read file.py:name")
         try:
             return PythonFile(str(path.resolve()), path.read_text(encoding="utf-8"), attribute)
-        except (OSError, UnicodeDecodeError) as error:
-            raise StudyError(f"`{reference}` must name a readable Python file, got {path}: {error}") from None
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
+            raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
 
     @property
     def content(self) -> str:
@@ -48,12 +48,11 @@ class PythonFile:
     def load(self) -> Any:
         """The thing named.  Raises StudyError where the file does not run or does not have it."""
         try:
-            module = _module(self.path, self.source)
-        except Exception as error:  # anything at all can go wrong in a user's file; it is the user's to read
+            return vars(_module(self.path, self.source))[self.attribute]
+        except KeyError:
+            raise StudyError(f"{self.path} has no `{self.attribute}`") from None
+        except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
-        if not hasattr(module, self.attribute):
-            raise StudyError(f"{self.path} has no `{self.attribute}`")
-        return getattr(module, self.attribute)
 
 
 @lru_cache(maxsize=32)
@@ -81,15 +80,19 @@ def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     """
     if not callable(function):
         raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
     declared = {}
-    for argument in inspect.signature(function).parameters.values():
+    for argument in arguments:
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
         default, optional = None, False
         if argument.default is not argument.empty:
             try:
                 default, optional = canonical(argument.default), True
-            except ValueError:
+            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
                 default, optional = None, True
         declared[argument.name] = Parameter(
             argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional

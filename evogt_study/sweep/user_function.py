@@ -14,6 +14,7 @@ from evogt_study.method.solve import Share
 from evogt_study.sweep.contract import Datum, MethodSpec, Record
 from evogt_study.sweep.parameters import Parameter
 from evogt_study.sweep.schema import BOOKKEEPING
+from evogt_study.sweep.space import CANDIDATE
 from evogt_study.sweep.user_code import PythonFile, signature_parameters
 from evogt_study.sweep.values import Values
 
@@ -26,6 +27,7 @@ class UserFunction:
     function: Any
     parameters: Mapping[str, Parameter]
     variables: tuple[str, ...] | None = None
+    scalars: tuple[str, ...] | None = None
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
@@ -37,6 +39,9 @@ class UserFunction:
             name = "problem" if spec.problem is not None else "output"
             raise StudyError(f"`{name}` must be left out with the method {reference}, which returns what it wants to")
         function = spec.method.load()
+        taken = sorted({*BOOKKEEPING, CANDIDATE} & set(signature_parameters(function, reference)))
+        if taken:
+            raise StudyError(f"the argument `{taken[0]}` must have another name, since the result file uses this one")
         return UserFunction(spec.method, function, signature_parameters(function, reference))
 
     @property

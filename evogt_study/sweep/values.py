@@ -12,6 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from evogt_study.method.quadrature import QuadratureRule
 
 Value = bool | int | float | str | QuadratureRule | tuple["Value", ...]
@@ -25,12 +27,15 @@ def canonical(raw: Any) -> Value:
     """
     if isinstance(raw, (bool, str, QuadratureRule)):
         return raw
-    if isinstance(raw, int) or (hasattr(raw, "__index__") and not isinstance(raw, float)):
-        return int(raw)
+    if isinstance(raw, np.generic):
+        return canonical(raw.item())
+    if isinstance(raw, int):
+        return raw
     if isinstance(raw, float):
         if not math.isfinite(raw):
             raise ValueError("a finite number")
-        return float(f"{raw:.15g}") + 0.0  # + 0.0 turns -0.0 into 0.0
+        rounded = float(f"{raw:.15g}") + 0.0  # + 0.0 turns -0.0 into 0.0
+        return rounded if math.isfinite(rounded) else raw
     if isinstance(raw, (list, tuple)):
         return tuple(canonical(entry) for entry in raw)
     raise ValueError("a number, a string, true or false, or a list of them")

@@ -127,8 +127,10 @@ def test_the_remedy_for_a_step_that_does_not_divide_is_itself_admitted(final_tim
     message = str(caught.value)
     assert message.startswith(f"`dt` must be a step that divides final_time = {final_time:g}, got {dt!r}; use e.g. ")
     remedy, steps = re.search(r"use e\.g\. (\S+) \((\d+) steps\)", message).groups()
-    assert float(remedy) == pytest.approx(final_time / int(steps), rel=1e-5, abs=0.0)
-    assert abs(final_time / dt - int(steps)) <= 0.5 + 1e-9  # the nearest number of steps
+    asked = final_time / dt
+    assert (
+        abs(asked - int(steps)) <= 1.5 + asked / 4
+    )  # near the one asked for, and short to write where that is possible
     assert TimeGrid.of(final_time, float(remedy)).steps == int(steps)
 
 

@@ -1,0 +1,355 @@
+"""Statistics over labels: against NumPy and SciPy on the values that are there, and never without saying how many."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import evogt_study as evs
+from evogt_study.analysis.statistics import (
+    CONFIDENCE,
+    RESAMPLES,
+    IncompleteWarning,
+    bootstrap_interval,
+    summary,
+)
+from evogt_study.errors import InputError
+
+NAN = np.nan
+ATTRIBUTES = {"units": "m", "long_name": "error of the run"}
+
+
+def labelled(values, dims=("family", "seed"), **coords):
+    values = np.asarray(values)
+    return xr.DataArray(values, dims=dims[-values.ndim :], coords=coords, name="error", attrs=ATTRIBUTES)
+
+
+def quiet(values, over="seed"):
+    """The summary without its warning, which tests of their own look at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteWarning)
+        return summary(values, over)
+
+
+def drawn(*shape, seed=0):
+    """Errors as they come: positive and skewed over decades."""
+    return np.random.default_rng(seed).lognormal(-7.0, 2.0, shape)
+
+
+# --- against NumPy and SciPy ------------------------------------------------------------------------------------------
+
+
+def test_each_statistic_is_that_of_numpy():
+    values = drawn(4, 20)
+    found = summary(labelled(values))
+    np.testing.assert_allclose(found["mean"], np.mean(values, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(found["std"], np.std(values, axis=1, ddof=1), rtol=1e-13)
+    np.testing.assert_array_equal(found["median"], np.median(values, axis=1))
+    assert found["n_ok"].values.tolist() == found["n_planned"].values.tolist() == [20] * 4
+
+
+def test_a_case_that_can_be_done_in_the_head():
+    found = summary(labelled([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]))
+    assert (float(found["mean"]), float(found["median"])) == (5.0, 4.5)
+    assert float(found["std"]) == pytest.approx(np.sqrt(32 / 7))  # divisor 7, not 8
+    assert int(found["n_ok"]) == int(found["n_planned"]) == 8
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_medians_of_odd_and_even_numbers_of_runs(count):
+    values = drawn(3, count, seed=count)
+    np.testing.assert_array_equal(summary(labelled(values))["median"], np.median(values, axis=1))
+
+
+floats = st.floats(-1e6, 1e6) | st.just(NAN) | st.just(np.inf) | st.just(-np.inf)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.integers(1, 7).flatmap(lambda n: arrays(float, (3, n), elements=floats)))
+def test_missing_runs_are_left_out_of_every_statistic(values):
+    found = quiet(labelled(values))
+    for row, kept in enumerate([own[np.isfinite(own)] for own in values]):
+        one = found.isel(family=row)
+        assert int(one["n_ok"]) == len(kept)
+        assert int(one["n_planned"]) == values.shape[1]
+        # sums of millions lose a few units in the last place, and cancellation leaves that much of the spread
+        scale = 1e-13 * max(1.0, np.abs(kept).max(initial=0.0))
+        np.testing.assert_allclose(one["mean"], np.mean(kept) if len(kept) else NAN, rtol=1e-12, atol=scale)
+        np.testing.assert_allclose(one["std"], np.std(kept, ddof=1) if len(kept) > 1 else NAN, rtol=1e-9, atol=scale)
+        np.testing.assert_array_equal(one["median"], np.median(kept) if len(kept) else NAN)
+        assert np.isnan(one["ci"]).all() == (len(kept) < 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint8, bool])
+def test_numbers_of_every_kind(dtype):
+    values = np.array([[0, 1, 1, 1], [1, 0, 0, 1]]).astype(dtype)
+    found = summary(labelled(values))
+    np.testing.assert_allclose(found["mean"], [0.75, 0.5])
+    np.testing.assert_allclose(found["std"], [0.5, np.sqrt(1 / 3)])
+
+
+def test_single_precision_is_summed_in_double():
+    values = np.full(1000, 0.1, dtype=np.float32)
+    assert float(summary(labelled(values))["mean"]) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
+# --- few runs, equal runs, no runs ------------------------------------------------------------------------------------
+
+
+def test_one_run_has_a_mean_and_no_spread():
+    found = summary(labelled([[3.0], [4.0]]))
+    assert found["mean"].values.tolist() == found["median"].values.tolist() == [3.0, 4.0]
+    assert np.isnan(found["std"]).all()
+    assert np.isnan(found["ci"]).all()
+    assert found["n_ok"].values.tolist() == [1, 1]
+
+
+def test_one_run_that_is_left_of_several_has_no_spread_either():
+    found = quiet(labelled([3.0, NAN, NAN]))
+    assert float(found["mean"]) == 3.0
+    assert np.isnan(found["std"]).all()
+    assert np.isnan(found["ci"]).all()
+    assert (int(found["n_ok"]), int(found["n_planned"])) == (1, 3)
+
+
+def test_equal_values_have_no_spread_and_an_interval_of_no_length():
+    found = summary(labelled([[0.1] * 7, [0.0] * 7]))
+    np.testing.assert_allclose(found["mean"], [0.1, 0.0], rtol=1e-15)
+    np.testing.assert_allclose(found["std"], [0.0, 0.0], atol=1e-16)
+    np.testing.assert_allclose(found["ci"], [[0.1, 0.1], [0.0, 0.0]], rtol=1e-14)
+
+
+def test_where_all_runs_are_missing_nothing_is_zero():
+    found = quiet(labelled([[NAN, NAN], [np.inf, NAN], [1.0, 2.0]]))
+    for name in ("mean", "std", "median"):
+        assert np.isnan(found[name][:2]).all()
+        assert np.isfinite(found[name][2])
+    assert np.isnan(found["ci"][:2]).all()
+    assert found["n_ok"].values.tolist() == [0, 0, 2]
+    assert found["n_planned"].values.tolist() == [2, 2, 2]
+
+
+def test_where_no_runs_are_planned_nothing_is_zero_but_their_number():
+    found = summary(labelled(np.zeros((2, 0))))
+    assert np.isnan(found["mean"]).all()
+    assert np.isnan(found["median"]).all()
+    assert found["n_planned"].values.tolist() == [0, 0]
+
+
+def test_no_other_points_give_an_empty_summary():
+    assert summary(labelled(np.zeros((0, 3))))["mean"].shape == (0,)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e150, 1e200, 4e307])
+def test_errors_of_any_size_are_summed_up_without_a_warning(scale):
+    """A run that grows without bound is finite for a while; numbers too large for a double may be infinite, silently."""
+    found = summary(labelled(np.array([1.0, 2.0, 4.0]) * scale))
+    assert float(found["median"]) == pytest.approx(2.0 * scale)
+    assert not np.isnan(found["mean"])
+
+
+# --- what is missing is told ------------------------------------------------------------------------------------------
+
+
+def test_missing_runs_are_told_with_their_number():
+    with pytest.warns(IncompleteWarning, match=r"^3 of 6 runs have no finite `error`; they are left out, see n_ok$"):
+        summary(labelled([[1.0, NAN, 2.0], [np.inf, NAN, 1.0]]))
+
+
+def test_complete_runs_are_told_by_silence():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        summary(labelled(drawn(2, 5)))
+
+
+def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
+    """An integer has no NaN; a run without a rank still must not count as one with some rank."""
+    from evogt_study.sweep.batch import Batch, run_batch
+    from evogt_study.sweep.labelled import dataset
+    from evogt_study.sweep.plan import study_plan
+    from evogt_study.sweep.table import Table
+
+    source = "def f(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
+    (tmp_path / "own.py").write_text(source)
+    study = evs.Study.from_text(
+        'name = "own"\nmethod = "own.py:f"\n[axes]\nseed = [0, 1, 2]\n', str(tmp_path / "s.toml")
+    )
+    plan = study_plan(study)
+    table = Table(plan)
+    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    data = dataset(table, study)
+    for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
+        found = quiet(data[name])
+        assert (int(found["n_ok"]), int(found["n_planned"]), float(found["mean"])) == (2, 3, mean), name
+
+
+# --- dimensions -------------------------------------------------------------------------------------------------------
+
+
+def test_over_several_dimensions_in_any_order():
+    values = labelled(drawn(2, 3, 4), dims=("family", "epsilon", "seed"))
+    pooled = values.values.transpose(1, 0, 2).reshape(3, 8)
+    for over in (["family", "seed"], ("seed", "family"), iter(["seed", "family"])):
+        found = summary(values, over)
+        assert found["mean"].dims == ("epsilon",)
+        np.testing.assert_allclose(found["mean"], pooled.mean(axis=1), rtol=1e-14)
+        np.testing.assert_allclose(found["std"], pooled.std(axis=1, ddof=1), rtol=1e-13)
+        np.testing.assert_array_equal(found["median"], np.median(pooled, axis=1))
+        assert found["n_planned"].values.tolist() == [8] * 3
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_over_all_dimensions(missing):
+    values = drawn(2, 3)
+    if missing:
+        values[0, 1] = NAN
+    found = quiet(labelled(values), ["family", "seed"])
+    assert found["mean"].dims == ()
+    assert found["ci"].dims == ("bound",)
+    assert float(found["mean"]) == pytest.approx(np.nanmean(values))
+    assert np.isfinite(found["ci"]).all()
+    assert int(found["n_ok"]) == 6 - missing
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_over_a_dimension_wherever_it_stands(axis):
+    values = drawn(2, 3, 4)
+    found = summary(labelled(values, dims=("a", "b", "c")), "abc"[axis])
+    np.testing.assert_allclose(found["mean"], values.mean(axis=axis), rtol=1e-14)
+    assert found["mean"].dims == tuple(name for name in "abc" if name != "abc"[axis])
+
+
+@pytest.mark.parametrize(("over", "got"), [("sed", "sed"), (["seed", "family", "tau"], "tau"), (["a", "b"], "a, b")])
+def test_an_unknown_dimension_is_told_with_those_there_are(over, got):
+    with pytest.raises(InputError) as caught:
+        summary(labelled(drawn(2, 3)), over)
+    assert str(caught.value) == f"`over` must name dimensions of error (family, seed), got {got}"
+
+
+def test_no_dimension_at_all_is_refused():
+    with pytest.raises(InputError, match=r"`over` must name dimensions of error \(family, seed\), got none"):
+        summary(labelled(drawn(2, 3)), [])
+
+
+def test_a_dimension_named_twice_is_that_dimension():
+    values = labelled(drawn(2, 3))
+    try:
+        found = summary(values, ["seed", "seed"])
+    except InputError:
+        return  # refused by name is as good
+    xr.testing.assert_identical(found["mean"], summary(values)["mean"])
+
+
+@pytest.mark.parametrize(
+    "values", [np.array(["a", "b"]), np.array([1j, 2j]), np.array([None, 1.0])], ids=["U", "c", "O"]
+)
+def test_what_is_no_number_is_refused(values):
+    with pytest.raises(InputError, match=r"`error` must hold numbers, got "):
+        summary(labelled(values))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def test_coordinates_of_what_is_left_are_kept():
+    values = labelled(
+        drawn(2, 3, 4),
+        dims=("family", "epsilon", "seed"),
+        family=["a", "b"],
+        epsilon=[0.2, 0.1, 0.05],
+        seed=range(4),
+        gamma=(("family", "epsilon"), np.arange(6.0).reshape(2, 3)),
+        drawn=(("family", "seed"), np.zeros((2, 4))),
+        tau=1e-12,
+    )
+    found = summary(values)
+    assert set(found.coords) == {"family", "epsilon", "gamma", "tau", "bound"}
+    assert found["family"].values.tolist() == ["a", "b"]
+    assert found["gamma"].dims == ("family", "epsilon")
+    assert float(found["tau"]) == 1e-12
+    assert found["mean"].sel(family="b", epsilon=0.05).size == 1
+
+
+def test_units_and_names_say_what_each_number_is():
+    found = summary(labelled(drawn(2, 3)))
+    units = {name: found[name].attrs["units"] for name in found.data_vars}
+    assert units == {"mean": "m", "std": "m", "median": "m", "ci": "m", "n_ok": "1", "n_planned": "1"}
+    names = {name: found[name].attrs["long_name"] for name in found.data_vars}
+    assert names["mean"] == "mean over seed of error of the run"
+    assert names["std"] == "sample standard deviation (divisor n - 1) over seed of error of the run"
+    assert names["ci"] == "95% bootstrap confidence interval of the mean over seed of error of the run"
+    assert all("over seed of error of the run" in name for name in names.values())
+    assert found["bound"].values.tolist() == ["lower", "upper"]
+
+
+def test_several_dimensions_are_named_and_missing_attributes_are_made_up_for():
+    found = summary(xr.DataArray(drawn(2, 3), dims=("a", "b"), name="v"), ["b", "a"])
+    assert found["mean"].attrs == {"long_name": "mean over b, a of v", "units": "1"}
+
+
+def test_the_public_name():
+    assert evs.summary is summary
+
+
+# --- the interval -----------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_is_about_that_of_scipy():
+    """Both draw 999 resamples and take percentiles; the draws are others, so the ends agree to their sampling error.
+
+    The end of a percentile interval is the 2.5 % quantile of 999 means.  Its standard error is
+    sqrt(0.025 x 0.975 / 999) / density, and the density of a normal at that quantile is 0.0584 / s with s the standard
+    error of the mean: 0.085 s.  The difference of two is sqrt(2) as large, and 4 of these are beyond chance.
+    """
+    for seed in range(5):
+        sample = np.random.default_rng(seed).normal(3.0, 2.0, 30)
+        reference = scipy.stats.bootstrap(
+            (sample,), np.mean, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, method="percentile",
+            rng=np.random.default_rng(100 + seed),
+        ).confidence_interval  # fmt: skip
+        tolerance = 4 * np.sqrt(2) * 0.085 * sample.std(ddof=1) / np.sqrt(30)
+        np.testing.assert_allclose(bootstrap_interval(sample), reference, atol=tolerance)
+
+
+def test_the_interval_is_exact_where_the_resamples_can_be_counted():
+    """Of the means of two values' resamples a quarter are the lower, a quarter the upper and half the middle."""
+    sample = np.array([1.0, 3.0])
+    np.testing.assert_array_equal(bootstrap_interval(sample), [1.0, 3.0])
+    np.testing.assert_array_equal(bootstrap_interval(sample, confidence=0.3), [2.0, 2.0])
+    np.testing.assert_array_equal(bootstrap_interval(np.stack([sample, 2 * sample])), [[1.0, 3.0], [2.0, 6.0]])
+
+
+def test_the_interval_covers_the_mean_as_often_as_it_says():
+    """200 samples of 40 normal values: a percentile interval covers 93 % or so of them; 5 standard errors are 9 %."""
+    samples = np.random.default_rng(1).normal(0.0, 1.0, (200, 40))
+    low, high = bootstrap_interval(samples).T
+    assert 0.84 < np.mean((low < 0.0) & (high > 0.0)) <= 1.0
+
+
+def test_a_higher_confidence_has_a_longer_interval():
+    sample = drawn(25)
+    lengths = [float(np.diff(bootstrap_interval(sample, confidence)).item()) for confidence in (0.5, 0.8, 0.95, 0.99)]
+    assert lengths == sorted(lengths)
+    assert lengths[0] > 0
+
+
+def test_the_interval_is_the_same_each_time_and_whatever_stands_beside_it():
+    values = drawn(3, 12)
+    values[1, 4] = NAN
+    together = bootstrap_interval(values)
+    np.testing.assert_array_equal(together, bootstrap_interval(values))
+    for row in range(3):
+        np.testing.assert_allclose(bootstrap_interval(values[row]), together[row], rtol=1e-14)
+    np.testing.assert_allclose(together[1], bootstrap_interval(np.delete(values[1], 4)), rtol=1e-14)
+
+
+def test_the_interval_follows_scale_and_shift():
+    sample = drawn(15)
+    np.testing.assert_allclose(
+        bootstrap_interval(3.0 * sample + 2.0), 3.0 * bootstrap_interval(sample) + 2.0, rtol=1e-12
+    )

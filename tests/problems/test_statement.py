@@ -1,0 +1,445 @@
+"""Statements: which formulas make a problem, what is refused and how, and how the data split into time and space."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.method.problem import NonSeparable
+from evogt_study.problems import BUILT_IN
+from evogt_study.problems.statement import Statement, boundary_points, derived
+
+EPS = np.finfo(float).eps
+
+BUBBLE = {1: "x*(1-x)", 2: "x*(1-x)*y*(1-y)", 3: "x*(1-x)*y*(1-y)*z*(1-z)"}
+MOVING_2D = "1 + (1 + sin(2*pi*t/final_time)/2)*cos(2*pi*x/epsilon)*cos(2*pi*y/epsilon)/4"
+
+
+def sourced(source, dimension=1, **values):
+    """The source of a problem that states it."""
+    return Statement(dimension=dimension, initial=BUBBLE[dimension], source=source)(**values).source
+
+
+def by_numpy(text, nodes, times, **values):
+    """A formula in NumPy's arithmetic at all nodes and times, (T, Q), without parser or symbols."""
+    names = {"sin": np.sin, "cos": np.cos, "exp": np.exp, "sqrt": np.sqrt, "tanh": np.tanh, "log": np.log, "pi": np.pi}
+    columns = dict(zip("xyz", nodes.T[:, None, :], strict=False))
+    value = eval(text, {"__builtins__": {}}, {**names, **columns, **values, "t": times[:, None]})
+    return np.broadcast_to(value, (len(times), len(nodes)))
+
+
+def samples(dimension, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.0, 1.0, (11, dimension)), rng.uniform(0.1, 1.0, 5)
+
+
+# What makes a statement
+
+
+@pytest.mark.parametrize(
+    ("formulas", "message"),
+    [
+        ({}, "a problem must state one of `exact` and `initial`, got neither"),
+        ({"exact": "x*(1-x)", "initial": "x*(1-x)"}, "a problem must state one of `exact` and `initial`, got both"),
+        ({"source": "1"}, "a problem must state one of `exact` and `initial`, got neither"),
+        (
+            {"exact": "x*(1-x)", "source": "1"},
+            "`source` must be left out where `exact` is given; it is derived from it",
+        ),
+    ],
+)
+def test_exactly_one_of_exact_and_initial_is_stated(formulas, message):
+    with pytest.raises(FormulaError) as caught:
+        Statement(dimension=1, **formulas)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("dimension", [0, 4, -1, "1", 1.5, None])
+def test_a_dimension_other_than_1_2_3_is_refused(dimension):
+    with pytest.raises(ParameterError) as caught:
+        Statement(dimension=dimension, exact="x*(1-x)")
+    assert str(caught.value) == f"`dimension` must be 1, 2 or 3, got {dimension!r}"
+
+
+@pytest.mark.parametrize(
+    ("dimension", "coordinate"), [(1, "y"), (1, "z"), (2, "z")], ids=["y-in-1d", "z-in-1d", "z-in-2d"]
+)
+@pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion"])
+def test_a_coordinate_outside_the_dimension_is_refused_by_key(key, dimension, coordinate):
+    formulas = {"initial": BUBBLE[dimension]} if key != "exact" else {}
+    text = f"{BUBBLE[dimension]}*{coordinate}"
+    with pytest.raises(FormulaError) as caught:
+        Statement(dimension=dimension, **{**formulas, key: text})
+    names = ", ".join("xyz"[:dimension])
+    assert str(caught.value) == (
+        f"`{key}` must use the coordinates {names} of a {dimension}-D problem, got {coordinate} in {text!r}"
+    )
+
+
+def test_an_initial_value_that_depends_on_time_is_refused():
+    with pytest.raises(FormulaError, match="`initial` must not depend on t, got 'x\\*\\(1-x\\)\\*exp\\(-t\\)'"):
+        Statement(dimension=1, initial="x*(1-x)*exp(-t)")
+
+
+@pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion"])
+@pytest.mark.parametrize("text", ["", "  ", "x y", "x.real", "__import__('os')"])
+def test_a_formula_outside_the_grammar_is_refused_by_key(key, text):
+    formulas = {"initial": "x*(1-x)"} if key != "exact" else {}
+    with pytest.raises(FormulaError, match=f"`{key}` must be"):
+        Statement(dimension=1, **{**formulas, key: text})
+
+
+@pytest.mark.parametrize(
+    "formulas",
+    [
+        {"exact": "abs(sin(2*pi*x))"},
+        {"exact": "abs(x - 1/2) - 1/2"},
+        {"exact": "x*(1-x)", "diffusion": "1 + abs(x - 1/3)/(x - x)"},
+        {"exact": "x*(1-x)/(t - t)"},
+        {"initial": "x*(1-x)*tan(pi/2)"},
+        {"initial": "x*(1-x)", "diffusion": "sqrt(x - x - 1)"},
+    ],
+    ids=str,
+)
+def test_formulas_whose_data_are_not_functions_are_refused(formulas):
+    with pytest.raises(FormulaError, match="must be .*, got"):
+        Statement(dimension=1, **formulas)
+
+
+def test_a_solution_with_a_corner_is_refused_for_what_its_derivative_is():
+    with pytest.raises(FormulaError, match="the formulas must be smooth and real, got .* after differentiation"):
+        Statement(dimension=1, exact="abs(x - 1/2) - 1/2")
+
+
+def test_a_source_or_initial_value_may_have_corners():
+    nodes, times = samples(1)
+    found = sourced("abs(x - t)")
+    assert found(nodes, times) == pytest.approx(np.abs(nodes[:, 0] - times[:, None]), abs=2 * EPS)
+    hat = Statement(dimension=1, initial="1/2 - abs(x - 1/2)")()
+    assert hat.initial(nodes) == pytest.approx(0.5 - np.abs(nodes[:, 0] - 0.5), abs=2 * EPS)
+
+
+def test_statements_are_values():
+    one, other = (Statement(dimension=1, exact="sin(pi*x)", diffusion="nu") for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert derived(one) is derived(other)  # one derivation a process
+    assert one != Statement(dimension=1, exact="sin(pi*x)", diffusion="2*nu")
+
+
+# Parameters
+
+
+def test_parameters_are_the_names_of_all_formulas():
+    statement = Statement(dimension=2, initial="k*x*(1-x)*y*(1-y)", source="q*exp(-t)", diffusion="nu + a*x")
+    assert statement.parameters == {"k", "q", "nu", "a"}
+    assert Statement(dimension=1, exact="exp(-rate*t)*sin(pi*x)", diffusion="nu").parameters == {"rate", "nu"}
+    assert Statement(dimension=1, exact="sin(pi*x)").parameters == frozenset()
+
+
+def test_a_parameter_that_drops_out_of_the_initial_value_is_still_one():
+    # at t = 0 the rate is gone; the source has it
+    assert "rate" in Statement(dimension=1, exact="exp(-rate*t)*sin(pi*x)").parameters
+
+
+@pytest.mark.parametrize("named", ["", "heat"])
+def test_missing_and_unknown_parameters_are_named(named):
+    statement = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu", name=named)
+    where = f"problem {named}" if named else "problem"
+    with pytest.raises(ParameterError) as caught:
+        statement(k=1)
+    assert str(caught.value) == f"`nu` must be given a number, got None ({where})"
+    with pytest.raises(ParameterError) as caught:
+        statement(k=1, nu=1, epsilon=0.1)
+    assert str(caught.value) == f"`epsilon` must be one of the problem's parameters (k, nu), got 0.1 ({where})"
+    with pytest.raises(ParameterError, match="\\(none\\), got 3"):
+        Statement(dimension=1, exact="sin(pi*x)")(k=3)
+
+
+@pytest.mark.parametrize("name", ["x", "y", "t", "pi"])
+def test_reserved_names_cannot_be_given_values(name):
+    with pytest.raises(ParameterError, match=f"`{name}` must be one of the problem's parameters"):
+        Statement(dimension=1, exact="sin(pi*x)*exp(-t)")(**{name: 1.0})
+
+
+def test_a_problem_carries_its_labels():
+    problem = evs.problems.oscillatory_1d(epsilon=0.1)
+    assert (problem.name, problem.dimension, problem.final_time) == ("oscillatory_1d", 1, 0.25)
+    assert problem.parameters == {"epsilon": 0.1}
+    whole = evs.problems.oscillatory_1d(epsilon=1)
+    assert whole.parameters == {"epsilon": 1.0}
+    assert isinstance(whole.parameters["epsilon"], float)
+
+
+def test_two_problems_of_one_statement_keep_their_own_parameters():
+    nodes, times = samples(1)
+    coarse, fine = (evs.problems.oscillatory_1d(epsilon=value) for value in (0.2, 0.05))
+    for problem, epsilon in ((coarse, 0.2), (fine, 0.05)):
+        wanted = by_numpy("1 + cos(2*pi*x/epsilon)/2", nodes, times, epsilon=epsilon)
+        assert problem.diffusion(nodes, times) == pytest.approx(wanted, abs=64 * EPS)  # cosines of up to 126
+
+
+def test_the_built_in_problems_are_found_by_their_names():
+    assert {name: statement.name for name, statement in BUILT_IN.items()} == {name: name for name in BUILT_IN}
+    assert {"oscillatory_1d", "target_1d"} <= set(BUILT_IN)
+
+
+# Boundary values
+
+
+@pytest.mark.parametrize(
+    ("dimension", "formulas", "values", "message"),
+    [
+        (1, {"exact": "cos(pi*x)"}, {}, "`exact` must vanish on the boundary, got a value of 1 there"),
+        (1, {"initial": "x"}, {}, "`initial` must vanish on the boundary, got a value of 1 there"),
+        (1, {"exact": "x*(1-x) + 1e-6"}, {}, "`exact` must vanish on the boundary, got a value of 1e-06 there"),
+        (1, {"exact": "x*(1-x) + x*t/4"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
+        (
+            1,
+            {"exact": "exp(-t)*sin(k*pi*x)", "diffusion": "nu"},
+            {"k": 1.5, "nu": 2},
+            "`exact` must vanish on the boundary, got a value of 1 there for k = 1.5, nu = 2",
+        ),
+        (2, {"exact": "x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
+        (2, {"initial": "y*(1-y)"}, {}, "`initial` must vanish on the boundary, got a value of 0.25 there"),
+        (2, {"exact": "x*y*(1-x)*(2-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.25 there"),
+        (3, {"exact": "x*(1-x)*y*(1-y)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
+        (3, {"exact": "z*(1-z)*x*(1-x)"}, {}, "`exact` must vanish on the boundary, got a value of 0.0625 there"),
+        (1, {"initial": "log(x)*(1-x)"}, {}, "`initial` must vanish on the boundary, got a value of inf there"),
+        (1, {"initial": "sin(pi*x)/x"}, {}, "`initial` must vanish on the boundary, got a value of nan there"),
+        (1, {"exact": "sin(k*pi*x)"}, {"k": float("nan")}, "got a value of nan there for k = nan"),
+    ],
+)
+def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_value(
+    dimension, formulas, values, message
+):
+    with pytest.raises(ProblemError) as caught:
+        Statement(dimension=dimension, **formulas)(**values)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("`")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "exact", "values"),
+    [
+        (1, "sin(40*pi*x)", {}),
+        (1, "exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)", {"epsilon": 0.05}),
+        (1, "1e-30*x*(1-x)", {}),
+        (1, "1e30*sin(3*pi*x)", {}),
+        (1, "0", {}),
+        (2, "sin(16*pi*x)*sin(8*pi*y)*exp(-t)", {}),
+        (3, "sin(2*pi*x)*y*(1-y)*sin(3*pi*z)", {}),
+    ],
+)
+def test_rounding_on_the_boundary_is_no_boundary_value(dimension, exact, values):
+    assert Statement(dimension=dimension, exact=exact)(**values).dimension == dimension
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_boundary_points_lie_on_every_face_and_nowhere_else(dimension):
+    points = boundary_points(dimension)
+    assert ((points >= 0.0) & (points <= 1.0)).all()
+    assert ((points == 0.0) | (points == 1.0)).any(axis=1).all()
+    for axis, side in itertools.product(range(dimension), (0.0, 1.0)):
+        inner = np.delete(points[points[:, axis] == side], axis, axis=1)
+        assert len(inner) > 0
+        assert ((inner > 0.0) & (inner < 1.0)).all(axis=1).any()
+
+
+# Separation of time and space
+
+
+def terms(function, dimension):
+    """The number of terms of a separable function; None for one that does not split."""
+    if isinstance(function, NonSeparable):
+        return None
+    nodes, times = samples(dimension)
+    profiles, modulations = function.profiles(nodes), function.modulated(times)
+    assert profiles.shape[1] == len(nodes)
+    assert modulations.shape == (len(profiles), len(times))
+    return len(profiles)
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("exp(-t)*sin(pi*x)", 1),
+        ("exp(-t)*sin(pi*x) + 3*exp(-t)*x**2", 1),
+        ("exp(-t)*sin(pi*x) + x**2", 2),
+        ("cos(t)*cos(x) - sin(t)*sin(x)", 2),
+        ("exp(-t - x)", 1),
+        ("exp(k*t + x)", 1),
+        ("2**(x + t)", 1),
+        ("(x + t)**2", 3),
+        ("(x + t)**3*exp(-t)", 4),
+        ("(x*t)**2", 1),
+        ("(x + 1)/(t + 1)", 1),
+        ("sqrt(2 + x)*sqrt(2 + t)", 1),
+        ("x*t + x*t**2 + t", 2),
+        ("x*t - t*x", 1),
+        ("sin(t)**2 + cos(t)**2", 1),
+        ("exp(-t)/(1 + x)", 1),
+        ("1/(2 + t)/(1 + x)", 1),
+        ("exp(-t)*x/(1 + k*x) + x", 2),
+        ("(1 + t*x)/(2 + t)", 2),
+        ("k*x", 1),
+        ("t", 1),
+        ("3", 1),
+        ("0", 1),
+        ("sin(x + t)", None),
+        ("exp(x*t)", None),
+        ("1/(1 + x*t)", None),
+        ("log(1 + x*t)", None),
+        ("tanh(x - t)*exp(-t)", None),
+        ("x*exp(-t) + sin(x*t)", None),
+        ("(1 + x)**t", None),
+    ],
+)
+def test_the_number_of_terms_of_a_source(source, count):
+    values = {"k": 2.0} if "k" in source else {}
+    assert terms(sourced(source, **values), 1) == count
+
+
+@pytest.mark.parametrize(
+    ("problem", "exact", "diffusion"),
+    [
+        (lambda: evs.problems.oscillatory_1d(epsilon=0.1), 1, 1),
+        (lambda: evs.problems.target_1d(epsilon=0.1), 1, 1),
+        (
+            lambda: Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D)(
+                epsilon=0.25, final_time=0.1
+            ),
+            1,
+            2,
+        ),
+        (
+            lambda: Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion="2 + sin(x + y - t)")(),
+            1,
+            None,
+        ),
+        (lambda: Statement(dimension=1, exact="sin(pi*x)*exp(x*t)")(), None, 1),
+        (lambda: Statement(dimension=1, exact="sin(pi*x)", diffusion="exp(-t)")(), 1, 1),
+        (lambda: Statement(dimension=3, exact="exp(-t)*" + BUBBLE[3], diffusion="1 + x*t")(), 1, 2),
+    ],
+    ids=["oscillatory_1d", "target_1d", "operator_2d", "nonseparable", "moving-shape", "in-time", "3d"],
+)
+def test_the_structure_of_problems_is_found(problem, exact, diffusion):
+    found = problem()
+    assert terms(found.exact, found.dimension) == exact
+    assert terms(found.diffusion, found.dimension) == diffusion
+    # u_t and the flux of each pair of terms; how far these can be gathered is left open
+    split = None if exact is None or diffusion is None else exact * (1 + diffusion)
+    assert (terms(found.source, found.dimension) is None) == (split is None)
+    assert split is None or terms(found.source, found.dimension) <= split
+
+
+@pytest.mark.parametrize("name", ["oscillatory_1d", "target_1d"])
+def test_the_sources_of_the_one_dimensional_benchmarks_are_one_term(name):
+    assert terms(BUILT_IN[name](epsilon=0.1).source, 1) == 1
+
+
+def test_the_modulations_of_one_function_are_all_different():
+    data = derived(Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D))
+    for pairs in (data.exact_terms, data.diffusion_terms, data.source_terms):
+        modulations = [modulation for modulation, _ in pairs]
+        assert len(set(modulations)) == len(modulations)
+
+
+def test_what_does_not_depend_on_time_is_steady():
+    steady = Statement(dimension=1, exact="sin(pi*x)", diffusion="1 + x")()
+    assert (steady.exact.steady, steady.diffusion.steady, steady.source.steady) == (True, True, True)
+    moving = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1 + t*x")()
+    assert (moving.exact.steady, moving.diffusion.steady, moving.source.steady) == (False, False, False)
+    in_time = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(t)")()
+    assert not in_time.diffusion.steady
+    unsplit = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(x*t)")()
+    assert not unsplit.diffusion.steady
+    assert evs.problems.oscillatory_1d(epsilon=0.1).diffusion.steady
+    assert not evs.problems.oscillatory_1d(epsilon=0.1).source.steady
+    assert Statement(dimension=1, initial="x*(1-x)")().source.steady
+
+
+def test_an_omitted_source_is_zero_and_an_omitted_diffusion_is_one():
+    problem = Statement(dimension=2, initial=BUBBLE[2])()
+    nodes, times = samples(2)
+    assert np.array_equal(problem.source(nodes, times), np.zeros((5, 11)))
+    assert np.array_equal(problem.diffusion(nodes, times), np.ones((5, 11)))
+    assert problem.exact is None
+
+
+# Two ways to the same numbers
+
+FACTORS_OF_TIME = ["exp(-t)", "cos(3*t)", "(1 + t**2)", "sqrt(1 + t)", "1/(2 + t)", "t", "2.5"]
+FACTORS_OF_SPACE = ["sin(pi*x)", "x*(1 - y)", "exp(x - y)", "cos(k*x)", "tanh(y)", "(x + y)**2", "1/(1 + k*x)"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_separated_and_direct_evaluation_agree(seed):
+    rng = np.random.default_rng(seed)
+    text = " + ".join(
+        f"{rng.choice(FACTORS_OF_TIME)}*{rng.choice(FACTORS_OF_SPACE)}*({rng.choice(FACTORS_OF_TIME)} + k)"
+        for _ in range(4)
+    )
+    nodes, times = samples(2, seed)
+    split = sourced(text, 2, k=1.7)
+    wanted = by_numpy(text, nodes, times, k=1.7)
+    size = np.abs(wanted).max()
+    assert split(nodes, times) == pytest.approx(wanted, abs=8 * EPS * size)
+    # the same formula on the general path: a factor that ties time to space and is one
+    tied = sourced(f"({text})*(sin(x*t)**2 + cos(x*t)**2)", 2, k=1.7)
+    assert isinstance(tied, NonSeparable)
+    assert tied(nodes, times) == pytest.approx(wanted, abs=16 * EPS * size)
+
+
+def test_a_product_with_too_many_terms_is_left_to_the_general_path():
+    text = "*".join(f"({n} + x*t)" for n in range(2, 12))  # 1024 terms
+    nodes, times = samples(1)
+    function = sourced(text)
+    assert isinstance(function, NonSeparable)
+    assert function(nodes, times) == pytest.approx(by_numpy(text, nodes, times), rel=16 * EPS, abs=0.0)
+
+
+def test_the_exact_solution_of_the_built_in_problems():
+    nodes, times = samples(1)
+    for name, text in (
+        ("oscillatory_1d", "exp(-t)*sin(16*pi*x)"),
+        ("target_1d", "exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)"),
+    ):
+        problem = BUILT_IN[name](epsilon=0.1)
+        wanted = by_numpy(text, nodes, times, epsilon=0.1)
+        assert problem.exact(nodes, times) == pytest.approx(wanted, abs=16 * EPS)
+        assert problem.initial(nodes) == pytest.approx(by_numpy(text, nodes, np.zeros(1), epsilon=0.1)[0], abs=16 * EPS)
+
+
+def tower(levels):
+    """A power in a product in a power ...: its exponent is 64^levels, and each level is admitted by itself."""
+    text = "x + t"
+    for _ in range(levels):
+        text = f"(({text})**64*y)"
+    return text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("source", tower(6)), ("exact", f"{BUBBLE[2]}*9**(9**9*(1-t))")],
+    ids=["powers stacked through products", "a power that is a number at t = 0"],
+)
+def test_a_statement_cannot_occupy_the_machine(key, text):
+    # in a process that can be stopped: if the exact value is tried, it is computed in C for minutes
+    program = (
+        "import sys\n"
+        "from evogt_study.errors import FormulaError\n"
+        "from evogt_study.problems.statement import Statement\n"
+        "key, text = sys.argv[1:]\n"
+        "formulas = {'initial': 'x*(1-x)*y*(1-y)'} if key == 'source' else {}\n"
+        "try: Statement(dimension=2, **formulas, **{key: text})\n"
+        "except FormulaError: pass\n"
+    )
+    try:
+        subprocess.run([sys.executable, "-c", program, key, text], capture_output=True, timeout=8, check=True)
+    except subprocess.TimeoutExpired:
+        pytest.fail("the statement was still being read after 8 s")

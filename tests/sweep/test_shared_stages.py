@@ -1,0 +1,334 @@
+"""Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
+
+import random
+
+import numpy as np
+import pytest
+
+from evogt_study.sweep import batch as batch_module
+from evogt_study.sweep import shared as shared_module
+from evogt_study.sweep.batch import Batch, run_batch
+from evogt_study.sweep.plan import study_plan
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shared import SharedStages
+from evogt_study.sweep.study import Study
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+CONSTANTS = {
+    "dictionary": '"gtransnet"', "seed": "0", "N": "5", "N1": "7", "gamma": "3", "quadrature": "9", "validation": "11",
+    "epsilon": "2", "final_time": "1", "dt": "0.125", "tau": "1e-12",
+}  # fmt: skip
+VALUES = {
+    "seed": "[0, 1, 2]",
+    "dictionary": '["transnet", "gtransnet", "uniform_elm"]',
+    "epsilon": "[2, 3, 4]",
+    "tau": "[1e-12, 1e-6, 0.1]",
+    "dt": "[0.125, 0.25, 0.5]",
+    "quadrature": "[9, 10, 11]",
+    "validation": "[11, 12, 13]",
+    "gamma": "[3, 4, 5]",
+    "N": "[4, 5, 6]",
+    "hidden": "[[7], [7, 6]]",
+}
+
+
+def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
+    """The plan of a small study over these axes, in this order."""
+    left_out = {*axes, "N1"} if "hidden" in axes else set(axes)
+    sections = {
+        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": f'"{diffusion}"'},
+        "axes": {name: VALUES[name] for name in axes},
+        "constants": {name: value for name, value in CONSTANTS.items() if name not in left_out},
+        "output": {"record": record, "times": 3},
+    }
+    lines = ['name = "shared"']
+    for section, entries in sections.items():
+        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
+    return study_plan(Study.from_text("\n".join(lines)))
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """The SharedStages that batches make while the test runs, in order."""
+    made = []
+
+    class Remembered(SharedStages):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(batch_module, "SharedStages", Remembered)
+    return made
+
+
+# --- each stage once --------------------------------------------------------------------------------------------------
+
+STUDIES = [
+    ("seed",),
+    ("dictionary", "epsilon", "seed"),
+    ("epsilon", "seed", "dictionary"),
+    ("seed", "tau", "epsilon"),
+    ("epsilon", "tau", "seed"),
+    ("seed", "epsilon", "dt"),
+    ("seed", "dt", "epsilon"),
+    ("tau", "dt", "epsilon"),
+    ("seed", "quadrature"),
+    ("quadrature", "seed", "epsilon"),
+    ("seed", "validation"),
+    ("validation", "seed", "tau"),
+    ("quadrature", "validation", "seed"),
+    ("gamma", "seed", "tau"),
+    ("N", "seed", "epsilon"),
+    ("hidden", "epsilon", "seed"),
+]
+
+
+@pytest.mark.parametrize("axes", STUDIES, ids="-".join)
+def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
+    plan = plan_of(*axes)
+    cases = list(plan.cases())
+    records = run_batch(Batch.of(plan.spec, cases))
+    assert (records.status == Status.ok).all()
+    (share,) = stages
+    distinct = {}
+    for case in cases:
+        for stage, key in plan.method.stages(case.values).items():
+            distinct.setdefault(stage, set()).add(key)
+    assert {stage: share.calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
+
+
+def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
+    """Stages that a plan does not know would be work that `evogt plan` keeps quiet about."""
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    run_batch(Batch.of(plan.spec, cases))
+    unplanned = set(stages[0].calls) - set(plan.method.stages(cases[0].values))
+    assert unplanned <= {"problem", "validation nodes"}  # formulas to functions, and nodes: milliseconds for a study
+
+
+def test_batches_share_nothing(stages):
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
+        run_batch(Batch.of(plan.spec, half))
+    assert [share.calls["trial functions"] for share in stages] == [1, 1]
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+COMPARED = ("seed", "dictionary", "tau", "epsilon")
+RECORD = '["error_history", "energy_history", "norm_history", "coefficients", "field"]'
+
+
+def numbers(plan, batches):
+    """Bytes of every variable and coordinate of every run, by key."""
+    found = {}
+    for cases in batches:
+        records = run_batch(Batch.of(plan.spec, cases))
+        assert (records.status == Status.ok).all()
+        for stack in records.stacks:
+            for row, values in zip(stack.rows, stack.values, strict=True):
+                kept = values[tuple(slice(0, n) for n in shape_of(values))]  # rows are padded to the longest of a batch
+                found.setdefault(records.keys[row], {})[stack.name, stack.dims] = (kept.shape, kept.tobytes())
+    return found
+
+
+def shape_of(values):
+    """Shape without trailing NaN, which pads `coefficients` to the largest rank of a batch."""
+    if values.ndim != 2 or not np.isnan(values).any():
+        return values.shape
+    return values.shape[0], int((~np.isnan(values).all(axis=0)).sum())
+
+
+def shuffled(cases, seed):
+    mixed = list(cases)
+    random.Random(seed).shuffle(mixed)
+    return mixed
+
+
+@pytest.fixture(scope="module", params=["1 + x/epsilon", "1 + x*exp(-t)/epsilon", "1 + sin(x*t)/(2*epsilon)"])
+def compared(request):
+    """A plan, its cases, and the numbers of each case computed alone; diffusion steady, separable, and neither."""
+    plan = plan_of(*COMPARED, diffusion=request.param, record=RECORD)
+    cases = shuffled(plan.cases(), 7)[:24]
+    return plan, cases, numbers(plan, [[case] for case in cases])
+
+
+def test_cases_differ(compared):
+    """Else equal numbers would say nothing.  (A threshold below every eigenvalue makes two cases equal.)"""
+    _, cases, alone = compared
+    assert len({tuple(sorted(own.items())) for own in alone.values()}) > len(cases) * 3 // 4
+
+
+@pytest.mark.parametrize("size", [24, 12, 5, 2])
+@pytest.mark.parametrize("order", ["planned", "backwards", 1, 2])
+def test_numbers_are_bitwise_those_of_cases_computed_alone(compared, size, order):
+    plan, cases, alone = compared
+    ordered = [case for case in plan.cases() if case in cases]
+    if order == "backwards":
+        ordered.reverse()
+    elif order != "planned":
+        ordered = shuffled(ordered, order)
+    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    assert numbers(plan, batches) == alone
+
+
+def test_a_failing_neighbour_changes_nothing(compared, monkeypatch):
+    """Cases after one that raises in the middle of a stage use what was shared before, and nothing half done."""
+    plan, cases, alone = compared
+    ordered = [case for case in plan.cases() if case in cases]
+    original = batch_module.load_method(plan.spec)
+    doomed = ordered[3].values
+
+    class Stumbling:
+        def run(self, values, share):
+            if values == doomed:
+                share("trial functions", "none", lambda: 1 / 0)
+            return original.run(values, share)
+
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Stumbling())
+    records = run_batch(Batch.of(plan.spec, ordered))
+    assert [int(status) for status in records.status] == [Status.failed if n == 3 else Status.ok for n in range(24)]
+    (error,) = [stack for stack in records.stacks if stack.name == "error"]
+    found = {records.keys[row]: value.tobytes() for row, value in zip(error.rows, error.values, strict=True)}
+    assert found == {case.key: alone[case.key]["error", ()][1] for case in ordered if case.values != doomed}
+
+
+def test_values_reach_the_method_as_they_were_written(own_study):
+    """1, 1.0 and true compare equal, and are three different arguments."""
+    study = own_study(
+        "def method(seed, a, b=0):\n    return {'kind': f'{type(a).__name__} {type(b).__name__}'}",
+        "[axes]\na = [1, true, 2]\nseed = [0]\n[[when]]\nmatch = { a = 2 }\nset = { b = 0.0 }\n",
+    )
+    plan = study_plan(study)
+    cases = sorted(plan.cases(), key=lambda case: case.index)
+    together = run_batch(Batch.of(plan.spec, cases)).stacks[0].values.tolist()
+    alone = [run_batch(Batch.of(plan.spec, [case])).stacks[0].values.tolist()[0] for case in cases]
+    assert alone == ["int int", "bool int", "int float"]
+    assert together == alone
+
+
+def test_a_batch_gives_each_case_back_whole():
+    plan = plan_of("seed", "epsilon", "dictionary")
+    cases = list(plan.cases())
+    batch = Batch.of(plan.spec, cases)
+    assert [{**batch.common, **own} for _, own in batch.cases] == [case.values for case in cases]
+    assert [key for key, _ in batch.cases] == [case.key for case in cases]
+    assert set(batch.common) == set(cases[0].values) - {"seed", "epsilon", "dictionary"}
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that goes only when told."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def pass_by(self, seconds):
+        self.now += seconds
+        return seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(shared_module, "time", clock)
+    monkeypatch.setattr(batch_module, "time", clock)
+    return clock
+
+
+def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
+    share = SharedStages()
+
+    def run(user, own):
+        share("a", user % 2, lambda: clock.pass_by(8.0))
+        share("b", "all", lambda: clock.pass_by(3.0))
+        return clock.pass_by(own)
+
+    own = [share.charge(user, lambda user=user: run(user, float(user)))[1] for user in range(3)]
+    assert own == [0.0, 1.0, 2.0]
+    assert dict(share.calls) == {"a": 2, "b": 1}
+    assert dict(share.shares()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
+    assert sum(own) + sum(share.shares().values()) == clock.now == 22.0
+
+
+def test_using_a_stage_twice_counts_once(clock):
+    share = SharedStages()
+
+    def run():
+        for _ in range(3):
+            share("a", 0, lambda: clock.pass_by(6.0))
+
+    for user in range(2):
+        assert share.charge(user, run)[1] == 0.0
+    assert dict(share.shares()) == {0: 3.0, 1: 3.0}
+
+
+def test_a_result_that_is_no_longer_kept_is_computed_again_and_paid_by_its_user():
+    share = SharedStages()
+    for key in [*range(shared_module.KEPT_OTHERWISE + 1), 0]:
+        assert share("a", key, lambda key=key: key * 10) == key * 10
+    assert share.calls["a"] == shared_module.KEPT_OTHERWISE + 2
+
+
+def test_none_is_a_result_like_any_other():
+    share = SharedStages()
+    for _ in range(2):
+        assert share("check", 0, lambda: None) is None
+    assert share.calls["check"] == 1
+
+
+class Timed:
+    """A method whose runs take known times: two shared stages, work of their own, and failures on purpose."""
+
+    def __init__(self, clock, failing):
+        self.clock, self.failing = clock, failing
+
+    def run(self, values, share):
+        number = values["number"]
+        share("first", number // 3, lambda: self.clock.pass_by(12.0))
+        if (number, "early") in self.failing:
+            raise ValueError("early")
+        share("second", number // 2, lambda: self.stage(number))
+        self.clock.pass_by(1.0 + number)
+        if (number, "late") in self.failing:
+            raise ValueError("late")
+        return batch_module.Record({}, {})
+
+    def stage(self, number):
+        self.clock.pass_by(4.0)
+        if (number, "within") in self.failing:
+            raise ValueError("within")
+
+
+FAILURES = [
+    [],
+    [(0, "early")],
+    [(1, "early")],
+    [(5, "early")],
+    [(0, "within")],  # stages are begun by even numbers
+    [(4, "within")],
+    [(0, "late")],
+    [(1, "late")],
+    [(5, "late")],
+    [(0, "late"), (1, "late"), (2, "within"), (3, "early")],
+]
+
+
+@pytest.mark.parametrize("failing", FAILURES, ids=str)
+def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
+    """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Timed(clock, set(failing)))
+    batch = Batch(None, {}, tuple((f"key{number}", {"number": number}) for number in range(6)))
+    records = run_batch(batch)
+    assert [int(status) for status in records.status] == [
+        Status.failed if number in dict(failing) else Status.ok for number in range(6)
+    ]
+    assert records.wall_seconds.sum() == pytest.approx(clock.now, abs=1e-12)
+    assert (records.wall_seconds > 0).all()

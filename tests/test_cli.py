@@ -1,0 +1,538 @@
+"""The command line: what it prints, and that a mistake costs one line, exit code 2 and nothing on the disk."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from evogt_study.cli import main
+from evogt_study.sweep import run as run_module
+from evogt_study.sweep.batch import Batch, run_batch
+from evogt_study.sweep.evolution import Evolution
+from evogt_study.sweep.labelled import dataset, global_attributes
+from evogt_study.sweep.plan import study_plan
+from evogt_study.sweep.store import read_study, write_result
+from evogt_study.sweep.study import Study
+from evogt_study.sweep.table import Table
+
+PAPER = Path(__file__).parents[1] / "studies" / "paper"
+
+OWN = """
+def method(family, epsilon, seed):
+    assert seed != 2 or family != 'b', 'no luck'
+    return {'error': epsilon * (1 + seed) if seed != 3 else float('nan'), 'rank': 7, 'word': family}
+"""
+STUDY = """name = "own"
+method = "own.py:method"
+[axes]
+family = ["a", "b"]
+epsilon = [0.2, 0.1]
+seed = { count = 3 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An otherwise empty folder to work in, with a study of twelve runs of which two fail."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "own.toml").write_text(STUDY)
+    return tmp_path
+
+
+@pytest.fixture
+def evogt(capsys):
+    """Calls the command line: exit code, standard output, standard error.  Any other exception is a failure."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments], prog_name="evogt")
+        return (stopped.value.code or 0, *capsys.readouterr())
+
+    return call
+
+
+def listing(folder):
+    """Every file and folder below, with the content of files; Python's caches of imported files are no matter."""
+    paths = (path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+@pytest.fixture
+def refused(evogt, folder):
+    """Calls the command line with a mistake; the one line it prints."""
+
+    def call(*arguments):
+        before = listing(folder)
+        code, out, err = evogt(*arguments)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("evogt: ")
+        assert err.endswith("\n")
+        assert len(err.splitlines()) == 1
+        assert "Traceback" not in err
+        assert listing(folder) == before
+        return err
+
+    return call
+
+
+def write(path, text=STUDY, attributes=None):
+    """The result of a study as `evogt run` writes it, computed here instead of on workers."""
+    study = Study.from_text(text, str(path.parent / "own.toml"))
+    plan = study_plan(study)
+    table = Table(plan)
+    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    data = dataset(table, study)
+    data.attrs = {**global_attributes(study, "study", "evogt run own.toml"), **(attributes or {})}
+    write_result(path, data, None)
+    return path
+
+
+@pytest.fixture
+def result(folder):
+    return write(folder / "own.nc")
+
+
+# --- mistakes in the study --------------------------------------------------------------------------------------------
+
+BAD_STUDIES = {
+    "no TOML": ("name = ", ["must be TOML"]),
+    "unknown key": (STUDY + "[pilto]\n", ["unknown key `pilto`", "did you mean `pilot`?"]),
+    "unknown parameter": (STUDY + "[constants]\ngamma = 1\n", ["unknown parameter `gamma`"]),
+    "missing parameter": (STUDY.replace('family = ["a", "b"]\n', ""), ["`family` must be given"]),
+    "value twice": (
+        STUDY.replace("[0.2, 0.1]", "[0.3, 0.30000000000000004]"),
+        ["`epsilon` must have different values"],
+    ),
+    "not finite": (STUDY.replace("[0.2, 0.1]", "[0.2, nan]"), ["`epsilon` must be", "got nan"]),
+    "no such file": (STUDY.replace("own.py", "gone.py"), ["gone.py"]),
+    "no such function": (STUDY.replace(":method", ":methd"), ["has no `methd`"]),
+    "key of two lines": ('"a\\nb" = 1\n' + STUDY, ["unknown key `a b`"]),
+    "tau out of range": (
+        'name = "t"\nproblem = "oscillatory_1d"\n[axes]\nseed = [0]\n[constants]\ntau = 2.0\n',
+        ["`tau` must be in (0, 1), got 2.0", "constants.tau", "use e.g. 1e-12"],
+    ),
+}
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "status"])
+@pytest.mark.parametrize("name", BAD_STUDIES)
+def test_a_mistake_in_the_study(refused, folder, command, name):
+    text, fragments = BAD_STUDIES[name]
+    (folder / "bad.toml").write_text(text)
+    line = refused(command, "bad.toml")
+    assert "bad.toml" in line
+    for fragment in fragments:
+        assert fragment in line
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "status"])
+@pytest.mark.parametrize("path", ["gone.toml", "folder.toml", "binary.toml", "own.py/s.toml"])
+def test_a_study_file_that_cannot_be_read(refused, folder, command, path):
+    (folder / "folder.toml").mkdir()
+    (folder / "binary.toml").write_bytes(bytes(range(256)))
+    line = refused(command, path)
+    assert "cannot read the study file" in line
+    assert path in line
+
+
+# --- mistakes in the place of the result ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["own.py/own.nc", "own.py/deep/er/own.nc", "x" * 300 + ".nc", "new/" + "x" * 300])
+def test_a_place_that_cannot_be_written(refused, place):
+    line = refused("run", "own.toml", "-o", place)
+    assert f"cannot write {place}" in line
+    assert "-o" in line
+
+
+def test_the_default_place_where_a_file_is_in_the_way(refused, folder):
+    (folder / "results").write_text("not a folder")
+    assert "cannot write results/own.nc" in refused("run", "own.toml")
+
+
+@pytest.mark.parametrize("place", ["taken", ".", "..", "/", "taken/", ""])
+def test_a_folder_in_place_of_the_result(refused, folder, place):
+    (folder / "taken").mkdir()
+    assert "folder" in refused("run", "own.toml", "-o", place)
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\x89HDF\r\n\x1a\n" + bytes(100), b"CDF\x01" + bytes(50)])
+def test_a_file_that_is_no_netcdf_in_the_way(refused, folder, content):
+    (folder / "own.nc").write_bytes(content)
+    line = refused("run", "own.toml", "-o", "own.nc")
+    assert "own.nc" in line
+    assert "choose another place with -o" in line
+
+
+def test_the_study_itself_in_the_way(refused):
+    assert "choose another place with -o" in refused("run", "own.toml", "-o", "own.toml")
+
+
+def test_a_truncated_result_in_the_way(refused, result):
+    result.write_bytes(result.read_bytes()[:3000])
+    assert "choose another place with -o" in refused("run", "own.toml", "-o", "own.nc")
+
+
+LOOKALIKES = {
+    "another package's file": xr.Dataset({"temperature": ("x", [1.0])}),
+    "some of a result": xr.Dataset({"case_key": ("seed", ["a"])}, attrs={"study": "", "id": "own"}),
+    "a result without its bookkeeping": xr.Dataset(
+        {"case_key": ("seed", ["a"]), "status": ("seed", [1]), "error": ("seed", [1.0])},
+        attrs={"study": "", "id": "own"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_another_netcdf_file_in_the_way(refused, folder, name):
+    LOOKALIKES[name].to_netcdf(folder / "own.nc", engine="netcdf4")
+    assert "own.nc" in refused("run", "own.toml", "-o", "own.nc")
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_another_netcdf_file_is_no_result_to_ask_about(refused, folder, name):
+    LOOKALIKES[name].to_netcdf(folder / "own.nc", engine="netcdf4")
+    assert "own.nc" in refused("status", "own.nc")
+
+
+def test_a_result_of_another_study_in_the_way(refused, folder):
+    write(folder / "own.nc", STUDY.replace('"own"', '"other"'))
+    line = refused("run", "own.toml", "-o", "own.nc")
+    assert "own.nc is the result of the study 'other', not of 'own'" in line
+    assert "choose another place with -o" in line
+
+
+def test_a_result_with_runs_that_the_study_does_not_ask_for(refused, folder, result):
+    """Removing a value from an axis must not throw its runs away."""
+    (folder / "own.toml").write_text(STUDY.replace("count = 3", "count = 2"))
+    line = refused("run", "own.toml", "-o", "own.nc")
+    assert "own.nc holds 4 finished runs" in line
+    assert "move this one away" in line
+
+
+# --- mistakes in options ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--workers", "2", "--scheduler", "tcp://127.0.0.1:1"),
+        ("--workers", "2", "--scheduler-file", "s.json"),
+        ("--scheduler", "tcp://127.0.0.1:1", "--scheduler-file", "s.json"),
+    ],
+)
+def test_workers_and_schedulers_are_not_combined(refused, options):
+    assert "must not be combined" in refused("run", "own.toml", *options)
+
+
+def test_a_scheduler_file_that_is_not_there(refused):
+    line = refused("run", "own.toml", "--scheduler-file", "gone.json")
+    assert "gone.json" in line
+    assert "does not exist" in line
+
+
+def test_a_scheduler_file_that_is_none(refused, folder):
+    (folder / "s.json").write_text("not JSON")
+    assert "s.json" in refused("run", "own.toml", "--scheduler-file", "s.json")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:99999", "http://127.0.0.1:1", ""])
+def test_an_address_that_cannot_be_one(refused, address):
+    assert "`--scheduler` must be the address of a running scheduler" in refused(
+        "run", "own.toml", "--scheduler", address
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), "Missing argument 'STUDY.toml'"),
+        (("run", "own.toml", "--workers", "0"), "--workers"),
+        (("run", "own.toml", "--workers", "many"), "--workers"),
+        (("run", "own.toml", "--worker", "2"), "--workers"),
+        (("runn", "own.toml"), "No such command 'runn'"),
+        (("plan", "own.toml", "own.toml"), "unexpected extra argument"),
+    ],
+)
+def test_mistyped_options_are_answered_by_the_usage(evogt, folder, arguments, said):
+    before = listing(folder)
+    code, out, err = evogt(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("Usage: evogt")
+    assert listing(folder) == before
+
+
+# --- mistakes in questions about results ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["status", "summary"])
+@pytest.mark.parametrize("path", ["gone.nc", "own.py", "taken", "own.py/gone.nc"])
+def test_a_result_that_cannot_be_read(refused, folder, command, path):
+    (folder / "taken").mkdir()
+    assert path in refused(command, path)
+
+
+def test_the_status_of_a_study_that_has_not_run(refused):
+    line = refused("status", "own.toml")
+    assert "results/own.nc, which does not exist" in line
+    assert "`evogt run` makes it" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--over", "sed"), ["`over` must name dimensions of error (family, epsilon, seed)", "got sed"]),
+        (("--over", "seed,tau"), ["`over` must name dimensions", "got tau"]),
+        (("--over", ""), ["`over` must name dimensions of error"]),
+        (("--over", ","), ["`over` must name dimensions of error"]),
+        (("--variable", "eror"), ["`--variable` must be one of error, ", "got 'eror'"]),
+        (("--variable", "seed"), ["`--variable` must be one of", "got 'seed'"]),
+        (("--variable", "word"), ["`word` must hold numbers"]),
+        (("--variable", "message"), ["`message` must hold numbers"]),
+        (("--variable", "case_key"), ["`case_key` must hold numbers"]),
+        (("--format", "html"), ["`format` must be one of text, markdown, latex, csv", "got 'html'"]),
+    ],
+)
+def test_a_question_that_has_no_answer(refused, result, options, fragments):
+    line = refused("summary", "own.nc", *options)
+    for fragment in fragments:
+        assert fragment in line
+
+
+def test_a_dimension_asked_for_twice(evogt, result):
+    code, out, err = evogt("summary", "own.nc", "--over", "seed,seed")
+    once = evogt("summary", "own.nc", "--over", "seed")
+    assert (code, out) in [(2, ""), once[:2]]
+    assert len(err.splitlines()) == 1
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_status_of_a_result(evogt, folder, result):
+    before = listing(folder)
+    code, out, err = evogt("status", "own.nc")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "own.nc (study): 12 runs, 10 ok, 2 failed",
+        "  not ok by family: b: 2/6",
+        "  not ok by epsilon: 0.2: 1/6, 0.1: 1/6",
+        "  not ok by seed: 2: 2/4",
+        "  2 x AssertionError: no luck (e.g. family=b, epsilon=0.2, seed=2)",
+    ]
+    assert listing(folder) == before
+
+
+def test_the_status_of_a_study_is_that_of_its_result(evogt, folder, result):
+    (folder / "results").mkdir()
+    shutil.move(result, folder / "results" / "own.nc")
+    code, out, _ = evogt("status", "own.toml")
+    assert code == 0
+    assert out.startswith("results/own.nc (study): 12 runs, 10 ok, 2 failed\n")
+
+
+def test_the_status_of_a_complete_result_has_nothing_to_tell(evogt, folder):
+    write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]'))
+    assert evogt("status", "own.nc") == (0, "own.nc (study): 6 runs, 6 ok\n", "")
+
+
+def test_diverged_runs_are_counted_as_such(evogt, folder):
+    write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]').replace("count = 3", "count = 4"))
+    _, out, _ = evogt("status", "own.nc")
+    assert out.startswith("own.nc (study): 8 runs, 6 ok, 2 diverged\n")
+    assert "2 x DivergedError: `error` is not finite" in out
+
+
+def test_a_summary(evogt, folder, result):
+    before = listing(folder)
+    code, out, err = evogt("summary", "own.nc", "--format", "csv")
+    assert code == 0
+    lines = [line.split(",") for line in out.splitlines()]
+    assert lines[0] == ["family", "epsilon", "mean", "std", "median", "ci lower", "ci upper", "n"]
+    assert [line[:5] + line[7:] for line in lines[1:]] == [
+        ["a", "0.2", "4.000e-01", "2.000e-01", "4.000e-01", "3/3"],
+        ["a", "0.1", "2.000e-01", "1.000e-01", "2.000e-01", "3/3"],
+        ["b", "0.2", "3.000e-01", "1.414e-01", "3.000e-01", "2/3"],
+        ["b", "0.1", "1.500e-01", "7.071e-02", "1.500e-01", "2/3"],
+    ]
+    assert err == "evogt: 2 of 12 runs have no finite `error`; they are left out, see n_ok\n"
+    assert listing(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("text", "family"), ("markdown", "| family"), ("latex", r"\begin{tabular}")]
+)
+def test_a_summary_in_other_forms(evogt, result, form, start):
+    code, out, _ = evogt("summary", "own.nc", "--format", form)
+    assert code == 0
+    assert out.startswith(start)
+    assert out.count("2/3") == 2
+
+
+def test_a_summary_over_several_dimensions_of_another_variable(evogt, result):
+    code, out, _ = evogt("summary", "own.nc", "--over", "seed, epsilon", "--variable", "rank", "--format", "csv")
+    assert code == 0
+    assert [line.split(",")[:2] + line.split(",")[-1:] for line in out.splitlines()] == [
+        ["family", "mean", "n"],
+        ["a", "7.000e+00", "6/6"],
+        ["b", "7.000e+00", "4/6"],
+    ]
+
+
+def test_a_summary_over_everything(evogt, result):
+    code, out, _ = evogt("summary", "own.nc", "--over", "family,epsilon,seed", "--format", "csv")
+    assert code == 0
+    assert out.splitlines()[0] == "mean,std,median,ci lower,ci upper,n"
+    assert out.splitlines()[1].endswith(",10/12")
+
+
+# --- running, where nothing is left to run ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """A cluster that cannot be started."""
+
+    def none(*_):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(run_module, "LocalCluster", none, raising=False)
+    monkeypatch.setattr("evogt_study.sweep.cluster.LocalCluster", none)
+
+
+def test_a_complete_result_is_left_as_it_is_and_failures_are_exit_code_one(evogt, folder, result, no_workers):
+    before = read_study(result)
+    code, out, err = evogt("run", "own.toml", "-o", "own.nc")
+    assert code == 1
+    assert out.splitlines() == [
+        "own.nc: 12 runs, 10 ok, 2 failed",
+        "  2 x AssertionError: no luck (e.g. family=b, epsilon=0.2, seed=2)",
+    ]
+    assert "12/12 runs" in err
+    xr.testing.assert_identical(read_study(result).drop_attrs(deep=False), before.drop_attrs(deep=False))
+    assert sorted(os.listdir(folder)) == ["own.nc", "own.py", "own.toml"]
+
+
+def test_quiet_means_no_progress_and_all_ok_is_exit_code_zero(evogt, folder, no_workers):
+    text = STUDY.replace('["a", "b"]', '["a"]')
+    (folder / "own.toml").write_text(text)
+    write(folder / "own.nc", text)
+    assert evogt("run", "-q", "own.toml", "-o", "own.nc") == (0, "own.nc: 6 runs, 6 ok\n", "")
+
+
+def test_a_cluster_is_started_where_something_is_left(evogt, folder, result, no_workers):
+    """So that the tests above would notice one."""
+    (folder / "own.toml").write_text(STUDY.replace("count = 3", "count = 4"))
+    with pytest.raises(AssertionError, match="a cluster was started"):
+        main(["run", "own.toml", "-o", "own.nc"], prog_name="evogt")
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_of_the_papers_study(evogt, folder, monkeypatch, no_workers):
+    def no_run(*_):
+        raise AssertionError("a case was run")
+
+    monkeypatch.setattr(Evolution, "run", no_run)
+    code, out, err = evogt("plan", PAPER / "oscillatory_1d.toml")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "study oscillatory_1d: One-dimensional oscillatory-coefficient benchmark"
+    assert lines[1] == "  pilot: 600 cases of 780 points = 4 dictionary x 3 epsilon x 13 candidate x 5 seed"
+    assert "  study: 240 cases = 4 dictionary x 3 epsilon x 20 seed" in lines
+    assert "then, with `gamma` chosen by the pilot:" in lines
+    assert any("trial functions" in line and " 200 times, 33% of the cases" in line for line in lines)
+    assert "MiB" in out
+    assert sorted(os.listdir(folder)) == ["own.py", "own.toml"]
+
+
+def test_the_plan_of_ones_own_method(evogt, folder):
+    code, out, err = evogt("plan", "own.toml")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == ["study own", "  study: 12 cases = 2 family x 2 epsilon x 3 seed"]
+
+
+# --- a quick start ----------------------------------------------------------------------------------------------------
+
+HEAVY = (
+    "numpy",
+    "scipy",
+    "sympy",
+    "xarray",
+    "pandas",
+    "dask",
+    "distributed",
+    "netCDF4",
+    "matplotlib",
+    "pydantic",
+    "rich",
+)
+
+
+def python(code, *arguments):
+    """Runs code in a fresh process; its output and the processor time that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["summary", "--help"], ["--version"]])
+def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
+    code = (
+        "import sys\n"
+        "from evogt_study.cli import main\n"
+        "try: main(sys.argv[1:], prog_name='evogt')\n"
+        f"finally: print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
+    )
+    out, seconds = python(code, *arguments)
+    assert out.splitlines()[-1] == "loaded:"
+    assert "evogt" in out
+    assert seconds < 3  # measured: 0.1; with xarray and distributed: 2 and more
+
+
+def test_a_mistyped_command_needs_nothing_heavy_either():
+    code = (
+        "import sys\n"
+        "from evogt_study.cli import main\n"
+        "try: main(['runn'], prog_name='evogt')\n"
+        "except SystemExit as stop: print(stop.code)\n"
+        f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
+    )
+    assert python(code)[0].splitlines() == ["2", "loaded:"]
+
+
+def test_help_lists_the_commands(evogt):
+    code, out, err = evogt("--help")
+    assert (code, err) == (0, "")
+    for command in ("run", "plan", "status", "summary"):
+        assert f"\n  {command} " in out
+
+
+def test_the_installed_command_is_this_one(folder):
+    command = Path(sys.executable).with_name("evogt")
+    assert command.exists(), "the package is not installed in the environment that runs the tests"
+    done = subprocess.run([command, "plan", "gone.toml"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "evogt: cannot read the study file gone.toml: No such file or directory\n"
+
+
+def test_values_of_a_failed_run_are_missing_in_the_file(result):
+    """What the summaries above rest on."""
+    data = read_study(result)
+    failed = (data.status == 2).values
+    assert failed.sum() == 2
+    assert np.isnan(data["error"].values[failed]).all()
+    assert np.isnan(data["rank"].values[failed]).all()
