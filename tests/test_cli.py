@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from evogt_study.cli import main
-from evogt_study.sweep import run as run_module
+from evogt_study.sweep import cluster as cluster_module
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.evolution import Evolution
 from evogt_study.sweep.labelled import dataset, global_attributes
@@ -21,6 +21,7 @@ from evogt_study.sweep.store import read_study, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 
+COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 PAPER = Path(__file__).parents[1] / "studies" / "paper"
 
 OWN = """
@@ -90,7 +91,7 @@ def write(path, text=STUDY, attributes=None):
     table = Table(plan)
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
-    data.attrs = {**global_attributes(study, "study", "evogt run own.toml"), **(attributes or {})}
+    data.attrs = {**global_attributes(study, "study"), **(attributes or {})}
     write_result(path, data, None)
     return path
 
@@ -239,16 +240,17 @@ def test_a_scheduler_file_that_is_not_there(refused):
     assert "does not exist" in line
 
 
-def test_a_scheduler_file_that_is_none(refused, folder):
-    (folder / "s.json").write_text("not JSON")
-    assert "s.json" in refused("run", "own.toml", "--scheduler-file", "s.json")
-
-
-@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:99999", "http://127.0.0.1:1", ""])
-def test_an_address_that_cannot_be_one(refused, address):
-    assert "`--scheduler` must be the address of a running scheduler" in refused(
-        "run", "own.toml", "--scheduler", address
-    )
+@pytest.mark.parametrize(("option", "value"), [("--scheduler", "nonsense"), ("--scheduler-file", "s.json")])
+def test_a_scheduler_that_cannot_be_one(folder, option, value):
+    """In a process of its own: a connection that was begun must neither delay its end nor have more to say then."""
+    (folder / "s.json").write_text("no JSON")
+    before = listing(folder)
+    done = subprocess.run([COMMAND, "run", "own.toml", option, value], capture_output=True, text=True, timeout=10)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"evogt: `{option}` must be the ")
+    assert value in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert listing(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -402,11 +404,10 @@ def test_a_summary_over_everything(evogt, result):
 def no_workers(monkeypatch):
     """A cluster that cannot be started."""
 
-    def none(*_):
+    def none(**_):
         raise AssertionError("a cluster was started")
 
-    monkeypatch.setattr(run_module, "LocalCluster", none, raising=False)
-    monkeypatch.setattr("evogt_study.sweep.cluster.LocalCluster", none)
+    monkeypatch.setattr(cluster_module, "LocalCluster", none)
 
 
 def test_a_complete_result_is_left_as_it_is_and_failures_are_exit_code_one(evogt, folder, result, no_workers):
@@ -522,9 +523,7 @@ def test_help_lists_the_commands(evogt):
 
 
 def test_the_installed_command_is_this_one(folder):
-    command = Path(sys.executable).with_name("evogt")
-    assert command.exists(), "the package is not installed in the environment that runs the tests"
-    done = subprocess.run([command, "plan", "gone.toml"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([COMMAND, "plan", "gone.toml"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "evogt: cannot read the study file gone.toml: No such file or directory\n"
 

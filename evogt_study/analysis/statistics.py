@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -34,7 +35,7 @@ def summary(values: xr.DataArray, over: str | Iterable[str] = "seed") -> xr.Data
 
     Raises InputError for a dimension that `values` does not have.
     """
-    dims = [over] if isinstance(over, str) else list(over)
+    dims = [over] if isinstance(over, str) else list(dict.fromkeys(over))
     unknown = [dim for dim in dims if dim not in values.dims]
     if unknown or not dims:
         raise InputError(
@@ -45,7 +46,8 @@ def summary(values: xr.DataArray, over: str | Iterable[str] = "seed") -> xr.Data
         raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
     flat = values.transpose(..., *dims)
     kept = flat.dims[: flat.ndim - len(dims)]
-    samples = flat.values.reshape(*flat.shape[: len(kept)], -1).astype(float)
+    shape = flat.shape[: len(kept)]
+    samples = flat.values.reshape(*shape, math.prod(flat.shape[len(kept) :])).astype(float)
     result = _statistics(samples)
     missing = int((result["n_planned"] - result["n_ok"]).sum())
     if missing:
@@ -62,12 +64,15 @@ def _statistics(samples: Array) -> dict[str, npt.NDArray[Any]]:
     ok = np.isfinite(samples)
     n = ok.sum(axis=-1)
     known = np.where(ok, samples, 0.0)
-    mean = np.divide(known.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
-    squares = np.where(ok, (samples - mean[..., None]) ** 2, 0.0).sum(axis=-1) if samples.size else np.zeros(n.shape)
+    # a power of two brings the values near one without rounding, so that squares of very large ones do not overflow
+    scale = np.exp2(np.frexp(np.abs(known).max(axis=-1, initial=0.0))[1] - 1.0)
+    scaled = known / scale[..., None]
+    mean = np.divide(scaled.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
+    squares = (np.where(ok, scaled - mean[..., None], 0.0) ** 2).sum(axis=-1)
     std = np.sqrt(np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1))
     return {
-        "mean": mean,
-        "std": std,
+        "mean": mean * scale,
+        "std": std * scale,
         "median": _median(samples, ok, n),
         "ci": bootstrap_interval(samples),
         "n_ok": n.astype(np.int64),
@@ -77,11 +82,12 @@ def _statistics(samples: Array) -> dict[str, npt.NDArray[Any]]:
 
 def _median(samples: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.integer]) -> Array:
     """Middle of the finite values; sorting puts the others, as infinities, behind them."""
+    if not samples.shape[-1]:
+        return np.full(n.shape, np.nan)
     ordered = np.sort(np.where(ok, samples, np.inf), axis=-1)
     low = np.take_along_axis(ordered, np.maximum((n - 1) // 2, 0)[..., None], axis=-1)[..., 0]
     high = np.take_along_axis(ordered, np.minimum(n // 2, samples.shape[-1] - 1)[..., None], axis=-1)[..., 0]
-    with np.errstate(invalid="ignore"):
-        return np.where(n > 0, (low + high) / 2.0, np.nan)
+    return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
 
 
 def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
@@ -90,7 +96,7 @@ def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
     All complete rows share one set of resamples, so that they cost one matrix product.  A row with missing values is
     resampled from its own finite ones.
     """
-    rows = samples.reshape(-1, samples.shape[-1])
+    rows = samples.reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
     interval = np.full((len(rows), 2), np.nan)
     complete = np.isfinite(rows).all(axis=-1)
     tails = [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0]

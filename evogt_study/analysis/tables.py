@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError
+from evogt_study.sweep.values import canonical, text_label
 
 FORMATS = ("text", "markdown", "latex", "csv")
 COLUMNS = ("mean", "std", "median", "ci lower", "ci upper")
@@ -25,7 +26,7 @@ def rows(statistics: xr.Dataset) -> tuple[list[str], list[list[str]]]:
     body = []
     for position in np.ndindex(statistics["mean"].shape):
         point = statistics.isel(dict(zip(dims, position, strict=True)))
-        names = [_word(statistics[dim].values[i]) for dim, i in zip(dims, position, strict=True)]
+        names = [text_label(canonical(statistics[dim].values[i])) for dim, i in zip(dims, position, strict=True)]
         numbers = [point["mean"], point["std"], point["median"], *point["ci"]]
         body.append(
             [*names, *(f"{float(number):.3e}" for number in numbers), f"{int(point['n_ok'])}/{int(point['n_planned'])}"]
@@ -43,6 +44,8 @@ def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) ->
         return text.getvalue().rstrip("\n")
     if form == "latex":
         return _latex(header, body)
+    if form == "markdown":
+        body = [[cell.replace("|", "\\|") for cell in row] for row in body]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *body]]
     if form == "markdown":
@@ -67,9 +70,11 @@ def _latex(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     )
 
 
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    character: "\\" + character for character in "_%&#${}"
+}
+
+
 def _escaped(cell: str) -> str:
-    return cell.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&").replace("#", r"\#")
-
-
-def _word(label: object) -> str:
-    return f"{label:.6g}" if isinstance(label, (float, np.floating)) else str(label)
+    """The cell with every character that means something to LaTeX written out."""
+    return "".join(_LATEX.get(character, character) for character in cell)

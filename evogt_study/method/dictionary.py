@@ -74,8 +74,15 @@ class Dictionary:
         widths = (N1,) if N1 is not None else tuple(hidden)
         if family != "gtransnet":
             widths, delta = (), 0.5  # one layer: neither is used, so neither tells two dictionaries apart
-        values = {"family": family, "N": N, "gamma": _scalar_or_tuple(gamma), "hidden": widths, "delta": float(delta),
-                  "radius": radius, "centre": _scalar_or_tuple(centre)}  # fmt: skip
+        values = {
+            "family": family,
+            "N": N,
+            "gamma": _scalar_or_tuple("gamma", gamma),
+            "hidden": widths,
+            "delta": float(delta),
+            "radius": radius,
+            "centre": _scalar_or_tuple("centre", centre),
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check()
@@ -132,8 +139,11 @@ def _is_width(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
-def _scalar_or_tuple(value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
-    return tuple(float(entry) for entry in value) if isinstance(value, (tuple, list)) else float(value)
+def _scalar_or_tuple(name: str, value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
+    try:
+        return float(value) if np.ndim(value) == 0 else tuple(float(entry) for entry in value)  # type: ignore[arg-type,union-attr]  # by its dimension
+    except (TypeError, ValueError):
+        raise ParameterError(name, "a number, or a list of numbers", value) from None
 
 
 def _draw_first_layer(rng: np.random.Generator, family: str, width: int, dimension: int) -> tuple[Array, Array]:

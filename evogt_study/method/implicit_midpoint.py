@@ -155,19 +155,20 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
         )
     factor = (1.0 - scaled) / (1.0 + scaled)
     forcing = (loads @ basis) / (1.0 + scaled)
-    states = np.empty((grid.steps + 1, len(system.initial)))
-    states[0] = system.initial @ basis
+    alpha, observed = system.initial @ basis, set(grid.observed)
+    states = {0: alpha}
     for step in range(grid.steps):
-        np.multiply(factor, states[step], out=states[step + 1])
-        states[step + 1] += forcing[step]
-    return np.asarray(states[list(grid.observed)] @ basis.T)
+        alpha = factor * alpha + forcing[step]
+        if step + 1 in observed:
+            states[step + 1] = alpha
+    return np.asarray(np.stack([states[step] for step in grid.observed]) @ basis.T)
 
 
 def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
     alpha = system.initial
     identity = np.eye(len(alpha))
-    states = np.empty((grid.steps + 1, len(alpha)))
-    states[0] = alpha
+    observed = set(grid.observed)
+    states = {0: alpha}
     for step, t in enumerate(grid.midpoints):
         half = 0.5 * grid.dt * system.stiffness(float(t))
         try:
@@ -175,5 +176,6 @@ def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -
         except np.linalg.LinAlgError as error:
             raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite at t = {t:.6g}: {error}") from None
         alpha = scipy.linalg.cho_solve(factor, alpha - half @ alpha + loads[step], check_finite=False)
-        states[step + 1] = alpha
-    return states[list(grid.observed)]
+        if step + 1 in observed:
+            states[step + 1] = alpha
+    return np.stack([states[step] for step in grid.observed])

@@ -6,6 +6,7 @@ is generated from the text of a formula, so none can be executed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from typing import Any
@@ -117,6 +118,8 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
     if terms is None:
         return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
     pairs = terms or ((sympy.S.One, sympy.S.Zero),)
+    if not _representable(pairs, values):
+        return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
 
     def profiles(nodes: Array) -> Array:
         known: dict[sympy.Expr, Any] = {}  # shared by the profiles, which have most of their factors in common
@@ -127,6 +130,17 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
 
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     return Separable(profiles, None if steady else modulations)
+
+
+def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
+    """Whether the factors are finite where their product is: exp((t - x)/epsilon) splits into two that may overflow."""
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
+    with np.errstate(all="ignore"):
+        return all(
+            np.isfinite(evaluate(modulation, {**values, "t": 1.0})).all()
+            and not np.isinf(_at_nodes(profile, corners, values)).any()
+            for modulation, profile in pairs
+        )
 
 
 def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:

@@ -166,7 +166,15 @@ class _Translation:
             return _Part(operator(left.expression, right.expression), value, degree)
         if operator is truediv and right.value == 0:
             raise self.refuse("a division by zero")
+        if operator is pow and left.value is not None:
+            return self.exponential(left.value, right, degree)
         return self.simplified(operator(left.expression, right.expression), degree)
+
+    def exponential(self, base: float, exponent: _Part, degree: int) -> _Part:
+        """A number to a power with names in it, as exp(exponent * log(base)): exact powers could grow without bound."""
+        if base <= 0:
+            raise self.refuse("a number that is not positive, to a power that is not a number,")
+        return self.simplified(sympy.exp(exponent.expression * sympy.Float(math.log(base))), degree)
 
     def joint_degree(self, operator: Callable[[Any, Any], Any], left: _Part, right: _Part) -> int:
         if operator is pow:
@@ -198,6 +206,9 @@ class _Translation:
             raise self.refuse(f"{name!r} with {len(node.args) + len(node.keywords)} arguments")
         argument = self.part(node.args[0], depth + 1)
         symbolic, numerical = FUNCTIONS[name]
+        if name == "log" and argument.value is not None:  # an exact one would meet an exp and be a power again
+            value = self.constant(numerical, argument.value)
+            return _Part(sympy.Float(value), value)
         if argument.value is None:
             return self.simplified(symbolic(argument.expression), 1)
         value = self.constant(numerical, argument.value)  # before sympy, which would write exp(1e9*log(7)) out

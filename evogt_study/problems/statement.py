@@ -75,6 +75,9 @@ class Statement:
         """
         data = derived(self)
         _check_names(values, data.parameters, self.name)
+        for name, value in values.items():
+            if isinstance(value, (str, bytes)) or not np.isfinite(value):
+                raise ParameterError(name, "a finite number", value)
         values = {name: float(value) for name, value in values.items()}
         exact = None if data.exact is None else space_time_function(data.exact, data.exact_terms, values)
         problem = Problem(

@@ -126,6 +126,8 @@ def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Arrays of one rank in one array with a leading axis, filled with NaN (or "") where some are shorter."""
     arrays = list(arrays)
     shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
+    if arrays[0].dtype.kind == "b":  # truth values as 1 and 0, so that a missing one can be told from both
+        arrays = [array.astype(np.int8) for array in arrays]
     if all(array.shape == shape for array in arrays):
         return np.stack(arrays)
     dtype = np.result_type(*arrays)

@@ -5,8 +5,10 @@ This file and `run` are the only ones that know Dask.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +27,7 @@ BLAS_THREADS = (
 )
 
 
-CONNECT_SECONDS = 20
+CONNECT_SECONDS = 10
 
 
 def available_cores() -> int:
@@ -42,18 +44,34 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
     if address is None and scheduler_file is None:
         yield None
         return
-    if scheduler_file is not None and not scheduler_file.exists():
-        raise InputError(
-            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}, which does not exist"
-        )
-    place = {"address": address} if scheduler_file is None else {"scheduler_file": str(scheduler_file)}
+    if scheduler_file is not None:
+        address = _address_in(scheduler_file)
+    _check_address(str(address))
     try:
-        client = Client(**place, set_as_default=False, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError, TypeError) as error:
-        given = scheduler_file or address
-        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {given}: {error}") from None
+        client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {error}") from None
     with client:
         yield client
+
+
+def _address_in(scheduler_file: Path) -> str:
+    """The address that a scheduler has left in a file."""
+    try:
+        return str(json.loads(scheduler_file.read_text())["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {error}"
+        ) from None
+
+
+def _check_address(address: str) -> None:
+    """Refuse what cannot be an address at once, which Dask would try to reach until its time is up."""
+    match = re.fullmatch(r"([a-z]+://)?[^\s/]+:(\d{1,5})", address)
+    if not match or int(match[2]) > 65535:
+        raise InputError(
+            f"`--scheduler` must be the address of a running scheduler, got {address!r}; e.g. tcp://host:8786"
+        )
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 
 from evogt_study.errors import ResultError
@@ -38,6 +39,8 @@ def check_writable(path: Path) -> None:
     """Raise ResultError unless a file can be written at `path`; folders that are missing are made, and unmade."""
     made = []
     try:
+        if path.is_dir():
+            raise IsADirectoryError(EISDIR, "it is a folder")
         for folder in reversed([path.parent, *path.parent.parents]):
             if not folder.exists():
                 folder.mkdir()
@@ -51,5 +54,3 @@ def check_writable(path: Path) -> None:
     finally:
         for folder in reversed(made):
             folder.rmdir()
-    if path.is_dir():
-        raise ResultError(f"cannot write {path}: it is a folder; choose another name with -o")

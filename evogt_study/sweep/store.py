@@ -10,6 +10,7 @@ import xarray as xr
 from evogt_study.errors import ResultError
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.locks import HDF5_LOCK
+from evogt_study.sweep.schema import BOOKKEEPING
 
 PILOT = "pilot"
 UNFILLED = ("status", "attempts", "software")
@@ -63,7 +64,11 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
                 groups[PILOT] = xr.load_dataset(path, engine="netcdf4", group=PILOT)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
-    if "case_key" not in groups["study"] or "study" not in groups["study"].attrs:
+    whole = all(
+        set(BOOKKEEPING) <= set(data.data_vars) and "software_sets" in data["software"].attrs
+        for data in groups.values()
+    )
+    if not whole or "study" not in groups["study"].attrs:
         raise ResultError(f"{path} is not a result of this package")
     return groups
 

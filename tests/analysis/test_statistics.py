@@ -147,7 +147,7 @@ def test_no_other_points_give_an_empty_summary():
 
 @pytest.mark.parametrize("scale", [1e-300, 1e150, 1e200, 4e307])
 def test_errors_of_any_size_are_summed_up_without_a_warning(scale):
-    """A run that grows without bound is finite for a while; numbers too large for a double may be infinite, silently."""
+    """A run that grows without bound is finite for a while; what is too large for a double may be infinite."""
     found = summary(labelled(np.array([1.0, 2.0, 4.0]) * scale))
     assert float(found["median"]) == pytest.approx(2.0 * scale)
     assert not np.isnan(found["mean"])
@@ -176,9 +176,8 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
 
     source = "def f(seed):\n    assert seed != 1\n    return {'rank': 10 + seed, 'fine': seed > 1, 'error': 0.5}\n"
     (tmp_path / "own.py").write_text(source)
-    study = evs.Study.from_text(
-        'name = "own"\nmethod = "own.py:f"\n[axes]\nseed = [0, 1, 2]\n', str(tmp_path / "s.toml")
-    )
+    axes = "[axes]\nseed = [0, 1, 2]\n"
+    study = evs.Study.from_text(f'name = "own"\nmethod = "own.py:f"\n{axes}', str(tmp_path / "s.toml"))
     plan = study_plan(study)
     table = Table(plan)
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))

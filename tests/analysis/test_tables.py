@@ -58,7 +58,7 @@ def test_dimensions_without_labels_are_numbered():
         ([0, 10], ["0", "10"]),
         ([0.1, 1e-12], ["0.1", "1e-12"]),
         (["240", "240,120"], ["240", "240,120"]),
-        ([True, False], ["True", "False"]),
+        ([True, False], ["true", "false"]),
         ([0.25, 0.05], ["0.25", "0.05"]),
     ],
 )

@@ -111,7 +111,15 @@ def test_a_step_outside_the_interval_is_refused(dt):
     assert str(caught.value) == f"`dt` must be in (0, final_time = 1], got {dt!r}"
 
 
-@pytest.mark.parametrize("final_time", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("dt", [1e-7, 1e-300, 5e-324])
+def test_a_step_that_makes_too_many_is_refused(dt):
+    with pytest.raises(ParameterError) as caught:
+        TimeGrid.of(1.0, dt)
+    assert str(caught.value).startswith("`dt` must be a step of which at most 1,000,000 make final_time = 1, got ")
+    assert TimeGrid.of(1.0, 1e-6, 2).steps == 1_000_000
+
+
+@pytest.mark.parametrize("final_time", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_final_time_that_is_not_positive_is_refused(final_time):
     with pytest.raises(ParameterError, match="final_time"):
         TimeGrid.of(final_time, 0.1)

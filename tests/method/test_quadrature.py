@@ -165,9 +165,17 @@ def test_a_rule_is_identified_by_its_name_and_points():
         ("gauss_legendre", 0, "`points` must be an integer >= 1, got 0"),
         ("composite_midpoint", -3, "`points` must be an integer >= 1, got -3"),
         ("gauss_legendre", 2.5, "`points` must be an integer >= 1, got 2.5"),
+        ("gauss_legendre", 2049, "`points` must be at most 2048 for gauss_legendre, got 2049"),
+        ("gauss_legendre", 10**9, "`points` must be at most 2048 for gauss_legendre, got 1000000000"),
     ],
 )
 def test_what_is_not_a_rule_is_refused_with_the_value(rule, points, message):
     with pytest.raises(ParameterError) as caught:
         QuadratureRule(rule, points)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("points", "dimension"), [(10**7 + 1, 1), (3163, 2), (216, 3), (10**9, 1), (10**6, 3)])
+def test_a_rule_with_too_many_nodes_is_refused_before_it_is_built(points, dimension):
+    with pytest.raises(ParameterError, match="`points` must be so few that the rule has at most 10,000,000 nodes"):
+        QuadratureRule("composite_midpoint", points).on_unit_cube(dimension)

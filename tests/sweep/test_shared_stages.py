@@ -239,19 +239,18 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(shared_module, "time", clock)
-    monkeypatch.setattr(batch_module, "time", clock)
     return clock
 
 
 def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
     share = SharedStages()
-
-    def run(user, own):
+    own = []
+    for user in range(3):
+        share.start(user)
         share("a", user % 2, lambda: clock.pass_by(8.0))
         share("b", "all", lambda: clock.pass_by(3.0))
-        return clock.pass_by(own)
-
-    own = [share.charge(user, lambda user=user: run(user, float(user)))[1] for user in range(3)]
+        clock.pass_by(float(user))
+        own.append(share.own_seconds())
     assert own == [0.0, 1.0, 2.0]
     assert dict(share.calls) == {"a": 2, "b": 1}
     assert dict(share.shares()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
@@ -260,21 +259,49 @@ def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
 
 def test_using_a_stage_twice_counts_once(clock):
     share = SharedStages()
-
-    def run():
+    for user in range(2):
+        share.start(user)
         for _ in range(3):
             share("a", 0, lambda: clock.pass_by(6.0))
-
-    for user in range(2):
-        assert share.charge(user, run)[1] == 0.0
+        assert share.own_seconds() == 0.0
     assert dict(share.shares()) == {0: 3.0, 1: 3.0}
 
 
-def test_a_result_that_is_no_longer_kept_is_computed_again_and_paid_by_its_user():
+def test_the_same_key_of_two_stages_are_two_results():
     share = SharedStages()
-    for key in [*range(shared_module.KEPT_OTHERWISE + 1), 0]:
-        assert share("a", key, lambda key=key: key * 10) == key * 10
-    assert share.calls["a"] == shared_module.KEPT_OTHERWISE + 2
+    assert share("a", 0, lambda: "of a") == "of a"
+    assert share("b", 0, lambda: "of b") == "of b"
+    assert share("a", 0, lambda: "anew") == "of a"
+
+
+def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(monkeypatch):
+    """Three results of 800 bytes where 2000 are kept: each stage has its last one, whatever its size."""
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
+    share = SharedStages()
+
+    def use(stage, key, entries=100):
+        return share(stage, key, lambda: np.full(entries, float(key)))[0]
+
+    assert [use("a", key) for key in (0, 1, 0, 2)] == [0, 1, 0, 2]  # 1 is forgotten for 2, since 0 was used again
+    assert share.calls["a"] == 3
+    assert use("a", 0) == 0
+    assert share.calls["a"] == 3
+    assert use("a", 1) == 1
+    assert share.calls["a"] == 4
+    assert use("b", 0, entries=10_000) == 0  # more than all that is kept
+    assert use("b", 0, entries=10_000) == 0
+    assert share.calls["b"] == 1
+
+
+def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
+    share = SharedStages()
+    for user, key in enumerate([0, 0, 1, 0]):
+        share.start(user)
+        share("a", key, lambda: np.full(3, clock.pass_by(6.0)))
+    assert share.calls["a"] == 3
+    assert dict(share.shares()) == {0: 3.0, 1: 3.0, 2: 6.0, 3: 6.0}
+    assert sum(share.shares().values()) == clock.now
 
 
 def test_none_is_a_result_like_any_other():

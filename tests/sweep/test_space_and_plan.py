@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from evogt_study.sweep.plan import peak_memory, pilot_plan, provisional_choice, shared_work, study_plan
 from evogt_study.sweep.space import CANDIDATE, Axis, CaseSpace, Chosen, When
 from evogt_study.sweep.study import Study
+from evogt_study.sweep.values import text_label
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
 quick = settings(derandomize=True, deadline=None, max_examples=150)
 
 
 def rule(match, **given):
-    return When({name: frozenset(values) for name, values in match.items()}, given)
+    return When({name: frozenset(map(text_label, values)) for name, values in match.items()}, given)
 
 
 SPACE = CaseSpace(
@@ -47,7 +48,7 @@ def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
         axes=(Axis("a", (1, 2)),),
         constants={"a": 0, "b": 0, "c": 0, "d": 0},
         rules=(rule({"a": [1, 2]}, b=1, c=1, d=1), rule({"a": [2]}, c=2, d=2)),
-        chosen=(Chosen("d", ("a",), {(1,): 31, (2,): 32}),),
+        chosen=(Chosen("d", ("a",), {("1",): 31, ("2",): 32}),),
     )
     assert space.values(0) == {"a": 1, "b": 1, "c": 1, "d": 31}
     assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32}
@@ -72,7 +73,7 @@ def test_cases_are_numbered_in_c_order():
 
 
 def test_where_a_table_has_no_entry_there_is_no_case():
-    table = {("t", 0): 4.0, ("g", 0): 18.0, ("g", 1): 20.0}
+    table = {("t", "0"): 4.0, ("g", "0"): 18.0, ("g", "1"): 20.0}
     space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1))), {}).with_chosen(
         Chosen("gamma", ("d", CANDIDATE), table)
     )
@@ -101,7 +102,7 @@ def spaces(draw):
     matches = st.fixed_dictionaries(
         {}, optional={axis.name: st.frozensets(st.sampled_from(axis.values), min_size=1) for axis in axes}
     )
-    rules = tuple(When(match, {f"p{i}": i}) for i, match in enumerate(draw(st.lists(matches, max_size=3))))
+    rules = tuple(rule(match, **{f"p{i}": i}) for i, match in enumerate(draw(st.lists(matches, max_size=3))))
     return CaseSpace(axes, {"z": 0}, rules)
 
 
@@ -133,7 +134,7 @@ def test_representatives_are_few():
 
 
 def test_representatives_have_every_value_on_which_a_table_depends():
-    space = SPACE.with_chosen(Chosen("radius", ("seed",), {(0,): 1.0, (1,): 2.0}))
+    space = SPACE.with_chosen(Chosen("radius", ("seed",), {("0",): 1.0, ("1",): 2.0}))
     assert {point["seed"] for point in space.representatives()} == {0, 1}
 
 
@@ -229,12 +230,17 @@ def test_a_study_without_pilot_has_no_pilot_plan_and_no_choice():
     ("by", "candidates", "expected"),
     [
         ("[]", "[4, 2]", {(): 4.0}),
-        ('["tau"]', "[4, 2]", {(0.1,): 4.0, (0.2,): 4.0}),
+        ('["tau"]', "[4, 2]", {("0.1",): 4.0, ("0.2",): 4.0}),
         ('["dictionary"]', "{ transnet = [5, 6], uniform_elm = [3] }", {("transnet",): 5.0, ("uniform_elm",): 3.0}),
         (
             '["dictionary", "tau"]',
             "{ transnet = [5, 6], uniform_elm = [3] }",
-            {("transnet", 0.1): 5.0, ("transnet", 0.2): 5.0, ("uniform_elm", 0.1): 3.0, ("uniform_elm", 0.2): 3.0},
+            {
+                ("transnet", "0.1"): 5.0,
+                ("transnet", "0.2"): 5.0,
+                ("uniform_elm", "0.1"): 3.0,
+                ("uniform_elm", "0.2"): 3.0,
+            },
         ),
     ],
 )
@@ -281,7 +287,7 @@ def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(osci
 def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
     """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
     choice = provisional_choice(oscillatory)
-    table = {**choice.table, ("gtransnet", 0.05): 22.0}
+    table = {**choice.table, ("gtransnet", "0.05"): 22.0}
     found, _ = distinct(study_plan(oscillatory, Chosen("gamma", choice.over, table)))
     assert found["trial functions"] == found["weighted SVD"] == (4 + 1) * 20
 
@@ -319,9 +325,9 @@ def test_a_large_study_is_counted_from_its_start():
     [
         {"N": "[4, 400]"},
         {"quadrature": "[8, 80]"},
-        {"validation": "[8, 5000]"},
+        {"validation": '[8, { rule = "composite_midpoint", points = 5000 }]'},
         {"dictionary": '["transnet", "gtransnet"]', "N1": "[5, 500]"},
-        {"N": "[4, 400]", "quadrature": "[8, 80]", "validation": "[8, 5000]"},
+        {"N": "[4, 400]", "quadrature": "[8, 80]", "validation": "[8, 800]"},
     ],
 )
 def test_peak_memory_is_that_of_the_largest_case(axes):
@@ -330,7 +336,8 @@ def test_peak_memory_is_that_of_the_largest_case(axes):
 
 
 def test_peak_memory_counts_the_rules():
-    plan = study_plan(tiny("[[when]]\nmatch = { seed = 1 }\nset = { quadrature = 5000 }\n", seed="[0, 1, 2]"))
+    given = '{ quadrature = { rule = "composite_midpoint", points = 5000 } }'
+    plan = study_plan(tiny(f"[[when]]\nmatch = {{ seed = 1 }}\nset = {given}\n", seed="[0, 1, 2]"))
     assert peak_memory(plan) == max(plan.method.memory(case.values) for case in plan.cases())
     assert peak_memory(plan) > 8 * 5000 * 4 * 2  # values and gradients at the nodes, in doubles
 

@@ -1206,7 +1206,7 @@ def test_a_users_method_that_cannot_be_used(refusal, name):
 
 
 BAD_FACTORIES = {
-    "returns nothing": ("def f(): pass", ["`f` must return a Problem", "NoneType"]),
+    "returns nothing": ("def f(): pass", ["must return a Problem", "NoneType"]),
     "raises": ("def f(): raise KeyError('no\\nluck')", ["KeyError", "own.py"]),
     "exits": ("import sys\ndef f(): sys.exit(3)", ["SystemExit"]),
     "is a bad statement": (

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from evogt_study.sweep.batch import Batch, RunRecords, Stack, run_batch
+from evogt_study.sweep.batch import Batch, RunRecords, Stack, padded, run_batch
 from evogt_study.sweep.labelled import dataset
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
@@ -47,7 +47,7 @@ def records(plan, runs, coordinates=()):
 
 def stack_of(value, row):
     dims, values = value if isinstance(value, tuple) else ((), value)
-    return tuple(dims), np.array([row]), np.asarray(values)[None]
+    return tuple(dims), np.array([row]), padded([np.asarray(values)])
 
 
 def filled(plan, *batches, coordinates=()):

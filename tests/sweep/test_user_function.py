@@ -46,7 +46,7 @@ def states(records):
 RETURNS = {
     "an integer": ("{'v': seed}", (), [0, 1, 2], "i"),
     "a float": ("{'v': seed / 2}", (), [0.0, 0.5, 1.0], "f"),
-    "a truth value": ("{'v': seed > 1}", (), [False, False, True], "b"),
+    "a truth value": ("{'v': seed > 1}", (), [0, 0, 1], "i"),  # so that a missing one can be told from both
     "a word": ("{'v': 'ab'[:seed]}", (), ["", "a", "ab"], "U"),
     "a NumPy scalar": ("{'v': np.float32(seed)}", (), [0.0, 1.0, 2.0], "f"),
     "an array of no dimension": ("{'v': np.array(seed)}", (), [0, 1, 2], "i"),
