@@ -86,5 +86,5 @@ def shortened(value: Any, limit: int = 80) -> str:
 
 def cut(text: str, limit: int) -> str:
     """`text`, its middle left out where it is longer than `limit`."""
-    half = (limit - 3) // 2
-    return text if len(text) <= limit else f"{text[:half]}...{text[-half:]}"
+    tail = (limit - 3) // 2
+    return text if len(text) <= limit else f"{text[: limit - 3 - tail]}...{text[-tail:]}"

@@ -237,10 +237,18 @@ def test_workers_and_schedulers_are_not_combined(refused, options):
 def test_a_scheduler_file_that_is_not_there(refused):
     line = refused("run", "own.toml", "--scheduler-file", "gone.json")
     assert "gone.json" in line
-    assert "does not exist" in line
+    assert "No such file" in line
 
 
-@pytest.mark.parametrize(("option", "value"), [("--scheduler", "nonsense"), ("--scheduler-file", "s.json")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--scheduler", "nonsense"),
+        ("--scheduler", "http://127.0.0.1:1"),
+        ("--scheduler", "tls://127.0.0.1:1"),  # there are no certificates
+        ("--scheduler-file", "s.json"),
+    ],
+)
 def test_a_scheduler_that_cannot_be_one(folder, option, value):
     """In a process of its own: a connection that was begun must neither delay its end nor have more to say then."""
     (folder / "s.json").write_text("no JSON")

@@ -61,7 +61,8 @@ class TimeGrid:
     @property
     def saved_positions(self) -> list[int]:
         """Where the saved steps stand among the observed ones."""
-        return [self.observed.index(step) for step in self.saved]
+        position = {step: number for number, step in enumerate(self.observed)}
+        return [position[step] for step in self.saved]
 
     def times_of(self, steps: tuple[int, ...]) -> Array:
         """Times of the given step numbers."""

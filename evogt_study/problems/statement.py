@@ -53,7 +53,7 @@ class Statement:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if self.dimension not in (1, 2, 3):
+        if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
             raise ParameterError("dimension", "1, 2 or 3", self.dimension)
         if (self.exact is None) == (self.initial is None):
             given = "both" if self.exact is not None else "neither"

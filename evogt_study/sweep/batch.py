@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from evogt_study.errors import DivergedError
+from evogt_study.errors import DivergedError, cut
 from evogt_study.sweep.contract import Case, Datum, MethodSpec, Record
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.provenance import software_set
@@ -83,7 +83,7 @@ def run_batch(batch: Batch) -> RunRecords:
             share.start(number)
             try:
                 record = method.run({**batch.common, **own}, share)
-            except Exception as error:  # noqa: BLE001  # any failure of a run is that run's data
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # any failure of a run is that run's data
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = one_line(error)
             outcomes.append((status, message, record, share.own_seconds()))
@@ -101,8 +101,11 @@ def run_batch(batch: Batch) -> RunRecords:
 
 def one_line(error: BaseException) -> str:
     """Type and text of an exception on one line of bounded length."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
-    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 3] + "..."
+    try:
+        told = str(error)
+    except Exception:  # noqa: BLE001  # an exception of the user's own may fail even at this
+        told = "(it cannot be printed)"
+    return cut(f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": "), MESSAGE_LIMIT)
 
 
 def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
@@ -126,8 +129,6 @@ def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Arrays of one rank in one array with a leading axis, filled with NaN (or "") where some are shorter."""
     arrays = list(arrays)
     shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
-    if arrays[0].dtype.kind == "b":  # truth values as 1 and 0, so that a missing one can be told from both
-        arrays = [array.astype(np.int8) for array in arrays]
     if all(array.shape == shape for array in arrays):
         return np.stack(arrays)
     dtype = np.result_type(*arrays)

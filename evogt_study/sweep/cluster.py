@@ -27,7 +27,7 @@ BLAS_THREADS = (
 )
 
 
-CONNECT_SECONDS = 10
+CONNECT_SECONDS = 5
 
 
 def available_cores() -> int:
@@ -67,10 +67,15 @@ def _address_in(scheduler_file: Path) -> str:
 
 def _check_address(address: str) -> None:
     """Refuse what cannot be an address at once, which Dask would try to reach until its time is up."""
-    match = re.fullmatch(r"([a-z]+://)?[^\s/]+:(\d{1,5})", address)
-    if not match or int(match[2]) > 65535:
+    match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
+    if not match or int(match[3]) > 65535:
         raise InputError(
             f"`--scheduler` must be the address of a running scheduler, got {address!r}; e.g. tcp://host:8786"
+        )
+    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
+        raise InputError(
+            f"`--scheduler` must be the address of a running scheduler, got {address}, for which Dask's configuration "
+            "has no certificate; set distributed.comm.tls"
         )
 
 

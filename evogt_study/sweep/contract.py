@@ -99,5 +99,11 @@ class Method(Protocol):
     def memory(self, values: Values) -> float:
         """Estimate of the bytes a run holds at its peak."""
 
+    def depends_on_seed(self) -> bool:
+        """Whether `check` looks at the seed, so that every seed has to be checked."""
+
+    def sizes(self) -> tuple[str, ...]:
+        """Parameters on which `memory` depends."""
+
     def run(self, values: Values, share: Share) -> Record:
         """Compute one case."""

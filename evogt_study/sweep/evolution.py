@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,10 +12,11 @@ import numpy as np
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.method import diagnostics
 from evogt_study.method.arrays import Array
-from evogt_study.method.dictionary import FAMILIES, Dictionary, default_radius
+from evogt_study.method.dictionary import BLOCK_ENTRIES, FAMILIES, Dictionary, default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.implicit_midpoint import TimeGrid
 from evogt_study.method.problem import Problem
+from evogt_study.method.quadrature import MAX_GAUSS_POINTS, Quadrature, QuadratureRule
 from evogt_study.method.solve import Discretisation, Share, Solution, solve, stage_keys
 from evogt_study.problems.grammar import RESERVED, SPACE
 from evogt_study.sweep.contract import Datum, MethodSpec, Output, Record
@@ -31,7 +33,10 @@ from evogt_study.sweep.problem_source import ProblemSource
 from evogt_study.sweep.schema import COORDINATES, EVOLUTION
 from evogt_study.sweep.values import Values, content_hash
 
-_RULE = 'a number of Gauss-Legendre points or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
+_RULE = (
+    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
+)
 PARAMETERS = {
     parameter.name: parameter
     for parameter in (
@@ -115,6 +120,8 @@ class Evolution:
         run = self.discretisation(values)
         if self.source.dimension is not None:
             run.dictionary.check_dimension(self.source.dimension)
+        if not self.output.record:  # then no time is saved, but what the file says has to make sense all the same
+            TimeGrid.of(run.grid.final_time, run.grid.dt, self.output.times)
         steps = (run.grid.final_time, run.grid.steps)
         key = content_hash([self.problem_identity(values), run.quadrature, *steps])
         if key not in self.checked:  # many cases have the same problem, and looking at all of its nodes takes time
@@ -157,12 +164,20 @@ class Evolution:
             "tau",
         )
 
+    def depends_on_seed(self) -> bool:
+        return "seed" in self.source.parameters
+
+    def sizes(self) -> tuple[str, ...]:
+        return ("dictionary", "N", "N1", "hidden", "quadrature", "validation", "dt", "final_time")
+
     def memory(self, values: Values) -> float:
         run, dimension = self.discretisation(values), self.source.dimension or 2
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
         N = run.dictionary.N
         trial = nodes * N * (1 + dimension)
-        return 8.0 * float(2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
+        widths = (*run.dictionary.hidden, N)
+        layers = sum(map(operator.mul, widths, widths[1:])) + max(BLOCK_ENTRIES, 32 * max(widths)) * (1 + dimension)
+        return 8.0 * float(layers + 2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""
@@ -219,13 +234,21 @@ class Evolution:
 def _check_on_nodes(problem: Problem, run: Discretisation, name: str) -> None:
     """The diffusion on the assembly nodes; a problem of the user's own making may not even be a function there."""
     try:
-        run.validation.on_unit_cube(problem.dimension)
-        check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+        _on_unit_cube("validation", run.validation, problem.dimension)
+        nodes = _on_unit_cube("quadrature", run.quadrature, problem.dimension)
+        check_diffusion(problem, nodes, run.grid.midpoints)
     except InputError:
         raise
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
         raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
+
+
+def _on_unit_cube(name: str, rule: QuadratureRule, dimension: int) -> Quadrature:
+    try:
+        return rule.on_unit_cube(dimension)
+    except ParameterError as error:
+        raise ParameterError(name, error.wanted, error.got) from None
 
 
 def scalars(solution: Solution) -> dict[str, Datum]:

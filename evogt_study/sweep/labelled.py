@@ -13,15 +13,13 @@ import xarray as xr
 
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.provenance import environment, package_version
-from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, EVOLUTION, Status
+from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, EVOLUTION, OWN_VALUES, Status
 from evogt_study.sweep.space import CANDIDATE, CaseSpace
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Column, Table, missing_value
 from evogt_study.sweep.values import Value, content_hash, labels
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
-OWN_VALUES = "_values"
-"""Suffix of a coordinate that differs between runs: its dimension then carries an index."""
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
@@ -111,20 +109,13 @@ def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace
 def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> dict[str, Any]:
     """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
     attributes = {**COORDINATES.get(name, {"long_name": name, "units": "1"}), **column.attributes}
-    filled = column.values[_rows_with_values(column.values)]
+    filled = column.values[column.present]
     if len(filled) and all(np.array_equal(row, filled[0], equal_nan=row.dtype.kind == "f") for row in filled):
         return {name: (dims, filled[0], attributes)}
     values = column.values.reshape(space.shape + column.values.shape[1:])
     attributes["comment"] = f"differs between runs; {name} is its index"
     attributes.pop("axis", None)
     return {name + OWN_VALUES: (space.names + dims, values, attributes)}
-
-
-def _rows_with_values(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    flat = values.reshape(len(values), -1)
-    if flat.dtype.kind == "f":
-        return np.asarray(~np.isnan(flat).all(axis=1))
-    return np.asarray((flat != ("" if flat.dtype.kind == "O" else missing_value(flat.dtype))).any(axis=1))
 
 
 def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from evogt_study.sweep.space import CaseSpace, Chosen
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.values import content_hash
 
-MAX_COUNTED = 100_000
+MAX_COUNTED = 10_000
 """Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
 
 
@@ -69,20 +69,21 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
     """Distinct computations of each stage, over the first `limit` cases."""
     seen: dict[str, set[Hashable]] = {}
     counted = 0
-    for case in plan.cases():
+    for index in plan.space.walk(plan.method.leading()):
+        values = plan.space.values(int(index))
+        if values is None:
+            continue
         if counted == limit:
             break
         counted += 1
-        for stage, key in plan.method.stages(case.values).items():
+        for stage, key in plan.method.stages(values).items():
             seen.setdefault(stage, set()).add(key)
     return [SharedWork(stage, len(keys), counted) for stage, keys in seen.items()]
 
 
 def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
-    values = (
-        plan.space.resolved(point) for point in plan.space.representatives(extra=("dictionary", "quadrature", "N"))
-    )
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.sizes()))
     return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
 
 

@@ -38,6 +38,9 @@ class Status(IntEnum):
     lost = 5
 
 
+OWN_VALUES = "_values"
+"""Suffix of a coordinate that differs between runs: its dimension then carries an index."""
+
 EVOLUTION = {
     variable.name: variable
     for variable in (

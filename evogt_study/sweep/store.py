@@ -59,9 +59,9 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
     """
     try:
         with HDF5_LOCK:
-            groups = {"study": xr.load_dataset(path, engine="netcdf4")}
+            groups = {"study": xr.load_dataset(path, engine="netcdf4", decode_times=False)}
             if groups["study"].attrs.get("pilot_group") == PILOT:
-                groups[PILOT] = xr.load_dataset(path, engine="netcdf4", group=PILOT)
+                groups[PILOT] = xr.load_dataset(path, engine="netcdf4", decode_times=False, group=PILOT)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
     whole = all(

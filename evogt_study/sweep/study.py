@@ -96,6 +96,8 @@ class _Reader:
         try:
             self.spec = self._spec()
             self.method = load_method(self.spec)
+        except ParameterError as error:
+            raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
         except FormulaError as error:
             raise StudyError(f"{error} ({file}, problem)") from None
         except InputError as error:
@@ -217,7 +219,8 @@ class _Reader:
 
     def _check_together(self, study: Study, space: CaseSpace) -> None:
         """Each case's parameters fit together; seeds matter only where a rule mentions them."""
-        axes = tuple(Axis(axis.name, space.telling_values(axis, full=axis.name != "seed")) for axis in space.axes)
+        every = {axis.name for axis in space.axes} - (set() if self.method.depends_on_seed() else {"seed"})
+        axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
         few = CaseSpace(axes, space.constants, space.rules, space.chosen)
         stride = max(1, few.size // MAX_CHECKED)
         for index in range(0, few.size, stride):

@@ -68,7 +68,7 @@ class OutputTable(_Table):
 class ProblemTable(_Table):
     """A problem stated in the study file, ``[problem]``."""
 
-    dimension: Literal[1, 2, 3]
+    dimension: Any
     exact: str | None = None
     initial: str | None = None
     source: str | None = None

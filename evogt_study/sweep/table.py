@@ -16,12 +16,13 @@ from evogt_study.sweep.schema import Status
 
 @dataclass(eq=False)
 class Column:
-    """One variable over all cases; `first` is the lowest case that has it."""
+    """One variable over all cases; `present` says which cases have it, `first` is the lowest of them."""
 
     dims: tuple[str, ...]
     values: npt.NDArray[Any]
     attributes: Mapping[str, Any]
     first: int
+    present: npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -47,8 +48,8 @@ class Table:
         self.wall_seconds = np.full(size, np.nan)
         self.attempts = np.zeros(size, dtype=np.int32)
         self.software = np.full(size, "", dtype=object)
-        self.variables: dict[tuple[str, tuple[str, ...], bool], Column] = {}
-        self.coordinates: dict[tuple[str, tuple[str, ...], bool], Column] = {}
+        self.variables: dict[Group, Column] = {}
+        self.coordinates: dict[Group, Column] = {}
 
     def add(
         self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
@@ -76,44 +77,65 @@ class Table:
         target = [case for row in stack.rows for case in rows[row]]
         if not target:
             return
+        values = _normal(stack.values)
         columns = self.coordinates if stack.coordinate else self.variables
-        group = (stack.name, stack.dims, stack.values.dtype.kind in "UO")
-        shape = stack.values.shape[1:]
+        group = (stack.name, stack.dims, values.dtype.kind in "UO")
+        shape = values.shape[1:]
         column = columns.get(group)
         if column is None:
             column = columns[group] = Column(
-                stack.dims, _empty(len(self.keys), shape, stack.values.dtype), stack.attributes, min(target)
+                stack.dims,
+                _empty(len(self.keys), shape, values.dtype),
+                stack.attributes,
+                min(target),
+                np.zeros(len(self.keys), dtype=bool),
             )
-        elif column.values.shape[1:] != shape or column.values.dtype != stack.values.dtype:
-            column.values = _grown(column.values, shape, stack.values.dtype)
+        elif column.values.shape[1:] != shape or column.values.dtype != values.dtype:
+            column.values = _grown(column.values, shape, values.dtype)
         if min(target) < column.first:
             column.first, column.attributes = min(target), stack.attributes
         room = column.values[(slice(None), *(slice(0, n) for n in shape))]
-        room[target] = stack.values[source]
+        room[target] = values[source]
+        column.present[target] = True
 
     def missing(self) -> list[str]:
         """Keys that have no record yet, in the plan's walking order."""
         return [key for key, rows in self.rows_of.items() if self.status[rows[0]] == Status.not_run]
 
     def settle(self) -> None:
-        """Where runs disagree on a variable's dimensions, the lowest case is right and the others become failed.
+        """Where runs disagree on what a name is, the lowest case is right and the others become failed.
 
         A method of our own never disagrees; a user's function may, and the file can hold one shape of a variable.
+        Then give every dimension one length.
         """
-        for columns in (self.variables, self.coordinates):
-            for name in {group[0] for group in columns}:
-                rivals = sorted((group for group in columns if group[0] == name), key=lambda g: columns[g].first)
-                for group in rivals[1:]:
-                    self._fail(
-                        columns.pop(group), f"`{name}` has dimensions {group[1]}, but {rivals[0][1]} in other runs"
-                    )
+        every = [(columns, group) for columns in (self.variables, self.coordinates) for group in columns]
+        for name in {group[0] for _, group in every}:
+            rivals = sorted((pair for pair in every if pair[1][0] == name), key=lambda pair: pair[0][pair[1]].first)
+            for columns, group in rivals[1:]:
+                message = (
+                    f"`{name}` is {_described(columns, group, self)}, but {_described(*rivals[0], self)} in other runs"
+                )
+                self._fail(columns.pop(group), message)
+        self._equalise()
 
     def _fail(self, column: Column, message: str) -> None:
-        missing = _is_missing(column.values).reshape(len(self.keys), -1).all(axis=1)
-        wrong = np.flatnonzero(~missing & (self.status == Status.ok))
+        wrong = np.flatnonzero(column.present & (self.status == Status.ok))
         self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
         for other in (*self.variables.values(), *self.coordinates.values()):
             other.values[wrong] = "" if other.values.dtype.kind == "O" else missing_value(other.values.dtype)
+            other.present[wrong] = False
+
+    def _equalise(self) -> None:
+        """Pad every column to its dimensions' greatest lengths."""
+        columns = (*self.variables.values(), *self.coordinates.values())
+        lengths: dict[str, int] = {}
+        for column in columns:
+            for dim, length in zip(column.dims, column.values.shape[1:], strict=True):
+                lengths[dim] = max(length, lengths.get(dim, 0))
+        for column in columns:
+            shape = tuple(lengths[dim] for dim in column.dims)
+            if shape != column.values.shape[1:]:
+                column.values = _grown(column.values, shape, column.values.dtype)
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
@@ -127,27 +149,38 @@ def _empty(count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDAr
     return np.full((count, *shape), missing_value(dtype), dtype=dtype)
 
 
+def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows of values in the one type that a result has for them, whatever other runs return and in whatever order.
+
+    Whole numbers and truth values without dimensions are int64; every other number is float64, whose NaN can pad.
+    """
+    if values.dtype.kind in "UO":
+        return values
+    whole = values.dtype.kind in "ib" or (values.dtype.kind == "u" and values.dtype.itemsize < 8)
+    return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
+
+
 def missing_value(dtype: np.dtype[Any]) -> Any:
     """What stands where a run has no value: NaN, or the least integer."""
-    if dtype.kind == "f":
-        return np.nan
-    return -1 if dtype.kind == "b" else np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+    return np.nan if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def _grown(values: npt.NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """`values` in an array that also has room for `shape` and `dtype`."""
     joint = values.dtype if values.dtype.kind == "O" else np.result_type(values.dtype, dtype)
     larger = tuple(max(a, b) for a, b in zip(values.shape[1:], shape, strict=True))
-    if larger != values.shape[1:] and joint.kind in "iu":
-        joint = np.dtype(np.float64)  # padding needs NaN
     grown = _empty(len(values), larger, joint)
-    if joint.kind == "f" and values.dtype.kind in "iu":
+    if joint != values.dtype:  # whole numbers that meet others
         values = np.where(values == missing_value(values.dtype), np.nan, values)
     grown[tuple(slice(0, n) for n in values.shape)] = values
     return grown
 
 
-def _is_missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    return np.asarray(values == ("" if values.dtype.kind == "O" else missing_value(values.dtype)))
+def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> str:
+    """A variable's kind and dimensions in words."""
+    kind = "a coordinate" if columns is table.coordinates else "a variable"
+    return f"{kind} of {'words' if group[2] else 'numbers'} over ({', '.join(group[1])})"
+
+
+Group = tuple[str, tuple[str, ...], bool]
+"""What tells variables apart: name, dimensions, and whether they are words."""

@@ -13,7 +13,7 @@ from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.solve import Share
 from evogt_study.sweep.contract import Datum, MethodSpec, Record
 from evogt_study.sweep.parameters import Parameter
-from evogt_study.sweep.schema import BOOKKEEPING
+from evogt_study.sweep.schema import BOOKKEEPING, OWN_VALUES
 from evogt_study.sweep.space import CANDIDATE
 from evogt_study.sweep.user_code import PythonFile, signature_parameters
 from evogt_study.sweep.values import Values
@@ -63,6 +63,12 @@ class UserFunction:
     def leading(self) -> tuple[str, ...]:
         return tuple(self.parameters)  # a plain function shares nothing
 
+    def depends_on_seed(self) -> bool:
+        return False
+
+    def sizes(self) -> tuple[str, ...]:
+        return ()
+
     def memory(self, values: Values) -> float:
         return 0.0
 
@@ -76,10 +82,11 @@ class UserFunction:
         return record
 
     def _check_names(self, record: Record) -> None:
-        """Parameters are coordinates of the result, so neither a variable nor its dimension can have their names."""
+        """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names."""
         dims = {name for datum in record.variables.values() for name in datum.dims}
-        for kind, names in (("variable", record.variables), ("dimension", dims)):
-            taken = sorted(set(names) & set(self.parameters))
+        names = {"variable": set(record.variables), "coordinate": set(record.coordinates), "dimension": dims}
+        for kind, given in names.items():
+            taken = sorted(given & set(self.parameters))
             if taken:
                 raise RunError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
 
@@ -88,7 +95,7 @@ def _plain(value: Any) -> Any:
     """A parameter value in built-in types: a user's function need not know ours."""
     if isinstance(value, QuadratureRule):
         return {"rule": value.rule, "points": value.points}
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def as_record(returned: Any) -> Record:
@@ -96,31 +103,74 @@ def as_record(returned: Any) -> Record:
 
     Raises RunError, naming the variable, for what a result file cannot hold.
     """
+    coordinates: dict[str, Datum] = {}
+    variables = returned
     if hasattr(returned, "data_vars"):
+        variables = returned.data_vars
         coordinates = {str(name): _datum(str(name), array) for name, array in returned.coords.items() if array.ndim}
-        return Record({str(name): _datum(str(name), array) for name, array in returned.data_vars.items()}, coordinates)
-    if not isinstance(returned, Mapping):
+    if not isinstance(variables, Mapping):
         raise RunError(f"the method must return a mapping or an xarray.Dataset, got {type(returned).__name__}")
-    return Record({str(name): _datum(str(name), value) for name, value in returned.items()}, {})
+    record = Record({str(name): _datum(str(name), value) for name, value in variables.items()}, coordinates)
+    _check_dimensions(record)
+    return record
+
+
+def _check_dimensions(record: Record) -> None:
+    """A dimension has one length in a record, and is no variable of it; its coordinate has its name."""
+    lengths: dict[str, int] = {}
+    for name, datum in (*record.variables.items(), *record.coordinates.items()):
+        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
+            if lengths.setdefault(dim, length) != length:
+                raise RunError(
+                    f"the method returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
+                )
+    for name in record.variables:
+        if name in lengths or name.removesuffix(OWN_VALUES) in lengths:
+            raise RunError(f"the method returned a variable named `{name}`, as its dimension is or its values will be")
 
 
 def _datum(name: str, value: Any) -> Datum:
-    if not name.isidentifier() or not name.isascii() or name in BOOKKEEPING:
+    if not _is_word(name) or name in BOOKKEEPING:
         raise RunError(
             f"the method returned a variable named {name!r}; names must be ASCII words the file does not use"
         )
-    attributes: Mapping[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if hasattr(value, "dims") and hasattr(value, "values"):
-        dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), dict(value.attrs)
+        dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), _kept(value.attrs)
     elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (str, list, tuple)):
         dims, array = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0])), np.asarray(value[1])
     else:
         dims, array = (), np.asarray(value)
-    if array.ndim != len(dims):
+    if array.ndim != len(dims) or len(set(dims)) != len(dims) or not all(map(_is_word, dims)):
         raise RunError(
-            f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names; "
-            "return a scalar or (dims, array)"
+            f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names {list(dims)}; "
+            "return a scalar or (dims, array), with a different word for each dimension"
         )
-    if array.dtype.kind not in "fiubU":
+    if array.dtype.kind not in "iubU" and array.dtype not in (np.float32, np.float64):
         raise RunError(f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings")
+    if array.dtype.kind == "b":  # as 1 and 0, so that a missing one can be told from both
+        array = array.astype(np.int8)
     return Datum(dims, array, attributes)
+
+
+def _is_word(name: str) -> bool:
+    return name.isidentifier() and name.isascii()
+
+
+def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes that mean the same in a file: words and numbers, but none that tells how values are stored."""
+    return {
+        str(key): value
+        for key, value in attributes.items()
+        if isinstance(value, (str, int, float))
+        and not isinstance(value, bool)
+        and _is_word(str(key))
+        and str(key) not in STORAGE_ATTRIBUTES
+    }
+
+
+_STORAGE = """
+    _FillValue missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping _Unsigned
+    valid_min valid_max valid_range
+"""
+STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())

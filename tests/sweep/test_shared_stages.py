@@ -8,6 +8,7 @@ import pytest
 from evogt_study.sweep import batch as batch_module
 from evogt_study.sweep import shared as shared_module
 from evogt_study.sweep.batch import Batch, run_batch
+from evogt_study.sweep.contract import Case
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages
@@ -359,3 +360,30 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     ]
     assert records.wall_seconds.sum() == pytest.approx(clock.now, abs=1e-12)
     assert (records.wall_seconds > 0).all()
+
+
+def test_the_diffusion_is_checked_at_each_cases_own_times():
+    """A case that shares the operator with one of a shorter final time has later times to look at."""
+    text = """
+        name = "later"
+        [problem]
+        dimension = 1
+        initial = "sin(pi*x)"
+        diffusion = "1 - 2*t*x"
+        [axes]
+        final_time = [0.2, 0.6]
+        [constants]
+        dictionary = "transnet"
+        seed = 0
+        N = 8
+        gamma = 2
+        quadrature = 20
+        validation = 20
+        dt = 0.1
+    """
+    early = study_plan(Study.from_text(text.replace("[0.2, 0.6]", "[0.2]")))
+    case = early.case(0)
+    late = Case(1, {**case.values, "final_time": 0.6}, "late")
+    records = run_batch(Batch.of(early.spec, [case, late]))
+    assert records.status.tolist() == [Status.ok, Status.failed]
+    assert records.messages[1].startswith("ProblemError: `diffusion` must be positive")

@@ -930,6 +930,24 @@ BAD = {
         ["`validation` must be", "points = n"],
     ),
     "no points": (toml(constants={"quadrature": "0"}), ["`quadrature` must be", "got 0"]),
+    "more Gauss-Legendre points than can be had": (
+        toml(constants={"quadrature": "3000"}),
+        ["`quadrature` must be", "2048", "got 3000", "constants.quadrature"],
+    ),
+    "more nodes than memory holds": (
+        toml(
+            constants={"quadrature": '{ rule = "composite_midpoint", points = 1000 }'},
+            problem={"dimension": "3", "exact": '"sin(pi*x)*sin(pi*y)*sin(pi*z)"'},
+        ),
+        ["quadrature", "10,000,000 nodes"],
+    ),
+    "more nodes to validate on than memory holds": (
+        toml(
+            constants={"validation": '{ rule = "composite_midpoint", points = 1000 }'},
+            problem={"dimension": "3", "exact": '"sin(pi*x)*sin(pi*y)*sin(pi*z)"'},
+        ),
+        ["validation", "10,000,000 nodes"],
+    ),
     "hidden as a number": (
         toml(constants={**DEEP, "N1": None, "hidden": "6"}),
         ["`hidden` must be a list of integers >= 1", "got 6"],
@@ -983,6 +1001,14 @@ BAD = {
         toml(problem={**PROBLEM, "dimension": '"1"'}),
         ["problem.dimension", "1, 2 or 3", "got '1'"],
     ),
+    "a dimension that is a truth value": (
+        toml(problem={**PROBLEM, "dimension": "true"}),
+        ["problem.dimension", "1, 2 or 3", "got True"],
+    ),
+    "a dimension that is a float": (
+        toml(problem={**PROBLEM, "dimension": "1.0"}),
+        ["problem.dimension", "1, 2 or 3", "got 1.0"],
+    ),
     "no dimension": (toml(problem={"exact": '"sin(pi*x)"'}), ["`problem.dimension` must be given"]),
     "no such record": (toml(output={"record": '["eror"]'}), ["output.record", "'error_history'", "got 'eror'"]),
     "a record that is a word": (
@@ -1027,6 +1053,10 @@ BAD = {
     "diffusion negative for one epsilon": (
         toml(axes={"epsilon": "[1, -1]"}, problem=KNOWN_PROBLEM),
         ["`diffusion` must be positive", "got a minimum of -1"],
+    ),
+    "diffusion not positive for one seed": (
+        toml(problem={**PROBLEM, "diffusion": '"1 - seed"'}),
+        ["`diffusion` must be positive", "got a minimum of 0"],
     ),
     "diffusion not a number": (
         toml(problem={**PROBLEM, "diffusion": '"log(x - 2)"'}),

@@ -229,7 +229,10 @@ def settled(plan, *batches):
 def test_the_lowest_case_decides_what_dimensions_a_variable_has(plan):
     table = settled(plan, {4: {"v": (("k",), [1.0])}, 5: {"v": (("k",), [2.0])}}, {1: {"v": 3.0}})
     assert table.status.tolist() == [0, 1, 0, 0, Status.failed, Status.failed]
-    assert table.messages[4] == "RunError: `v` has dimensions ('k',), but () in other runs"
+    assert (
+        table.messages[4]
+        == "RunError: `v` is a variable of numbers over (k), but a variable of numbers over () in other runs"
+    )
     np.testing.assert_array_equal(column(table, "v"), [np.nan, 3.0, np.nan, np.nan, np.nan, np.nan])
 
 
