@@ -113,7 +113,7 @@ def _print_plan(plan: Plan, study: Study) -> None:
         sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
         click.echo(f"    {work.stage:<20} computed {work.distinct:>8,} times, {share}")
-    click.echo("    in batches of about 0.7 s of work, sized as runs are timed")
+    click.echo("    in batches of about a second of work, sized as runs are timed")
     memory = peak_memory(plan)
     if memory:
         click.echo(f"    about {memory / 2**20:.0f} MiB of arrays in each worker")

@@ -35,9 +35,17 @@ class ParameterError(InputError):
         advice = f"; {remedy}" if remedy else ""
         super().__init__(f"`{name}` must be {wanted}, got {shortened(got)}{place}{advice}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _parameter_error, (self.name, self.wanted, self.got, self.where, self.remedy)
+
     def at(self, where: str) -> ParameterError:
         """The same failure with the place where the value was written."""
         return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
+
+
+def _parameter_error(name: str, wanted: str, got: Any, where: str, remedy: str) -> ParameterError:
+    """A `ParameterError` unpickled."""
+    return ParameterError(name, wanted, got, where=where, remedy=remedy)
 
 
 class FormulaError(InputError):
@@ -54,6 +62,14 @@ class StudyError(InputError):
 
 class ResultError(InputError):
     """A result file cannot be read, written, or is not this study's."""
+
+
+class DamagedShardError(ResultError):
+    """A shard's checksums or structure do not hold; its runs count as not run."""
+
+
+class SweepError(EvogtError):
+    """A study could not go on; what is finished is kept."""
 
 
 class PilotError(EvogtError):

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import evogt_study as evs
+from evogt_study.analysis.tables import rendered, rows
 from evogt_study.sweep.store import read_result
 
 ROOT = Path(__file__).parents[1]
@@ -184,3 +185,8 @@ def test_pilot_ran_whole_on_its_own_seeds(result, name, runs):
     pilot = result(name)["pilot"]
     assert int((pilot.status == 1).sum()) == int((pilot.case_key != "").sum()) == runs
     assert set(pilot.seed.values.tolist()) == {100, 101, 102, 103, 104}
+
+
+def test_the_readme_shows_this_table(result):
+    header, body = rows(evs.summary(result("oscillatory_1d")["study"].error, over="seed"))
+    assert rendered(header, body, "text") in (ROOT / "README.md").read_text()

@@ -94,7 +94,7 @@ def _load(space: RetainedSpace, source: SpaceTimeFunction) -> Callable[[Array], 
 
 def in_blocks(times: Array) -> list[Array]:
     """`times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
-    return np.array_split(times, max(1, len(times) // TIMES_AT_ONCE))
+    return np.array_split(times, max(1, -(-len(times) // TIMES_AT_ONCE)))
 
 
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:

@@ -6,7 +6,6 @@ with a source.  Names in formulas other than x y z t pi are parameters; they get
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -201,6 +200,3 @@ def boundary_points(dimension: int) -> Array:
     along = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
     points = np.stack([grid.ravel() for grid in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
     return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
-
-
-ProblemFactory = Callable[..., Problem]

@@ -105,7 +105,8 @@ def one_line(error: BaseException) -> str:
         told = str(error)
     except Exception:  # noqa: BLE001  # an exception of the user's own may fail even at this
         told = "(it cannot be printed)"
-    return cut(f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": "), MESSAGE_LIMIT)
+    line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
+    return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
 
 
 def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import dask
+from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 
 from evogt_study.errors import InputError
@@ -28,11 +28,6 @@ BLAS_THREADS = (
 
 
 CONNECT_SECONDS = 5
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -99,7 +94,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
     with (
         dask.config.set(settings),
         LocalCluster(
-            n_workers=workers or available_cores(),
+            n_workers=workers or CPU_COUNT,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",

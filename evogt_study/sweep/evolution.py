@@ -123,9 +123,15 @@ class Evolution:
         if not self.output.record:  # then no time is saved, but what the file says has to make sense all the same
             TimeGrid.of(run.grid.final_time, run.grid.dt, self.output.times)
         steps = (run.grid.final_time, run.grid.steps)
-        key = content_hash([self.problem_identity(values), run.quadrature, *steps])
+        key = content_hash(
+            [self.problem_identity(values), run.quadrature, run.validation, *steps, run.dictionary.centre]
+        )
         if key not in self.checked:  # many cases have the same problem, and looking at all of its nodes takes time
             problem = self.problem(values)
+            if problem.exact is None and "error_history" in self.output.record:
+                raise ProblemError(
+                    "`exact` must be known where `record` asks for error_history, got a problem without it"
+                )
             run.dictionary.check_dimension(problem.dimension)
             with np.errstate(all="ignore"):
                 _check_on_nodes(problem, run, self.source.name)
@@ -134,6 +140,8 @@ class Evolution:
     def identity(self, values: Values) -> Mapping[str, Any]:
         return {
             "method": "evolution",
+            "version": 1,  # raised when the same parameters come to mean other numbers
+            "time_integrator": values["time_integrator"],
             "problem": self.problem_identity(values),
             "run": _content(self.discretisation(values), self.source.dimension),
             "record": sorted(self.output.record),

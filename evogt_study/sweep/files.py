@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EISDIR
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def check_writable(path: Path) -> None:
             raise IsADirectoryError(EISDIR, "it is a folder")
         for folder in reversed([path.parent, *path.parent.parents]):
             if not folder.exists():
-                folder.mkdir()
+                folder.mkdir(exist_ok=True)
                 made.append(folder)
         probe = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.probe")
         probe.touch()
@@ -53,4 +53,5 @@ def check_writable(path: Path) -> None:
         raise ResultError(f"cannot write {path}: {reason}; choose another place with -o") from None
     finally:
         for folder in reversed(made):
-            folder.rmdir()
+            with suppress(OSError):  # another run may have put something there meanwhile
+                folder.rmdir()

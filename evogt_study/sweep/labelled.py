@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,9 +19,11 @@ from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, EVOLUTION, OWN_VA
 from evogt_study.sweep.space import CANDIDATE, CaseSpace
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Column, Table, missing_value
-from evogt_study.sweep.values import Value, content_hash, labels
+from evogt_study.sweep.values import Value, labels
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
+RECORDED = "recorded_coordinates"
+"""Global attribute that names the coordinates that runs brought, as against those made for the file."""
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
@@ -35,7 +39,8 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
     for name, size in _extra_dimensions(data).items():
         coords.setdefault(name, (name, np.arange(size), dict(COORDINATES.get(name, {"long_name": f"index of {name}"}))))
     data |= _bookkeeping(table)
-    return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords)
+    attributes = {RECORDED: " ".join(sorted({name for name, _, _ in table.coordinates}))}
+    return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords, attributes)
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -161,7 +166,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "date_created": now,
         "product_version": package_version(),
         "study": study.text,
-        "study_sha256": content_hash(study.text, 64),
+        "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
         "git_revision": known["git_revision"],
         "git_dirty": known["git_dirty"],
@@ -174,29 +179,16 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 
 def records_of(data: xr.Dataset) -> RunRecords:
     """The runs of a result read back as records, in the order of its axes."""
-    axes = data["status"].dims
-    size = data["status"].size
     sets = [json.dumps(entry, sort_keys=True) for entry in json.loads(data["software"].attrs["software_sets"])]
-    done = np.flatnonzero(data["status"].values.ravel() != Status.not_run)
-    status = data["status"].values.ravel()[done].astype(np.int8)
-    ok = np.flatnonzero(status == Status.ok)
-    stacks = []
-    for name, variable in data.variables.items():
-        own = str(name).removesuffix(OWN_VALUES)
-        if name in BOOKKEEPING or name in axes or f"{name}{OWN_VALUES}" in data:
-            continue
-        if variable.dims[: len(axes)] == axes:
-            rows = variable.values.reshape(size, *variable.shape[len(axes) :])[done[ok]]
-            coordinate = str(name) in data.coords
-        elif name in data.coords and variable.ndim and not set(variable.dims) & set(axes) and name in _recorded(data):
-            rows, coordinate = np.broadcast_to(variable.values, (len(ok), *variable.shape)), True
-        else:
-            continue
-        dims = tuple(map(str, variable.dims[len(axes) :] if variable.dims[: len(axes)] == axes else variable.dims))
-        stacks.append(Stack(own if coordinate else str(name), dims, ok, _text(rows), {}, coordinate))
+    status = data["status"].values.ravel().astype(np.int8)
+    done = np.flatnonzero(status != Status.not_run)
+    ok = np.flatnonzero(status[done] == Status.ok)
+    recorded = str(data.attrs.get(RECORDED, "")).split()
+    stacks = [_variable_stack(data, str(name), done, ok) for name in data.data_vars if name not in BOOKKEEPING]
+    stacks += [_coordinate_stack(data, name, done, ok) for name in recorded]
     return RunRecords(
         keys=tuple(map(str, data["case_key"].values.ravel()[done])),
-        status=status,
+        status=status[done],
         messages=tuple(map(str, data["message"].values.ravel()[done])),
         wall_seconds=data["wall_seconds"].values.ravel()[done],
         attempts=data["attempts"].values.ravel()[done].astype(np.int32),
@@ -205,9 +197,23 @@ def records_of(data: xr.Dataset) -> RunRecords:
     )
 
 
-def _recorded(data: xr.Dataset) -> set[str]:
-    """Coordinates of dimensions that runs bring with them, as against indices that were made up for the file."""
-    return {str(name) for name in data.coords if not str(data[name].attrs.get("long_name", "")).startswith("index of")}
+def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
+    variable = data[name].variable
+    axes = len(data["status"].dims)
+    rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
+    stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
+    if stored.kind == "i" and np.isfinite(rows.astype(float)).all():
+        rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN
+    return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
+
+
+def _coordinate_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
+    """A coordinate that the runs brought: their own values where they differ, else the common ones for each."""
+    if name + OWN_VALUES in data.coords:
+        return replace(_variable_stack(data, name + OWN_VALUES, done, ok), name=name, coordinate=True)
+    variable = data[name].variable
+    rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))
+    return Stack(name, tuple(map(str, variable.dims)), ok, _text(rows), dict(variable.attrs), coordinate=True)
 
 
 def _text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

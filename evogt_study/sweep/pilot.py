@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from evogt_study.errors import PilotError
@@ -30,33 +32,43 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
         at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
         key = tuple(text_label(at[name]) for name in pilot.by)
         candidates = pilot.candidates_at(key)
-        choice[key] = _least(candidates, means[position], pilot, at)
+        best = _least(candidates, means[position])
+        if best is None:
+            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+            raise PilotError(
+                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate has all of its "
+                f"runs ok (of {len(candidates)}){_commonest_message(table)}"
+            )
+        choice[key] = best
     return Chosen(pilot.parameter, pilot.by, choice)
 
 
-def _least(candidates: tuple[Value, ...], means: Array, pilot: Pilot, at: dict[str, Value]) -> Value:
+def _commonest_message(table: Table) -> str:
+    """What most runs that are not ok say, to be added to an error."""
+    messages = Counter(message for message in table.messages if message)
+    return f"; most often: {messages.most_common(1)[0][0]}" if messages else ""
+
+
+def _least(candidates: tuple[Value, ...], means: Array) -> Value | None:
+    """The candidate of the least finite mean, the smaller of equals; None where no mean is finite."""
     usable = [
         (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
         for value, mean in zip(candidates, means[: len(candidates)], strict=True)
         if np.isfinite(mean)
     ]
-    if not usable:
-        where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
-        raise PilotError(
-            f"the pilot cannot choose `{pilot.parameter}`"
-            + (f" for {where}" if where else "")
-            + f": no candidate has all of its runs ok (of {len(candidates)})"
-        )
-    return min(usable)[2]
+    return min(usable)[2] if usable else None
 
 
 def _measured(name: str, table: Table) -> Array:
     """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
     columns = [column for (own, _, _), column in table.variables.items() if own == name]
-    if not columns or columns[0].values.ndim != 1:
+    if not columns or columns[0].values.ndim != 1 or columns[0].values.dtype.kind == "O":
         found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
-        raise PilotError(f"the pilot cannot minimise `{name}`: the runs returned no such number (they have: {found})")
-    values = columns[0].values.astype(float)
+        raise PilotError(
+            f"the pilot cannot minimise `{name}`: the runs returned no such number (they have: {found})"
+            + _commonest_message(table)
+        )
+    values = np.where(columns[0].present, columns[0].values, np.nan).astype(float)
     values[table.status == Status.diverged] = np.inf
     values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
     return values

@@ -31,7 +31,6 @@ class ProblemSource:
     make: Callable[..., Problem]
     has_exact: bool | None
     dimension: int | None
-    final_time: float | None
 
     @staticmethod
     def of(given: Statement | PythonFile) -> ProblemSource:
@@ -43,9 +42,7 @@ class ProblemSource:
             return _from_statement(loaded)
         name = f"{Path(given.path).name}:{given.attribute}"
         content = {"file": given.content, "factory": given.attribute}
-        return ProblemSource(
-            name, signature_parameters(loaded, name), content, _checked(loaded, name), None, None, None
-        )
+        return ProblemSource(name, signature_parameters(loaded, name), content, _checked(loaded, name), None, None)
 
 
 def _from_statement(statement: Statement) -> ProblemSource:
@@ -63,7 +60,6 @@ def _from_statement(statement: Statement) -> ProblemSource:
         make=statement,
         has_exact=statement.exact is not None,
         dimension=statement.dimension,
-        final_time=statement.final_time,
     )
 
 

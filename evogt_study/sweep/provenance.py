@@ -24,7 +24,7 @@ def software_set() -> str:
 
 def environment() -> dict[str, Any]:
     """Versions, machine and revision for a result file's attributes."""
-    revision, dirty = git_state(Path(__file__).parent)
+    revision, dirty = git_state(Path(__file__).parents[1])
     return {
         "versions": {"python": platform.python_version(), **_versions((*NUMERICAL, *FILE_FORMATS)), "blas": _blas()},
         "platform": platform.platform(),
@@ -70,7 +70,7 @@ def _cpu() -> str:
 def git_state(folder: Path) -> tuple[str, str]:
     """Revision and "true"/"false" for uncommitted changes of the checkout that holds the code, or "unknown" twice."""
     try:
-        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)  # fails where the code is only installed there
+        _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
         revision = _git(folder, "rev-parse", "HEAD")
         return revision, "true" if _git(folder, "status", "--porcelain", "--", ".") else "false"
     except (OSError, subprocess.SubprocessError):

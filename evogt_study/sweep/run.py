@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import dask
+import numpy as np
 import xarray as xr
 from distributed import Client, Future, as_completed
 
-from evogt_study.errors import ResultError, RunError
+from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.contract import Case
@@ -22,7 +24,6 @@ from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.progress import Listener, Progress
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder, write_shard
-from evogt_study.sweep.space import Chosen
 from evogt_study.sweep.store import PILOT, read_result, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
@@ -32,6 +33,7 @@ BATCH_SECONDS = 0.7
 LARGEST_BATCH = 1000
 FIRST_BATCH = 4
 """Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
+WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 
@@ -78,6 +80,7 @@ class _Sweep:
         self.kept = _settled if retry_failed else _tried
         self.previous = previous_runs(study, path)
         self.shards = shard_folder(path)
+        self.used: set[Path] = set()
 
     def result(self) -> xr.Dataset:
         """Run the phases, write the file, remove the shards."""
@@ -86,12 +89,12 @@ class _Sweep:
         if pilot is not None:
             whole[PILOT] = dataset(pilot, self.study)
         for phase, data in whole.items():
-            data.attrs = global_attributes(self.study, phase)
+            data.attrs = {**global_attributes(self.study, phase), **data.attrs}
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
         with dask.config.set(scheduler="synchronous"):  # else xarray would ask a default client for a cluster-wide lock
             write_result(self.path, whole["study"], whole.get(PILOT))
-        remove_shards(self.shards)
+        remove_shards(self.shards, self.used)
         return whole["study"]
 
     def tables(self) -> tuple[Table, Table | None]:
@@ -102,30 +105,11 @@ class _Sweep:
             if first is not None and self.study.pilot is not None:
                 pilot = self.filled(first, workers, PILOT)
                 choice = choose(self.study.pilot, pilot)
-            return self.filled(self.planned(choice), workers, "study"), pilot
-
-    def planned(self, choice: Chosen | None) -> Plan:
-        """The study's plan; refuses to replace a result that holds other runs."""
-        plan = study_plan(self.study, choice)
-        if "study" in self.previous:
-            wanted = {case.key for case in plan.cases()}
-            lost = sum(key not in wanted for key in self.previous["study"].keys)
-            if lost:
-                raise ResultError(
-                    f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a "
-                    "constant, a rule or the method was changed, or a value removed); "
-                    "write to another file with -o, or move this one away"
-                )
-        return plan
+            return self.filled(study_plan(self.study, choice), workers, "study"), pilot
 
     def filled(self, plan: Plan, workers: _Workers, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
-        table = Table(plan)
-        if phase in self.previous:
-            table.add(self.previous[phase], self.kept)
-        if self.shards.exists():
-            for records in intact_shards(self.shards):
-                table.add(records, self.kept)
+        table = self.known(plan, phase)
         missing = set(table.missing())
         counts = table.counts()
         total = sum(counts.values())
@@ -134,13 +118,39 @@ class _Sweep:
         progress.tell()
         if missing:
             for records in compute(plan, once(plan, missing), len(missing), workers.client):
-                write_shard(self.shards, records)
+                self.used.add(write_shard(self.shards, records))
                 table.add(records)
                 new = [rows for key in records.keys for rows in table.rows_of[key]]
                 failed = sum(int(table.status[row] != Status.ok) for row in new)
                 progress.add(len(new), failed)
         progress.tell(final=True)
         return table
+
+    def known(self, plan: Plan, phase: str) -> Table:
+        """The plan's table with what is on disk: runs that are ok first, so that no older failure hides one."""
+        table = Table(plan)
+        found = [self.previous[phase]] if phase in self.previous else []
+        self.check_nothing_is_lost(table, found)
+        if self.shards.exists():
+            for path, records in intact_shards(self.shards):
+                if set(records.keys) <= set(table.rows_of):
+                    self.used.add(path)
+                found.append(records)
+        for records in found:
+            table.add(records, lambda status: status == Status.ok)
+        for records in found:
+            table.add(replace(records, attempts=np.zeros_like(records.attempts)), self.kept)
+        return table
+
+    def check_nothing_is_lost(self, table: Table, found: list[RunRecords]) -> None:
+        """Refuse to replace a result that holds runs which the study does not ask for any more."""
+        lost = sum(key not in table.rows_of for records in found for key in records.keys)
+        if lost:
+            raise ResultError(
+                f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
+                "the output, the pilot or the method was changed, or a value removed); write to another file with -o, "
+                "or move this one away"
+            )
 
 
 class _Workers:
@@ -205,34 +215,56 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
     """Records of `count` cases, batch by batch in the order in which they finish.
 
     A bounded number of batches is in flight, and their size follows the measured time of a run.  What a case gives does
-    not depend on either.
+    not depend on either.  Raises SweepError where there are no workers, or a batch is lost.
     """
-    threads = max(1, sum(client.nthreads().values()))
-    size = _Size(count, threads, plan.group)
+    wait_for_workers(client)
+    size = _Size(count, threads_of(client), plan.group)
     numbers = itertools.count()
+    flow = as_completed([], loop=client.loop)
+    in_flight: set[Future[RunRecords]] = set()
 
-    def submitted() -> Future[RunRecords] | None:
-        batch = list(itertools.islice(cases, size.next()))
-        if not batch:
-            return None
-        key = f"evogt-{plan.phase}-{batch[0].key}-{next(numbers)}"
-        return client.submit(run_batch, Batch.of(plan.spec, batch), key=key, pure=False)
+    def submit() -> None:
+        """Keep every worker supplied; workers may have joined since the last time."""
+        while len(in_flight) < BATCHES_AHEAD * threads_of(client):
+            batch = list(itertools.islice(cases, size.next()))
+            if not batch:
+                return
+            key = f"evogt-{plan.phase}-{batch[0].key}-{next(numbers)}"
+            future = client.submit(run_batch, Batch.of(plan.spec, batch), key=key, pure=False)
+            in_flight.add(future)
+            flow.add(future)
 
-    first = [future for future in (submitted() for _ in range(BATCHES_AHEAD * threads)) if future is not None]
-    flow = as_completed(first, loop=client.loop)
-    for future in flow:
-        if future.status != "finished":
-            raise RunError(
-                f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again "
-                "to compute what is missing"
-            )
-        records: RunRecords = future.result()
-        future.release()
-        size.measured(records)
-        following = submitted()
-        if following is not None:
-            flow.add(following)
-        yield records
+    try:
+        submit()
+        for future in flow:
+            in_flight.discard(future)
+            if future.status != "finished":
+                raise SweepError(
+                    f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again to "
+                    "compute what is missing"
+                )
+            records: RunRecords = future.result()
+            future.release()
+            size.measured(records)
+            submit()
+            yield records
+    finally:
+        client.cancel(list(in_flight))  # a client that is not ours goes on living
+
+
+def threads_of(client: Client) -> int:
+    """Threads of all workers, at least one."""
+    return max(1, int(sum(client.nthreads().values())))
+
+
+def wait_for_workers(client: Client) -> None:
+    """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    except TimeoutError:
+        raise SweepError(
+            f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
+        ) from None
 
 
 def _reason(future: Future[RunRecords]) -> str:

@@ -7,7 +7,7 @@ variable-length strings.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import netCDF4
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import ResultError
+from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.locks import HDF5_LOCK
@@ -33,6 +33,14 @@ def write_shard(folder: Path, records: RunRecords) -> Path:
     """Write `records` to a new file in `folder`, named by their keys."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{content_hash(records.keys)}.nc"
+    try:
+        _write(path, records)
+    except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
+        raise ResultError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+    return path
+
+
+def _write(path: Path, records: RunRecords) -> None:
     with written_whole(path) as temporary, HDF5_LOCK, netCDF4.Dataset(temporary, "w", format="NETCDF4") as file:
         file.setncattr("shard_format", FORMAT)
         texts = {"keys": records.keys, "messages": records.messages, "software": records.software}
@@ -44,11 +52,10 @@ def write_shard(folder: Path, records: RunRecords) -> Path:
             variable = _put(file, f"values_{number}", _as_numbers(stack.values))
             variable.setncattr("stack", json.dumps(_description(stack)))
             _put(file, f"rows_{number}", stack.rows)
-    return path
 
 
 def read_shard(path: Path) -> RunRecords:
-    """Raises ResultError where the file is damaged or not a shard."""
+    """Raises DamagedShardError where the file's content is damaged, ResultError where it cannot be read otherwise."""
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
             file.set_auto_mask(False)
@@ -66,22 +73,29 @@ def read_shard(path: Path) -> RunRecords:
                 stacks=tuple(_stack(file, number) for number in range(count)),
             )
     except (OSError, RuntimeError, AttributeError, KeyError, IndexError, ValueError) as error:
-        raise ResultError(f"{path} is damaged: {error}") from None
+        if isinstance(error, OSError) and error.errno is not None and error.errno > 0:  # HDF5's own are negative
+            raise ResultError(f"cannot read {path}: {error.strerror}") from None
+        raise DamagedShardError(f"{path} is damaged: {error}") from None
 
 
-def intact_shards(folder: Path) -> Iterator[RunRecords]:
-    """The records of every readable shard; a damaged one counts as not run."""
+def intact_shards(folder: Path) -> Iterator[tuple[Path, RunRecords]]:
+    """Every readable shard with its records.
+
+    A damaged one is removed and counts as not run; one that cannot be read for another reason is left where it is.
+    """
     for path in sorted(folder.glob("*.nc")):
         try:
-            yield read_shard(path)
+            yield path, read_shard(path)
+        except DamagedShardError:
+            path.unlink(missing_ok=True)
         except ResultError:
-            path.unlink()
+            continue
 
 
-def remove_shards(folder: Path) -> None:
-    """Remove the shards and their folder, once a result file holds them."""
-    for path in folder.glob("*.nc"):
-        path.unlink()
+def remove_shards(folder: Path, used: Iterable[Path]) -> None:
+    """Remove the shards that a result file holds now, and their folder if nothing else is in it."""
+    for path in used:
+        path.unlink(missing_ok=True)
     if folder.exists() and not any(folder.iterdir()):
         folder.rmdir()
 

@@ -113,8 +113,8 @@ class CaseSpace:
         chosen = [[(axis.name, value) for value in self.telling_values(axis, axis.name in full)] for axis in self.axes]
         shape = [len(options) for options in chosen]
         size = math.prod(shape)
-        for flat in range(0, size, max(1, size // MAX_REPRESENTATIVES)):
-            positions = np.unravel_index(flat, shape)
+        for flat in np.unique(np.linspace(0, size - 1, min(size, MAX_REPRESENTATIVES)).astype(int)):
+            positions = np.unravel_index(int(flat), shape)
             yield dict(options[int(i)] for options, i in zip(chosen, positions, strict=True))
 
     def telling_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:

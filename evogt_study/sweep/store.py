@@ -25,8 +25,8 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
             encoded(study).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
                 encoded(pilot).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
+        raise ResultError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def encoded(data: xr.Dataset) -> xr.Dataset:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
 from evogt_study.problems import Statement
 from evogt_study.sweep.contract import Method, MethodSpec, Output
@@ -222,9 +224,8 @@ class _Reader:
         every = {axis.name for axis in space.axes} - (set() if self.method.depends_on_seed() else {"seed"})
         axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
         few = CaseSpace(axes, space.constants, space.rules, space.chosen)
-        stride = max(1, few.size // MAX_CHECKED)
-        for index in range(0, few.size, stride):
-            values = few.values(index)
+        for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
+            values = few.values(int(index))
             if values is None:
                 continue
             try:

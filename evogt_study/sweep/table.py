@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +91,7 @@ class Table:
                 min(target),
                 np.zeros(len(self.keys), dtype=bool),
             )
-        elif column.values.shape[1:] != shape or column.values.dtype != values.dtype:
+        elif any(map(operator.lt, column.values.shape[1:], shape)) or column.values.dtype != values.dtype:
             column.values = _grown(column.values, shape, values.dtype)
         if min(target) < column.first:
             column.first, column.attributes = min(target), stack.attributes
@@ -109,8 +110,9 @@ class Table:
         Then give every dimension one length.
         """
         every = [(columns, group) for columns in (self.variables, self.coordinates) for group in columns]
-        for name in {group[0] for _, group in every}:
-            rivals = sorted((pair for pair in every if pair[1][0] == name), key=lambda pair: pair[0][pair[1]].first)
+        for name in sorted({group[0] for _, group in every}):
+            rivals = [pair for pair in every if pair[1][0] == name and pair[0][pair[1]].present.any()]
+            rivals.sort(key=lambda pair: int(pair[0][pair[1]].present.argmax()))  # by the lowest case that has it
             for columns, group in rivals[1:]:
                 message = (
                     f"`{name}` is {_described(columns, group, self)}, but {_described(*rivals[0], self)} in other runs"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
+import io
 import sys
+import tokenize
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from evogt_study.errors import StudyError, shortened
 from evogt_study.sweep.parameters import Parameter, anything
 from evogt_study.sweep.values import canonical
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL)
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,11 @@ class PythonFile:
 
     @property
     def content(self) -> str:
-        """Hash of the code's meaning: comments and layout do not count."""
-        return hashlib.sha256(ast.dump(ast.parse(self.source)).encode()).hexdigest()
+        """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
+        kept = [token for token in tokens if token.type not in _LAYOUT]
+        words = ["indent" if token.type == tokenize.INDENT else token.string for token in kept]
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
     def load(self) -> Any:
         """The thing named.  Raises StudyError where the file does not run or does not have it."""

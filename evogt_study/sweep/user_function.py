@@ -103,13 +103,18 @@ def as_record(returned: Any) -> Record:
 
     Raises RunError, naming the variable, for what a result file cannot hold.
     """
-    coordinates: dict[str, Datum] = {}
-    variables = returned
+    variables, arrays = returned, list(returned.values()) if isinstance(returned, Mapping) else []
     if hasattr(returned, "data_vars"):
         variables = returned.data_vars
-        coordinates = {str(name): _datum(str(name), array) for name, array in returned.coords.items() if array.ndim}
+        arrays = [returned]
     if not isinstance(variables, Mapping):
         raise RunError(f"the method must return a mapping or an xarray.Dataset, got {type(returned).__name__}")
+    coordinates = {
+        str(name): _datum(str(name), coordinate)
+        for array in arrays
+        for name, coordinate in getattr(array, "coords", {}).items()
+        if coordinate.ndim
+    }
     record = Record({str(name): _datum(str(name), value) for name, value in variables.items()}, coordinates)
     _check_dimensions(record)
     return record
@@ -130,7 +135,7 @@ def _check_dimensions(record: Record) -> None:
 
 
 def _datum(name: str, value: Any) -> Datum:
-    if not _is_word(name) or name in BOOKKEEPING:
+    if not _is_word(name) or name in TAKEN:
         raise RunError(
             f"the method returned a variable named {name!r}; names must be ASCII words the file does not use"
         )
@@ -141,16 +146,26 @@ def _datum(name: str, value: Any) -> Datum:
         dims, array = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0])), np.asarray(value[1])
     else:
         dims, array = (), np.asarray(value)
-    if array.ndim != len(dims) or len(set(dims)) != len(dims) or not all(map(_is_word, dims)):
+    if array.ndim != len(dims) or len(set(dims)) != len(dims) or not all(_is_word(d) and d not in TAKEN for d in dims):
         raise RunError(
             f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names {list(dims)}; "
             "return a scalar or (dims, array), with a different word for each dimension"
         )
     if array.dtype.kind not in "iubU" and array.dtype not in (np.float32, np.float64):
         raise RunError(f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings")
+    if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > 2**53:
+        raise RunError(
+            f"the method returned `{name}` with an integer above 2^53, which a float cannot hold; return text"
+        )
+    if array.dtype.kind == "U" and any(not _is_unicode(word) for word in array.ravel()):
+        raise RunError(f"the method returned `{name}` with characters that are not Unicode")
     if array.dtype.kind == "b":  # as 1 and 0, so that a missing one can be told from both
         array = array.astype(np.int8)
     return Datum(dims, array, attributes)
+
+
+def _is_unicode(word: str) -> bool:
+    return word.encode("utf-8", "replace").decode() == word
 
 
 def _is_word(name: str) -> bool:
@@ -168,6 +183,9 @@ def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
         and str(key) not in STORAGE_ATTRIBUTES
     }
 
+
+TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, "bound"})
+"""Names that the result file, or a summary of it, has a use for."""
 
 _STORAGE = """
     _FillValue missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping _Unsigned

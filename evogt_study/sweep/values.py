@@ -30,6 +30,8 @@ def canonical(raw: Any) -> Value:
     if isinstance(raw, np.generic):
         return canonical(raw.item())
     if isinstance(raw, int):
+        if not -(2**63) <= raw < 2**63:
+            raise ValueError("an integer of at most 64 bits")
         return raw
     if isinstance(raw, float):
         if not math.isfinite(raw):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import psutil
@@ -13,9 +14,11 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.sweep import run as run_module
+from evogt_study.sweep.batch import Batch, Stack, run_batch
 from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.shards import shard_folder
+from evogt_study.sweep.shards import shard_folder, write_shard
 from evogt_study.sweep.store import read_result, read_study
 
 
@@ -198,6 +201,49 @@ def test_failed_runs_are_kept_or_tried_again(own_study, client, tmp_path):
     assert data.attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
 
 
+def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
+    evs.run(study, client=client, output=path)
+    failed = next(case for case in study_plan(study).cases() if case.values["seed"] == 3)
+    ok = run_batch(Batch.of(study.spec, [failed]))
+    stack = Stack("error", (), np.array([0]), np.array([30.0]))
+    retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
+    write_shard(shard_folder(path), retried)
+    data = evs.run(study, client=client, output=path)
+    assert (int(data.status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
+    assert int(data.attempts.sel(seed=3)) == 2
+    assert not shard_folder(path).exists()
+
+
+def test_shards_of_runs_that_are_not_asked_for_stay(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    other = own_study(FAILING, "[axes]\nseed = [90]", name="other")
+    shard = write_shard(shard_folder(path), run_batch(Batch.of(other.spec, list(study_plan(other).cases()))))
+    evs.run(own_study(FAILING, "[axes]\nseed = [0, 1]"), client=client, output=path)
+    assert shard.exists()
+
+
+def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client, tmp_path):
+    source = """
+        import numpy as np, xarray as xr
+        def method(n, seed=0):
+            wave = {"long_name": "index of refraction"}
+            return xr.Dataset({"u": ("lam", n + np.arange(3.0), {"units": "m", "long_name": "height"}), "count": n},
+                              {"lam": ("lam", [0.1, 0.2, 0.3], wave)})
+    """
+    path = tmp_path / "own.nc"
+    rest = "[axes]\nn = [1, 2]\n[[when]]\nmatch = { n = 2 }\nset = { seed = 5 }"
+    evs.run(own_study(source, rest), client=client, output=path)
+    longer = own_study(source, rest.replace("[1, 2]", "[1, 2, 3]"))
+    data, events = events_of(longer, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (2, 1)
+    same_numbers(data, evs.run(longer, client=client))
+    assert (data.u.attrs["units"], data.u.attrs["long_name"]) == ("m", "height")
+    assert data.lam.values.tolist() == [0.1, 0.2, 0.3]
+    assert read_study(path)["count"].encoding["dtype"] == np.int64
+
+
 PARABOLA = """
     def method(seed, gamma, target, broken=-1.0):
         if gamma == broken and seed == 101:
@@ -298,7 +344,12 @@ def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
 def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
     written = []
     real = run_module.write_shard
-    monkeypatch.setattr(run_module, "write_shard", lambda *arguments: written.append(real(*arguments)))
+
+    def counted(*arguments):
+        written.append(real(*arguments))
+        return written[-1]
+
+    monkeypatch.setattr(run_module, "write_shard", counted)
     study = evs.Study.from_text(small_study.replace("count = 3", "count = 40"))
     evs.run(study, client=client, output=tmp_path / "small.nc")
     assert 2 <= len(written) < 40

@@ -1,0 +1,61 @@
+"""Every example runs, and gives the number that is written here."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import evogt_study as evs
+
+ROOT = Path(__file__).parents[1]
+
+
+def study(name):
+    return evs.Study.from_file(ROOT / "studies" / "examples" / f"{name}.toml")
+
+
+def test_first_study(client):
+    data = evs.run(study("first_study"), client=client)
+    mean = evs.summary(data.error, over="seed")["mean"]
+    assert float(mean.sel(dictionary="gtransnet", N=40)) == pytest.approx(2.555e-5, rel=1e-3)
+    assert (mean.sel(dictionary="gtransnet") < mean.sel(dictionary="transnet")).all()
+    assert (mean.diff("N") < 0).all()
+
+
+def test_own_method(client):
+    data = evs.run(study("own_method"), client=client)
+    mean = evs.summary(data.error, over="seed")["mean"]
+    assert float(mean.sel(points=10000, antithetic=False)) == pytest.approx(3.932e-3, rel=1e-3)
+    assert data.running_estimate.dims == ("points", "antithetic", "seed", "checkpoint")
+
+
+def code_blocks(file, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(), re.DOTALL)
+
+
+def test_the_readmes_study_is_the_first_study():
+    shown = tomllib.loads(code_blocks("README.md", "toml")[0])
+    stated = tomllib.loads((ROOT / "studies" / "examples" / "first_study.toml").read_text())
+    assert {key: stated[key] for key in shown} == shown
+
+
+def test_the_readmes_python_runs(tmp_path):
+    """As a script, as a reader would paste it."""
+    script = tmp_path / "script.py"
+    script.write_text(code_blocks("README.md", "python")[0])
+    done = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[1] == "48"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("file", ["README.md", "studies/README.md", "data/README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(file):
+    text = (ROOT / file).read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert ((ROOT / file).parent / target).exists(), target
+    for name in re.findall(r"`(evogt_study/[\w/]+\.py)`", text):
+        assert (ROOT / name).exists(), name
