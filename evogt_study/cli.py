@@ -123,12 +123,17 @@ def _print_plan(plan: Plan, study: Study) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 def status(file: Path) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
+    from evogt_study.sweep.shards import shard_folder
     from evogt_study.sweep.store import read_result
     from evogt_study.sweep.study import Study
 
     path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
     if not path.exists():
-        raise InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+        kept = len(list(shard_folder(path).glob("*.nc")))
+        told = (
+            f"; {kept} batches of finished runs are kept and `evogt run` goes on" if kept else "; `evogt run` makes it"
+        )
+        raise InputError(f"`FILE` must be a result, got {path}, which does not exist{told}")
     for phase, data in read_result(path).items():
         click.echo(f"{path} ({phase}): {_counted(status_counts(data))}")
         _print_per_axis(data)

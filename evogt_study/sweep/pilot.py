@@ -36,8 +36,8 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
         if best is None:
             where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
             raise PilotError(
-                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate has all of its "
-                f"runs ok (of {len(candidates)}){_commonest_message(table)}"
+                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate "
+                f"of {len(candidates)} has all of its runs ok{_commonest_message(table)}"
             )
         choice[key] = best
     return Chosen(pilot.parameter, pilot.by, choice)

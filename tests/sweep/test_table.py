@@ -321,3 +321,9 @@ def test_records_from_disk_give_the_same_table_as_those_from_a_worker(own_study,
         tables.append(Table(plan))
         tables[-1].add(found)
     assert state(tables[0]) == state(tables[1])
+
+
+def test_a_variable_in_some_runs_cannot_be_a_dimension_in_others(plan):
+    table = settled(plan, {0: {"v": (("k",), [1.0])}}, {1: {"k": 2.0, "v": (("k",), [1.0])}})
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+    assert "dimension in other runs" in table.messages[1]
