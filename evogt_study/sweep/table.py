@@ -118,6 +118,9 @@ class Table:
                     f"`{name}` is {_described(columns, group, self)}, but {_described(*rivals[0], self)} in other runs"
                 )
                 self._fail(columns.pop(group), message)
+        dims = {dim for _, group in every for dim in group[1]}
+        for group in [group for group in self.variables if group[0] in dims]:
+            self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
         self._equalise()
 
     def _fail(self, column: Column, message: str) -> None:
