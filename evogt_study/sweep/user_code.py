@@ -18,6 +18,7 @@ from evogt_study.sweep.parameters import Parameter, anything
 from evogt_study.sweep.values import canonical
 
 _LAYOUT = (tokenize.COMMENT, tokenize.NL)
+_BLANK = {tokenize.INDENT: "indent", tokenize.NEWLINE: "newline"}  # whatever they are written with
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,18 @@ class PythonFile:
         """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
         tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
         kept = [token for token in tokens if token.type not in _LAYOUT]
-        words = ["indent" if token.type == tokenize.INDENT else token.string for token in kept]
+        words = [_BLANK.get(token.type, token.string) for token in kept]
         return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
     def load(self) -> Any:
         """The thing named.  Raises StudyError where the file does not run or does not have it."""
         try:
-            return vars(_module(self.path, self.source))[self.attribute]
-        except KeyError:
-            raise StudyError(f"{self.path} has no `{self.attribute}`") from None
+            names = vars(_module(self.path, self.source))
         except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
             raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
+        if self.attribute not in names:
+            raise StudyError(f"{self.path} has no `{self.attribute}`")
+        return names[self.attribute]
 
 
 @lru_cache(maxsize=32)

@@ -39,10 +39,11 @@ class UserFunction:
             name = "problem" if spec.problem is not None else "output"
             raise StudyError(f"`{name}` must be left out with the method {reference}, which returns what it wants to")
         function = spec.method.load()
-        taken = sorted({*BOOKKEEPING, CANDIDATE} & set(signature_parameters(function, reference)))
+        parameters = signature_parameters(function, reference)
+        taken = sorted({*BOOKKEEPING, CANDIDATE} & set(parameters))
         if taken:
             raise StudyError(f"the argument `{taken[0]}` must have another name, since the result file uses this one")
-        return UserFunction(spec.method, function, signature_parameters(function, reference))
+        return UserFunction(spec.method, function, parameters)
 
     @property
     def reserved(self) -> frozenset[str]:

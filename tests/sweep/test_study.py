@@ -1216,6 +1216,7 @@ BAD_METHODS = {
     "imports what is not there": ("import no_such_module_at_all", ["own.py", "no_such_module_at_all"]),
     "exits": ("import sys\nsys.exit(3)", ["own.py", "SystemExit"]),
     "has no such function": ("g = 1", ["own.py", "`f`"]),
+    "raises a KeyError": ("{}['gone']", ["own.py cannot be imported: KeyError: 'gone'"]),
     "hides its names": ("def __getattr__(name): raise ZeroDivisionError(name)", ["own.py"]),
     "is no function": ("f = 3", ["`", "must be a function", "int"]),
     "any number of arguments": ("def f(*seeds): return {}", ["named arguments only", "*seeds"]),
