@@ -72,8 +72,7 @@ def run(
     from evogt_study.sweep.run import run as run_study
     from evogt_study.sweep.study import Study
 
-    if sum(option is not None for option in (workers, scheduler, scheduler_file)) > 1:
-        raise InputError("`--workers`, `--scheduler` and `--scheduler-file` must not be combined, got more than one")
+    _check_one_of(workers, scheduler, scheduler_file)
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
     with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
@@ -164,6 +163,67 @@ def summary(file: Path, over: str, variable: str, form: str) -> None:
     click.echo(rendered(header, body, form))
     for warning in caught:
         click.echo(f"evogt: {warning.message}", err=True)
+
+
+@main.command()
+@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("results/reproduction"),
+    show_default=True,
+    help="Folder for results and report.",
+)
+@click.option(
+    "--published",
+    type=click.Path(path_type=Path),
+    default=Path("data/published"),
+    show_default=True,
+    help="Folder of the published numbers.",
+)
+@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
+@click.option(
+    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def reproduce(
+    studies: tuple[Path, ...],
+    output: Path,
+    published: Path,
+    workers: int | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Run the paper's STUDIES (files or folders; default: studies/paper) and judge each published number.
+
+    Exit code 1 where a number differs that is not on the list of known differences.
+    """
+    from evogt_study.analysis.reproduction_report import summary_line, terminal_table
+    from evogt_study.analysis.reproduction_run import reproduce as reproduced
+    from evogt_study.analysis.reproduction_run import studies_at, write_report
+    from evogt_study.progress_display import display
+    from evogt_study.sweep.cluster import remote
+
+    _check_one_of(workers, scheduler, scheduler_file)
+    found = studies_at(studies or [Path("studies/paper")])
+    with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+        made = reproduced(found, published, output, client=client, workers=workers, listener=listener)
+    click.echo(terminal_table(made.entries))
+    for path in write_report(made, output):
+        click.echo(path)
+    click.echo(f"{made.runs} runs, {made.runs_not_ok} not ok; {summary_line(made.entries)}")
+    if made.not_computed:
+        click.echo(f"{made.not_computed} published numbers belong to studies that were not given")
+    if not made.holds:
+        raise SystemExit(SOME_FAILED)
+
+
+def _check_one_of(workers: int | None, scheduler: str | None, scheduler_file: Path | None) -> None:
+    if sum(option is not None for option in (workers, scheduler, scheduler_file)) > 1:
+        raise InputError("`--workers`, `--scheduler` and `--scheduler-file` must not be combined, got more than one")
 
 
 def status_counts(data: xr.Dataset) -> dict[str, int]:

@@ -55,14 +55,13 @@ class _Lines:
     """A plain line at each phase's start and end, and every few seconds between."""
 
     def __init__(self) -> None:
-        self.last = float("-inf")
-        self.phase = ""
+        self.last: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        news = event.phase != self.phase or (event.final and event.done > 0)
-        if news or now - self.last >= LINE_SECONDS:
-            self.last, self.phase = now, event.phase
+        news = event.phase not in self.last or (event.final and event.done > 0)
+        if news or now - self.last[event.phase] >= LINE_SECONDS:
+            self.last[event.phase] = now
             print(in_words(event), file=sys.stderr, flush=True)
 
 

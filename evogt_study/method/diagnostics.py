@@ -6,7 +6,7 @@ import numpy as np
 
 from evogt_study.method.arrays import Array
 from evogt_study.method.galerkin import GalerkinSystem
-from evogt_study.method.implicit_midpoint import Trajectory
+from evogt_study.method.time_grid import Trajectory
 
 
 def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
@@ -19,13 +19,23 @@ def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
     return np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0)
 
 
-def norm_history(trajectory: Trajectory) -> Array:
-    """|| u_{N,r}(t) ||_q = || alpha(t) ||_2 (prop:mass) at the saved times, (S,)."""
-    return np.asarray(np.linalg.norm(trajectory.coefficients, axis=1))
+def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
+    """|| u_{N,r}(t) ||_q at the observed times, (S,): || alpha ||_2 (prop:mass), and the lifting's part.
+
+    With u = u_b + v the square is || alpha ||^2 + 2 (u_b, v)_q + || u_b ||_q^2.
+    """
+    squares = np.sum(trajectory.coefficients**2, axis=1)
+    if system.lifting is not None:
+        mixed = np.sum(system.lifting.mass(trajectory.times) * trajectory.coefficients, axis=1)
+        squares = np.maximum(squares + 2.0 * mixed + system.lifting.square(trajectory.times), 0.0)
+    return np.asarray(np.sqrt(squares))
 
 
 def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
-    """The quadrature diffusion energy alpha^T K(t) alpha (eq:quadrature_diffusion_energy) at the saved times, (S,)."""
+    """The quadrature diffusion energy sum_q w_q a |grad u|^2 at the observed times, (S,).
+
+    Without a lifting it is alpha^T K(t) alpha (eq:quadrature_diffusion_energy).
+    """
     states = trajectory.coefficients
     if system.autonomous:
         images = states @ system.stiffness(0.0)
@@ -33,4 +43,14 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
         images = np.stack(
             [system.stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)]
         )
-    return np.asarray(np.sum(images * states, axis=1))
+    energies = np.sum(images * states, axis=1)
+    if system.lifting is not None:
+        mixed = np.sum(system.lifting.flux(trajectory.times) * states, axis=1)
+        energies = energies + 2.0 * mixed + system.lifting.energy(trajectory.times)
+    return np.asarray(energies)
+
+
+def relative_difference(vector: Array, reference: Array) -> float:
+    """|| vector - reference ||_2 / || reference ||_2; NaN for a reference of zero."""
+    norm = float(np.linalg.norm(reference))
+    return float(np.linalg.norm(vector - reference)) / norm if norm else float("nan")

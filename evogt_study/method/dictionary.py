@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -195,10 +196,30 @@ class Features:
     def jet(self, nodes: Array, order: int) -> Jet:
         """psi at `nodes` with all derivatives up to `order` (0, 1 or 2), by the chain rule (eq:tanh_chain_compact)."""
         slopes = self.slopes.T[:, None, :] if order >= 1 else None  # (d, 1, N1): the same at every node
-        jet = _tanh(Jet((nodes - self.centre) @ self.slopes.T + self.shifts, slopes), order)
-        for weight in self.weights:
+        z = Jet((nodes - self.centre) @ self.slopes.T + self.shifts, slopes)
+        if order == 1 and self.weights:
+            jet = _tanh(self._second_layer(z.value), 1)
+            rest = self.weights[1:]
+        else:
+            jet, rest = _tanh(z, order), self.weights
+        for weight in rest:
             jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)), order)  # type: ignore[arg-type]  # the value is never None
         return jet
+
+    def _second_layer(self, z: Array) -> Jet:
+        """W tanh(z) with its gradient for a first layer of constant slopes a_l: (1 - s^2) @ (diag(a_l) W^T).
+
+        The slopes go into the matrix, so that one product gives all directions.
+        """
+        s = np.tanh(z)
+        weight = self.weights[0]
+        gradient = (1.0 - s * s) @ self._sloped_weights
+        return Jet(s @ weight.T, gradient.reshape(len(z), -1, len(weight)).swapaxes(0, 1))
+
+    @cached_property
+    def _sloped_weights(self) -> Array:
+        """diag(a_l) W^T for all directions l side by side, (N1, d N2)."""
+        return np.concatenate([slope[:, None] * self.weights[0].T for slope in self.slopes.T], axis=1)
 
     def blocks(self, count: int) -> Iterator[slice]:
         """Slices of `count` nodes, each small enough for a layer's activations to stay in cache.

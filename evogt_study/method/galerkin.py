@@ -1,4 +1,7 @@
-"""Galerkin assembly on the retained space: alpha' + K(t) alpha = b(t), alpha(0) (eq:retained_ode).
+"""Galerkin assembly on the retained space: alpha' + K(t) alpha + g(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+
+g_i = (F'(u), phi~_i)_q is absent unless the problem has a potential F (eq:ac_g_quad, where g has the other sign).  With
+a lifting u = u_b + phi~ . alpha, and b is the lifted load (eq:lifted_load).
 
 Separable data are assembled once per profile.  Data whose time and space do not split are assembled from the nodes at
 each time they are asked for; the numbers are the same.
@@ -8,16 +11,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.method.arrays import Array
-from evogt_study.method.problem import NonSeparable, Problem, Separable, SpaceTimeFunction
+from evogt_study.method.problem import Lifting, NonSeparable, Potential, Problem, Separable, SpaceTimeFunction
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace
 
 TIMES_AT_ONCE = 64
+NODES_AT_ONCE = 1024
+
+Series = Callable[[Array], Array]
+"""A quantity at several times: (T,) -> (T, ...)."""
+
+
+@dataclass(frozen=True, eq=False)
+class AssembledLifting:
+    """What the lifting u_b adds to norms, energies and nodal values, each as a function of times.
+
+    mass (T, r): Phi~^T W_q u_b; flux (T, r): sum_l G~_l^T W_q a d_l u_b; square (T,): ||u_b||_q^2; energy (T,):
+    sum_q w_q a |grad u_b|^2; nodal (T, Q): u_b at the assembly nodes.
+    """
+
+    mass: Series
+    flux: Series
+    square: Series
+    energy: Series
+    nodal: Series
+
+
+@dataclass(frozen=True, eq=False)
+class Reaction:
+    """The potential F with what projects F'(u): retained basis values Phi~ (Q, r) and weights w_q (Q,)."""
+
+    potential: Potential
+    values: Array
+    weights: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,25 +62,49 @@ class GalerkinSystem:
 
     stiffness: Callable[[float], Array]
     autonomous: bool
-    load: Callable[[Array], Array]
+    load: Series
     initial: Array
+    lifting: AssembledLifting | None = None
+    reaction: Reaction | None = None
 
 
 def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
-    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized)."""
+    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted where there is one."""
+    rule = space.quadrature
+    load = _moments(problem.source, rule.nodes, space.project)
+    initial = problem.initial(rule.nodes)
+    lifting = None
+    if problem.lifting is not None:
+        lifting = _assembled_lifting(space, problem.lifting)
+        load = _lifted_load(space, load, problem.lifting, lifting)
+        initial = initial - problem.lifting.value(rule.nodes, np.zeros(1))[0]
     return GalerkinSystem(
         stiffness=_stiffness(space, problem.diffusion),
         autonomous=problem.diffusion.steady,
-        load=_load(space, problem.source),
-        initial=space.project(problem.initial(space.quadrature.nodes)),
+        load=load,
+        initial=space.project(initial),
+        lifting=lifting,
+        reaction=None if problem.potential is None else Reaction(problem.potential, space.values, rule.weights),
     )
 
 
 def weighted_gram(gradients: Array, nodal: Array) -> Array:
-    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
-    rank = gradients.shape[2]
-    gram = gradients.reshape(-1, rank).T @ (nodal[:, None] * gradients).reshape(-1, rank)
-    return np.asarray((gram + gram.T) / 2.0)
+    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r).
+
+    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one; nodes where
+    `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
+    """
+    roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
+    gram = np.zeros((gradients.shape[2],) * 2)
+    for gradient in gradients:
+        for start in range(0, len(nodal), NODES_AT_ONCE):
+            block = slice(start, start + NODES_AT_ONCE)
+            scaled, below = roots[block] * gradient[block], negative[block]
+            if below.any():
+                subtracted, scaled = scaled[below], scaled[~below]
+                gram -= subtracted.T @ subtracted
+            gram += scaled.T @ scaled
+    return gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +140,56 @@ def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> SeparableS
     return SeparableStiffness(diffusion, np.stack(terms))
 
 
-def _load(space: RetainedSpace, source: SpaceTimeFunction) -> Callable[[Array], Array]:
-    nodes = space.quadrature.nodes
-    if not isinstance(source, Separable):
-        return lambda times: np.concatenate([space.project(source(nodes, part)) for part in in_blocks(times)])
-    terms = space.project(source.profiles(nodes))
-    return lambda times: np.asarray(source.modulated(times).T @ terms)
+def _moments(function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array]) -> Series:
+    """times -> `project` of the function's nodal values, (T,) -> (T, r); one projection for each profile that it has.
+
+    project: (..., Q) -> (..., r), linear.
+    """
+    if not isinstance(function, Separable):
+        return lambda times: np.concatenate([project(function(nodes, part)) for part in in_blocks(times)])
+    terms = project(function.profiles(nodes))
+    return lambda times: np.asarray(function.modulated(times).T @ terms)
+
+
+def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
+    """(f, phi~_i) - (u_b,t, phi~_i) - (a grad u_b, grad phi~_i) (eq:lifted_load)."""
+    rate = _moments(lifting.rate, space.quadrature.nodes, space.project)
+    return lambda times: load(times) - rate(times) - assembled.flux(times)
+
+
+def _assembled_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLifting:
+    nodes, weights = space.quadrature.nodes, space.quadrature.weights
+    fluxes = [
+        _moments(flux, nodes, _projection(space.gradients[axis], weights)) for axis, flux in enumerate(lifting.flux)
+    ]
+
+    pairs = zip(lifting.flux, lifting.gradient, strict=True)
+    densities = [_product(flux, slope, nodes) for flux, slope in pairs]
+    return AssembledLifting(
+        mass=_moments(lifting.value, nodes, space.project),
+        flux=_sum(fluxes),
+        square=_blockwise(_product(lifting.value, lifting.value, nodes), weights),
+        energy=_blockwise(_sum(densities), weights),
+        nodal=lambda times: lifting.value(nodes, times),
+    )
+
+
+def _projection(basis: Array, weights: Array) -> Callable[[Array], Array]:
+    """Nodal values (..., Q) to their weighted products with the columns of `basis` (Q, r), (..., r)."""
+    return lambda nodal: np.asarray((nodal * weights) @ basis)
+
+
+def _sum(terms: list[Series]) -> Series:
+    return lambda times: reduce(np.add, [term(times) for term in terms])
+
+
+def _product(left: SpaceTimeFunction, right: SpaceTimeFunction, nodes: Array) -> Series:
+    return lambda times: left(nodes, times) * right(nodes, times)
+
+
+def _blockwise(nodal: Series, weights: Array) -> Series:
+    """sum_q w_q v(x_q, t), with few times in memory at once."""
+    return lambda times: np.concatenate([nodal(part) @ weights for part in in_blocks(times)])
 
 
 def in_blocks(times: Array) -> list[Array]:

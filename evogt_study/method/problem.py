@@ -1,6 +1,8 @@
 """The data of a parabolic problem on the unit cube (eq:linear_parabolic), as functions that NumPy can evaluate.
 
-    u_t - div(a(x, t) grad u) = f(x, t) in (0, 1)^d,    u = 0 on the boundary,    u(x, 0) = u_0(x)
+    u_t - div(a(x, t) grad u) + F'(u) = f(x, t) in (0, 1)^d,    u = u_b on the boundary,    u(x, 0) = u_0(x)
+
+The boundary values are zero unless the problem has a `Lifting`, and F is absent unless it has a `Potential`.
 
 A function of space and time is a `Separable` sum of modulation(t) x profile(x) where its terms split, else a
 `NonSeparable` one.  Both answer the same call, ``function(nodes, times) -> (T, Q)``; the method uses the split to
@@ -67,6 +69,27 @@ def zero(nodes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class Lifting:
+    """u_b(x, t), whose trace is the Dirichlet data (remark nonhomo), with what the lifted load is made of.
+
+    value u_b; rate u_b,t; gradient and flux: d u_b/dx_l and a d u_b/dx_l, one function for each direction.
+    """
+
+    value: SpaceTimeFunction
+    rate: SpaceTimeFunction
+    gradient: tuple[SpaceTimeFunction, ...]
+    flux: tuple[SpaceTimeFunction, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4."""
+
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """diffusion a, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
 
@@ -82,3 +105,5 @@ class Problem:
     final_time: float | None = None
     name: str = ""
     parameters: Mapping[str, float] = field(default_factory=dict)
+    lifting: Lifting | None = None
+    potential: Potential | None = None

@@ -148,6 +148,11 @@ def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Cal
     return lambda nodes: _at_nodes(expression, nodes, {**values, "t": 0.0})
 
 
+def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
+    """The expression as a function of the one variable `name`, applied to each entry of an array."""
+    return lambda array: np.broadcast_to(np.asarray(evaluate(expression, {**values, name: array})), array.shape)
+
+
 def _at_nodes(
     expression: sympy.Expr, nodes: Array, values: Mapping[str, Any], known: dict[sympy.Expr, Any] | None = None
 ) -> Array:

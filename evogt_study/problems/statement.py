@@ -1,7 +1,8 @@
 """A problem stated as formulas, and the parabolic data that follow from them.
 
-Either the exact solution is given, and the source f = u_t - div(a grad u) is derived symbolically; or the initial value
-with a source.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is made.
+Either the exact solution is given, and the source f = u_t - div(a grad u) + F'(u) is derived symbolically; or the
+initial value with a source.  A lifting u_b gives the boundary values, a potential F(u) makes the problem a gradient
+flow.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is made.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.method.arrays import Array
-from evogt_study.method.problem import Problem
+from evogt_study.method.problem import Lifting, Potential, Problem
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
     Terms,
+    elementwise_function,
     profile_function,
     separated,
     space_time_function,
 )
-from evogt_study.problems.grammar import SPACE, parameters_of, parse
+from evogt_study.problems.grammar import RESERVED, SPACE, parameters_of, parse, symbol
+
+SOLUTION = symbol("u")
+"""The solution's name in a potential."""
 
 # Rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero on the boundary is not this small there.
 BOUNDARY_TOLERANCE = 1e-9
@@ -35,8 +40,9 @@ class Statement:
     """A problem in formulas; call it with its parameters' values to get the `Problem`.
 
     exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t).  All on (0, 1)^dimension, with
-    zero boundary values.  `final_time` is the customary T.  Raises FormulaError where a formula is outside the grammar
-    or the formulas contradict each other.
+    the boundary values of lifting: u_b(x, t) (remark nonhomo), zero where it is left out.  potential: F(u), a formula
+    in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".  `final_time` is the
+    customary T.  Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
 
     >>> heat = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
@@ -50,6 +56,8 @@ class Statement:
     diffusion: str = "1"
     final_time: float | None = None
     name: str = ""
+    lifting: str | None = None
+    potential: str | None = None
 
     def __post_init__(self) -> None:
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
@@ -69,8 +77,8 @@ class Statement:
     def __call__(self, **values: float) -> Problem:
         """The problem for these parameter values.
 
-        Raises ParameterError for a missing or unknown parameter and ProblemError where the solution does not vanish on
-        the boundary.
+        Raises ParameterError for a missing or unknown parameter and ProblemError where the solution is not zero, or not
+        the lifting, on the boundary.
         """
         data = derived(self)
         _check_names(values, data.parameters, self.name)
@@ -88,9 +96,60 @@ class Statement:
             final_time=self.final_time,
             name=self.name,
             parameters=values,
+            lifting=None if data.lifting is None else data.lifting.at(values),
+            potential=None if data.potential is None else _potential(data.potential, values),
         )
         _check_boundary(problem, "initial" if exact is None else "exact")
         return problem
+
+
+Split = tuple[sympy.Expr, Terms | None]
+"""An expression with its split into modulations and profiles."""
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicLifting:
+    """u_b with its derivatives, as in `evogt_study.method.problem.Lifting`."""
+
+    value: Split
+    rate: Split
+    gradient: tuple[Split, ...]
+    flux: tuple[Split, ...]
+
+    @staticmethod
+    def of(value: sympy.Expr, diffusion: sympy.Expr, dimension: int) -> SymbolicLifting:
+        """Differentiate the lifting and multiply its gradient by the diffusion."""
+        gradient = [sympy.diff(value, x) for x in COORDINATES[:dimension]]
+        return SymbolicLifting(
+            _split(value),
+            _split(sympy.diff(value, TIME)),
+            tuple(map(_split, gradient)),
+            tuple(_split(diffusion * slope) for slope in gradient),
+        )
+
+    def at(self, values: dict[str, float]) -> Lifting:
+        """The lifting as functions, for these parameter values."""
+        return Lifting(
+            space_time_function(*self.value, values),
+            space_time_function(*self.rate, values),
+            tuple(space_time_function(*slope, values) for slope in self.gradient),
+            tuple(space_time_function(*flux, values) for flux in self.flux),
+        )
+
+    @property
+    def expressions(self) -> tuple[sympy.Expr, ...]:
+        """All of its expressions."""
+        return tuple(split[0] for split in (self.value, self.rate, *self.gradient, *self.flux))
+
+
+def _split(expression: sympy.Expr) -> Split:
+    return expression, separated(expression)
+
+
+def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
+    name = str(SOLUTION)
+    slope = sympy.diff(value, SOLUTION)
+    return Potential(elementwise_function(value, name, values), elementwise_function(slope, name, values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +164,24 @@ class Derived:
     exact_terms: Terms | None
     diffusion_terms: Terms | None
     source_terms: Terms | None
+    lifting: SymbolicLifting | None
+    potential: sympy.Expr | None
 
 
 @lru_cache(maxsize=64)  # one derivation a process, however many parameter values and runs use it
 def derived(statement: Statement) -> Derived:
-    """Parse the formulas and derive the source, f = u_t - div(a grad u) (eq:linear_parabolic)."""
+    """Parse the formulas and derive the source, f = u_t - div(a grad u) + F'(u) (eq:linear_parabolic)."""
     diffusion = _parsed(statement.diffusion, "diffusion", statement.dimension, steady=False)
+    potential = _parsed_potential(statement.potential)
+    lifting = None
+    if statement.lifting is not None:
+        lifted = _parsed(statement.lifting, "lifting", statement.dimension, steady=False)
+        lifting = SymbolicLifting.of(lifted, diffusion, statement.dimension)
     if statement.exact is not None:
         exact: sympy.Expr | None = _parsed(statement.exact, "exact", statement.dimension, steady=False)
         source = manufactured_source(exact, diffusion, statement.dimension)
+        if potential is not None:
+            source += sympy.diff(potential, SOLUTION).subs(SOLUTION, exact)
         initial = exact  # evaluated at t = 0
     else:
         exact = None
@@ -121,10 +189,17 @@ def derived(statement: Statement) -> Derived:
             "0" if statement.source is None else statement.source, "source", statement.dimension, steady=False
         )
         initial = _parsed(str(statement.initial), "initial", statement.dimension, steady=True)
-    _check_evaluable(source, initial, diffusion)
     formulas = [diffusion, source, initial] + ([] if exact is None else [exact])
+    formulas += [] if lifting is None else lifting.expressions
+    parameters = frozenset().union(*(parameters_of(formula) for formula in formulas))
+    if potential is not None:
+        _check_evaluable(potential, sympy.diff(potential, SOLUTION))
+        if str(SOLUTION) in parameters:
+            raise FormulaError("`u` must stand for the solution, in `potential` only, where a potential is given")
+        parameters |= parameters_of(potential) - {str(SOLUTION)}
+    _check_evaluable(*formulas)
     return Derived(
-        parameters=frozenset().union(*(parameters_of(formula) for formula in formulas)),
+        parameters=parameters,
         exact=exact,
         initial=initial,
         diffusion=diffusion,
@@ -132,7 +207,20 @@ def derived(statement: Statement) -> Derived:
         exact_terms=None if exact is None else separated(exact),
         diffusion_terms=separated(diffusion),
         source_terms=separated(source),
+        lifting=lifting,
+        potential=potential,
     )
+
+
+def _parsed_potential(text: str | None) -> sympy.Expr | None:
+    """The potential, a formula in u and parameters."""
+    if text is None:
+        return None
+    expression = parse(text, "potential")
+    outside = sorted({str(name) for name in expression.free_symbols} & set(RESERVED))
+    if outside:
+        raise FormulaError(f"`potential` must be a formula in u and parameters, got {', '.join(outside)} in {text!r}")
+    return expression
 
 
 def manufactured_source(exact: sympy.Expr, diffusion: sympy.Expr, dimension: int) -> sympy.Expr:
@@ -177,20 +265,29 @@ def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) ->
 
 
 def _check_boundary(problem: Problem, key: str) -> None:
-    """Raise ProblemError, with the measured value, where the stated solution is not zero on the boundary."""
+    """Raise ProblemError, with the measured value, where the stated solution is not zero, or u_b, on the boundary.
 
-    def largest(nodes: Array) -> float:
-        if problem.exact is None:
-            return float(np.abs(problem.initial(nodes)).max())
-        return float(np.abs(problem.exact(nodes, np.array([0.0, 0.37, problem.final_time or 1.0]))).max())
+    For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).
+    """
+    times = np.array([0.0, 0.37, problem.final_time or 1.0]) if problem.exact is not None else np.zeros(1)
 
+    def stated(nodes: Array) -> Array:
+        return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, times)
+
+    def lifted(nodes: Array) -> Array:
+        return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
+
+    on_boundary, inside = boundary_points(problem.dimension), QuadratureRule("gauss_legendre", 16)
     with np.errstate(all="ignore"):
-        on_boundary = largest(boundary_points(problem.dimension))
-        inside = largest(QuadratureRule("gauss_legendre", 16).on_unit_cube(problem.dimension).nodes)
-    if not on_boundary <= BOUNDARY_TOLERANCE * max(inside, 1e-300):
+        excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
+        scale = float(np.abs(stated(inside.on_unit_cube(problem.dimension).nodes)).max())
+        if problem.lifting is not None:
+            scale = max(scale, float(np.abs(lifted(on_boundary)).max()))
+    if not excess <= BOUNDARY_TOLERANCE * max(scale, 1e-300):
         values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
+        wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
         raise ProblemError(
-            f"`{key}` must vanish on the boundary, got a value of {on_boundary:.3g} there"
+            f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there"
             + (f" for {values}" if values else "")
         )
 

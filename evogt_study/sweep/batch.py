@@ -6,6 +6,7 @@ or the worker.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,7 +76,7 @@ class RunRecords:
 def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on."""
     method = load_method(batch.spec)
-    share = SharedStages()
+    share = _stages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(batch.cases):
@@ -88,6 +89,7 @@ def run_batch(batch: Batch) -> RunRecords:
                 message = one_line(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
+    share.next_batch()
     return RunRecords(
         keys=tuple(key for key, _ in batch.cases),
         status=np.array([status for status, *_ in outcomes], dtype=np.int8),
@@ -97,6 +99,17 @@ def run_batch(batch: Batch) -> RunRecords:
         software=(software_set(),) * len(outcomes),
         stacks=stacked([record for _, _, record, _ in outcomes]),
     )
+
+
+_OF_THREAD = threading.local()
+
+
+def _stages() -> SharedStages:
+    """The stages that this worker thread keeps from batch to batch: a reference is not solved for each of them."""
+    if not hasattr(_OF_THREAD, "stages"):
+        _OF_THREAD.stages = SharedStages()
+    stages: SharedStages = _OF_THREAD.stages
+    return stages
 
 
 def one_line(error: BaseException) -> str:

@@ -69,13 +69,8 @@ class Method(Protocol):
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters it understands, by name."""
 
-    @property
-    def variables(self) -> tuple[str, ...] | None:
-        """Names of the variables of its records, None where only running it tells."""
-
-    @property
-    def scalars(self) -> tuple[str, ...] | None:
-        """Those of the variables that are single numbers, which a pilot can minimise."""
+    def scalars(self, values: Values) -> tuple[str, ...] | None:
+        """Variables of a case's record that are single numbers, for a pilot; None where only running it tells."""
 
     @property
     def reserved(self) -> frozenset[str]:

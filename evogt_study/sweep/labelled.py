@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.provenance import environment, package_version
-from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, EVOLUTION, OWN_VALUES, Status
+from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, MEASURED, OWN_VALUES, Status
 from evogt_study.sweep.space import CANDIDATE, CaseSpace
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Column, Table, missing_value
@@ -45,7 +45,7 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
 
 def _rank(name: str) -> tuple[int, str]:
     """Order of the variables in the file: the method's own, the user's, then bookkeeping."""
-    known = [*EVOLUTION, None, *BOOKKEEPING]
+    known = [*MEASURED, None, *BOOKKEEPING]
     return (known.index(name), "") if name in known else (known.index(None), name)
 
 
@@ -101,7 +101,7 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
 
 def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
-    declared = EVOLUTION[name].attributes if name in EVOLUTION else {"long_name": name, "units": "1"}
+    declared = MEASURED[name].attributes if name in MEASURED else {"long_name": name, "units": "1"}
     values = column.values.reshape(space.shape + column.values.shape[1:])
     encoding: dict[str, Any] = {}
     if values.dtype.kind not in "fO":

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from evogt_study.errors import StudyError
 from evogt_study.problems import BUILT_IN, Statement
+from evogt_study.sweep.baselines import BASELINES
 from evogt_study.sweep.contract import Method, MethodSpec, Output
 from evogt_study.sweep.evolution import Evolution
 from evogt_study.sweep.user_code import PythonFile
 from evogt_study.sweep.user_function import UserFunction
 
-NAMES = ("evolution",)
+NAMES = ("evolution", *BASELINES)
 
 
 def method_spec(method: str, problem: str | Statement | None, output: Output | None, folder: Path) -> MethodSpec:
@@ -49,4 +50,4 @@ def load_method(spec: MethodSpec) -> Method:
     """The method of `spec`.  Raises StudyError where a user's file cannot be used."""
     if isinstance(spec.method, PythonFile):
         return UserFunction.of(spec)
-    return Evolution.of(spec)
+    return BASELINES[spec.method].of(spec) if spec.method in BASELINES else Evolution.of(spec)

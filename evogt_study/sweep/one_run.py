@@ -9,13 +9,14 @@ import xarray as xr
 
 from evogt_study.errors import ParameterError
 from evogt_study.method.dictionary import Dictionary, default_radius
-from evogt_study.method.implicit_midpoint import TimeGrid
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.solve import Discretisation, Solution
+from evogt_study.method.solve import Discretisation, Integrator, Solution
 from evogt_study.method.solve import solve as solve_arrays
-from evogt_study.sweep.evolution import PARAMETERS, histories, scalars
-from evogt_study.sweep.schema import COORDINATES, EVOLUTION
+from evogt_study.method.time_grid import TimeGrid
+from evogt_study.sweep.evolution_parameters import PARAMETERS
+from evogt_study.sweep.evolution_record import histories, scalars
+from evogt_study.sweep.schema import COORDINATES, MEASURED
 from evogt_study.sweep.values import labels
 
 Rule = int | dict[str, Any] | QuadratureRule
@@ -39,12 +40,15 @@ def solve(
     final_time: float | None = None,
     validation: Rule | None = None,
     times: int | tuple[float, ...] | None = None,
+    time_integrator: str = "implicit_midpoint",
+    stabilization: float = 0.0,
 ) -> xr.Dataset:
     """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
 
     quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
     validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
-    saved ones: None for every step, a count of evenly spaced ones, or a list.
+    saved ones: None for every step, a count of evenly spaced ones, or a list.  stabilization is S of the time
+    integrator stabilized_semi_implicit, which a problem with a potential needs.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
     (feature).  ``.attrs`` name the problem and the dictionary.
@@ -62,7 +66,9 @@ def solve(
         quadrature=_checked("quadrature", quadrature),
         validation=DEFAULT_VALIDATION[problem.dimension] if validation is None else _checked("validation", validation),
         grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
+        integrator=Integrator(time_integrator, stabilization),
     )
+    run.integrator.check(problem)
     dictionary.check_dimension(problem.dimension)
     return labelled(solve_arrays(problem, run))
 
@@ -73,12 +79,10 @@ def _checked(name: str, raw: Any) -> Any:
 
 def labelled(solution: Solution) -> xr.Dataset:
     """A solution as a Dataset with the names, labels and attributes of a study's result."""
-    wanted: tuple[str, ...] = ("energy_history", "norm_history", "coefficients")
-    if solution.problem.exact is not None:
-        wanted = ("error_history", *wanted)
+    wanted = ("error_history", "energy_history", "norm_history", "free_energy_history", "coefficients")
     measured = {**scalars(solution), **histories(solution, wanted)}
     data: dict[str, Any] = {
-        name: (datum.dims, datum.values, EVOLUTION[name].attributes) for name, datum in measured.items()
+        name: (datum.dims, datum.values, MEASURED[name].attributes) for name, datum in measured.items()
     }
     singular = {"long_name": "singular values sigma_i of W_q^{1/2} Phi", "units": "1", "comment": "eq:SVD"}
     data["singular_values"] = (("feature",), solution.svd.singular_values, singular)
@@ -94,7 +98,10 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         "dictionary": dictionary.family, "seed": run.seed, "N": dictionary.N, "gamma": dictionary.gamma,
         "radius": radius, "centre": dictionary.centre, "tau": run.tau, "quadrature": run.quadrature,
         "validation": run.validation, "final_time": run.grid.final_time, "dt": run.grid.dt,
+        "time_integrator": run.integrator.name,
     }  # fmt: skip
+    if run.integrator.name == "stabilized_semi_implicit":
+        parameters["stabilization"] = run.integrator.stabilization
     if dictionary.hidden:
         parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
     shown = {name: labels([value])[0] for name, value in parameters.items()}

@@ -57,15 +57,21 @@ def integer(minimum: int) -> Reader:
     return read
 
 
-def real(low: float = float("-inf"), high: float = float("inf"), *, high_included: bool = False) -> Reader:
-    """Finite numbers in (low, high), or (low, high] where `high_included`."""
+def real(
+    low: float = float("-inf"),
+    high: float = float("inf"),
+    *,
+    low_included: bool = False,
+    high_included: bool = False,
+) -> Reader:
+    """Finite numbers in (low, high), with an end point where it is said to be included."""
 
     def read(raw: Any) -> Value:
         value = canonical(raw)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError
         number = float(value)
-        if not (low < number < high or (high_included and number == high)):
+        if not (low < number < high or (high_included and number == high) or (low_included and number == low)):
             raise ValueError
         return number
 

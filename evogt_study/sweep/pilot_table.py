@@ -74,7 +74,7 @@ def _space(
 
 def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
     """What can be said before the candidates are read."""
-    file, known = declared.file, declared.method.scalars
+    file, known = declared.file, declared.method.scalars(space.resolved(next(space.representatives())) or {})
     if "seed" not in space.names:
         raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
     outside = [name for name in table.by if name not in space.names or name == "seed"]

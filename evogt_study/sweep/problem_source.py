@@ -30,7 +30,9 @@ class ProblemSource:
     content: Any
     make: Callable[..., Problem]
     has_exact: bool | None
+    has_potential: bool | None
     dimension: int | None
+    statement: Statement | None = None
 
     @staticmethod
     def of(given: Statement | PythonFile) -> ProblemSource:
@@ -42,13 +44,16 @@ class ProblemSource:
             return _from_statement(loaded)
         name = f"{Path(given.path).name}:{given.attribute}"
         content = {"file": given.content, "factory": given.attribute}
-        return ProblemSource(name, signature_parameters(loaded, name), content, _checked(loaded, name), None, None)
+        parameters, make = signature_parameters(loaded, name), _checked(loaded, name)
+        return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 
 def _from_statement(statement: Statement) -> ProblemSource:
     content = {
         key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
     }  # not its name: the same formulas are the same problem
+    optional = {"lifting": statement.lifting, "potential": statement.potential}
+    content |= {key: formula for key, formula in optional.items() if formula is not None}
     parameters = {
         name: Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
         for name in sorted(statement.parameters)
@@ -59,7 +64,9 @@ def _from_statement(statement: Statement) -> ProblemSource:
         content=content,
         make=statement,
         has_exact=statement.exact is not None,
+        has_potential=statement.potential is not None,
         dimension=statement.dimension,
+        statement=statement,
     )
 
 

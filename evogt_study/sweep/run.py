@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed as finished_in_turn
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +39,7 @@ FIRST_BATCH = 4
 WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
+STUDIES_AT_ONCE = 3
 
 
 def run(
@@ -56,10 +60,53 @@ def run(
     A run that fails is recorded in `status` and `message`; the study goes on.  Raises ResultError where `output` cannot
     be written or holds another study, and PilotError where the pilot cannot choose.
     """
-    if output is not None:
-        return _Sweep(study, Path(output), client, workers, retry_failed, listener).result()
-    with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
-        return _Sweep(study, Path(folder) / f"{study.name}.nc", client, workers, retry_failed, listener).result()
+    with Workers(client, workers) as cluster:
+        if output is not None:
+            return _Sweep(study, Path(output), cluster, retry_failed, listener).result()
+        with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
+            return _Sweep(study, Path(folder) / f"{study.name}.nc", cluster, retry_failed, listener).result()
+
+
+def run_all(
+    studies: Iterable[Study],
+    folder: Path,
+    *,
+    client: Client | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+) -> Iterator[Path]:
+    """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
+
+    A few run at a time, so that one's last runs do not leave workers idle; a single long one does not either.  The
+    arguments, and what is raised, are those of `run`; events name the study in their phase.
+    """
+    studies, stop = list(studies), threading.Event()
+    for study in studies:
+        check_writable(folder / f"{study.name}.nc")
+    folder.mkdir(parents=True, exist_ok=True)  # at once, for studies that would make and unmake it beside each other
+    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, Workers(client, workers) as cluster:
+
+        def run_one(study: Study) -> Path:
+            path = folder / f"{study.name}.nc"
+            _Sweep(study, path, cluster, retry_failed, _named(study.name, listener), stop).result()
+            return path
+
+        running = [threads.submit(run_one, study) for study in studies]
+        try:
+            for done in finished_in_turn(running):
+                yield done.result()
+        finally:
+            stop.set()
+            for future in running:
+                future.cancel()
+
+
+def _named(name: str, listener: Listener | None) -> Listener | None:
+    """A listener that is told the study's name with its phases."""
+    if listener is None:
+        return None
+    return lambda event: listener(replace(event, phase=name if event.phase == "study" else f"{name} {event.phase}"))
 
 
 class _Sweep:
@@ -69,14 +116,15 @@ class _Sweep:
         self,
         study: Study,
         path: Path,
-        client: Client | None,
-        workers: int | None,
+        workers: Workers,
         retry_failed: bool,
         listener: Listener | None,
+        stop: threading.Event | None = None,
     ) -> None:
         check_writable(path)
+        self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
-        self.client, self.workers = client, workers
+        self.workers = workers
         self.kept = _settled if retry_failed else _tried
         self.previous = previous_runs(study, path)
         self.shards = shard_folder(path)
@@ -99,15 +147,14 @@ class _Sweep:
 
     def tables(self) -> tuple[Table, Table | None]:
         """The finished runs of the study and of its pilot."""
-        with _Workers(self.client, self.workers) as workers:
-            pilot, choice = None, None
-            first = pilot_plan(self.study)
-            if first is not None and self.study.pilot is not None:
-                pilot = self.filled(first, workers, PILOT)
-                choice = choose(self.study.pilot, pilot)
-            return self.filled(study_plan(self.study, choice), workers, "study"), pilot
+        pilot, choice = None, None
+        first = pilot_plan(self.study)
+        if first is not None and self.study.pilot is not None:
+            pilot = self.filled(first, PILOT)
+            choice = choose(self.study.pilot, pilot)
+        return self.filled(study_plan(self.study, choice), "study"), pilot
 
-    def filled(self, plan: Plan, workers: _Workers, phase: str) -> Table:
+    def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
         table = self.known(plan, phase)
         missing = set(table.missing())
@@ -117,9 +164,11 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if missing:
-            for records in compute(plan, once(plan, missing), len(missing), workers.client):
+            for records in compute(plan, once(plan, missing), len(missing), self.workers.client):
                 self.used.add(write_shard(self.shards, records))
                 table.add(records)
+                if self.stop.is_set():
+                    raise SweepError("stopped because another study could not go on; what is finished is kept")
                 new = [rows for key in records.keys for rows in table.rows_of[key]]
                 failed = sum(int(table.status[row] != Status.ok) for row in new)
                 progress.add(len(new), failed)
@@ -153,14 +202,15 @@ class _Sweep:
             )
 
 
-class _Workers:
+class Workers:
     """A client that is connected when it is first needed: a result that is complete starts no cluster."""
 
     def __init__(self, client: Client | None, workers: int | None) -> None:
         self._context = connected(client, workers)
         self._client: Client | None = None
+        self._connecting = threading.Lock()  # studies that run at once share the client
 
-    def __enter__(self) -> _Workers:
+    def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -169,9 +219,11 @@ class _Workers:
 
     @property
     def client(self) -> Client:
-        if self._client is None:
-            self._client = self._context.__enter__()
-        return self._client
+        """The client, connected now if it was not before."""
+        with self._connecting:
+            if self._client is None:
+                self._client = self._context.__enter__()
+            return self._client
 
 
 def _settled(status: Status) -> bool:

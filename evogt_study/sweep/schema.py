@@ -41,7 +41,7 @@ class Status(IntEnum):
 OWN_VALUES = "_values"
 """Suffix of a coordinate that differs between runs: its dimension then carries an index."""
 
-EVOLUTION = {
+MEASURED = {
     variable.name: variable
     for variable in (
         Variable("error", "final relative L2 error on the validation rule",
@@ -55,16 +55,35 @@ EVOLUTION = {
                  "unresolved in double precision at or below 2.22e-16, tab:diagnostics"),
         Variable("mass_defect", "identity-mass defect epsilon_M in the spectral norm",
                  "|| Phi~^T W_q Phi~ - I_r ||_2, app:threshold; rounding only"),
+        Variable("mass_defect_cross_grid", "identity-mass defect on the assessment rule, in the spectral norm",
+                 "epsilon_M^cg, app:cross_grid"),
+        Variable("stiffness_defect_cross_grid", "relative difference of the stiffness on the assessment rule",
+                 "epsilon_K^cg, app:cross_grid; spectral norms, the largest at 0, T/4, T/2, 3T/4, T"),
+        Variable("coefficient_error", "relative Euclidean error of the final coefficients",
+                 "against coefficient_reference, tab:temporal_convergence"),
+        Variable("energy_drop_percent", "fall of the energy E_q over the run, in percent of its initial value",
+                 "tab:allen_cahn", units="percent"),
+        Variable("energy_increment", "largest change of the energy E_q in one step, max_n (E_q^{n+1} - E_q^n)",
+                 "negative where the energy falls in every step, tab:allen_cahn"),
+        Variable("degrees_of_freedom", "number of unknowns that are advanced in time", "tab:p1_fem"),
+        Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
+                 "largest over smallest singular value, tab:global_diagnostic"),
         Variable("error_history", "relative L2 error on the validation rule at the saved times",
                  "eq:validation_error at each time", ("time",)),
         Variable("energy_history", "quadrature diffusion energy alpha^T K(t) alpha at the saved times",
                  "eq:quadrature_diffusion_energy", ("time",)),
         Variable("norm_history", "quadrature L2 norm of the solution at the saved times",
                  "||u_N,r||_q = ||alpha||_2, prop:mass", ("time",)),
+        Variable("free_energy_history", "energy E_q(u) of the gradient flow at the saved times",
+                 "sum_q w_q [a |grad u|^2 / 2 + F(u)], after eq:ac_g_quad", ("time",)),
         Variable("coefficients", "retained coefficients alpha at the saved times",
                  "eq:retained_ansatz; NaN beyond the case's rank", ("time", "mode")),
-        Variable("field", "numerical solution u_N,r on a uniform grid at the saved times",
-                 "eq:retained_ansatz", ("time", "x", "y", "z")),
+        Variable("reference_coefficients", "coefficients of the reference at final time",
+                 "alpha_ref(T) of coefficient_reference; NaN beyond the case's rank", ("mode",)),
+        Variable("field", "numerical solution on a uniform grid at the saved times",
+                 "", ("time", "x", "y", "z")),
+        Variable("validation_values", "final values of the numerical solution at the validation nodes",
+                 "in C order of the tensor-product rule", ("node",)),
         Variable("exact_field", "exact solution on the same grid", "the problem's `exact`", ("time", "x", "y", "z")),
     )
 }  # fmt: skip
@@ -86,6 +105,8 @@ BOOKKEEPING = {
 COORDINATES = {
     "time": {"long_name": "time t", "units": "1", "axis": "T", "comment": "dimensionless, from 0 to final_time"},
     "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "in nonincreasing sigma_i"},
+    "node": {"long_name": "index of the validation node", "units": "1"},
+    "weight": {"long_name": "weight w_q of the validation rule", "units": "1"},
     "x": {"long_name": "coordinate x", "units": "1", "axis": "X"},
     "y": {"long_name": "coordinate y", "units": "1", "axis": "Y"},
     "z": {"long_name": "coordinate z", "units": "1", "axis": "Z"},

@@ -13,17 +13,24 @@ import numpy as np
 T = TypeVar("T")
 
 KEPT_BYTES = 128 * 2**20
-"""Results of stages that a batch keeps, by the size of their arrays; the latest of each stage stays whatever its size.
+"""Results of stages that a batch keeps, by the size of their arrays.
 
-What is forgotten is computed again: batches are walked so that neighbours share what is large.
+More than that stays only while it is the latest of its stage, and until that stage is computed anew.  What is forgotten
+is computed again: batches are walked so that neighbours share what is large.
 """
 
 
+LARGE_BYTES = 8 * 2**20
+"""A stage whose result is at least as large is not kept while its successor is computed, where too much is kept."""
+IDLE_BYTES = 32 * 2**20
+"""As `KEPT_BYTES`, from one batch to the next."""
+
+
 class _Kept(NamedTuple):
-    """A stage's result, the number of its computation, and the bytes of its arrays."""
+    """A stage's result, the number of its computation in this batch (None: an earlier one), and its arrays' bytes."""
 
     result: Any
-    number: int
+    number: int | None
     size: int
 
 
@@ -48,10 +55,12 @@ class SharedStages:
         if kept is None:
             return self._computed(stage, key, compute)
         self._kept.move_to_end((stage, key))
-        self._users[kept.number].add(self._user)
+        if kept.number is not None:
+            self._users[kept.number].add(self._user)
         return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
 
     def _computed(self, stage: str, key: Hashable, compute: Callable[[], T]) -> T:
+        self._make_room(stage)
         started = time.perf_counter()
         result = compute()
         seconds = time.perf_counter() - started
@@ -63,15 +72,36 @@ class SharedStages:
         self._forget()
         return result
 
-    def _forget(self) -> None:
-        """Drop what was used longest ago until the rest is small enough."""
-        excess = sum(kept.size for kept in self._kept.values()) - KEPT_BYTES
+    def _make_room(self, stage: str) -> None:
+        """Where too much is kept, drop the stage's latest result before the next takes as much, and what came from it.
+
+        A result came from another if its key holds the other's.
+        """
+        latest = next((key for key in reversed(self._kept) if key[0] == stage), None)
+        if latest is None or self._kept[latest].size < LARGE_BYTES or self._excess() <= 0:
+            return
+        for kept in [kept for kept in self._kept if _holds(kept[1], latest[1])]:
+            del self._kept[kept]
+
+    def _excess(self) -> int:
+        return sum(kept.size for kept in self._kept.values()) - KEPT_BYTES
+
+    def _forget(self, idle: int | None = None) -> None:
+        """Drop what was used longest ago until the rest is small enough: `idle` bytes between batches."""
+        excess = self._excess() if idle is None else self._excess() + KEPT_BYTES - idle
         if excess <= 0:
             return
-        latest = dict(self._kept.keys())  # the last key of each stage
+        latest = dict(self._kept.keys()) if idle is None else {}  # the last key of each stage
         for stage, key in list(self._kept):
-            if excess > 0 and latest[stage] != key:
+            if excess > 0 and latest.get(stage) != key:
                 excess -= self._kept.pop((stage, key)).size
+
+    def next_batch(self) -> None:
+        """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""
+        self.calls.clear()
+        self._costs, self._users = [], []
+        self._kept = OrderedDict((key, kept._replace(number=None)) for key, kept in self._kept.items())
+        self._forget(IDLE_BYTES)
 
     def start(self, user: Hashable) -> None:
         """What is computed from now on is used by `user`."""
@@ -88,6 +118,11 @@ class SharedStages:
             for user in users:
                 seconds[user] += cost / len(users)
         return seconds
+
+
+def _holds(key: Hashable, part: Hashable) -> bool:
+    """Whether `part` is the key, or among the keys that it is made of."""
+    return key == part or (isinstance(key, tuple) and any(_holds(each, part) for each in key))
 
 
 def size_of(result: Any) -> int:

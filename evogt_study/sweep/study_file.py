@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
@@ -61,7 +61,7 @@ class OutputTable(_Table):
     """The ``[output]`` section."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
-    record: list[Literal["error_history", "energy_history", "norm_history", "coefficients", "field"]] = []
+    record: list[str] = []
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
 
 
@@ -73,6 +73,8 @@ class ProblemTable(_Table):
     initial: str | None = None
     source: str | None = None
     diffusion: str = "1"
+    lifting: str | None = None
+    potential: str | None = None
 
 
 class StudyTable(_Table):

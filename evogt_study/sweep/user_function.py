@@ -26,8 +26,6 @@ class UserFunction:
     file: PythonFile
     function: Any
     parameters: Mapping[str, Parameter]
-    variables: tuple[str, ...] | None = None
-    scalars: tuple[str, ...] | None = None
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
@@ -48,6 +46,9 @@ class UserFunction:
     @property
     def reserved(self) -> frozenset[str]:
         return frozenset()
+
+    def scalars(self, values: Values) -> tuple[str, ...] | None:
+        return None
 
     def required(self, values: Values) -> tuple[str, ...]:
         return tuple(name for name, parameter in self.parameters.items() if not parameter.optional)

@@ -9,10 +9,11 @@ from evogt_study.errors import ProblemError
 from evogt_study.method.diagnostics import energy_history, norm_history
 from evogt_study.method.dictionary import Dictionary
 from evogt_study.method.galerkin import assemble, check_diffusion, weighted_gram
-from evogt_study.method.implicit_midpoint import TimeGrid, Trajectory, implicit_midpoint
+from evogt_study.method.implicit_midpoint import implicit_midpoint
 from evogt_study.method.problem import NonSeparable, Problem, Separable
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.method.time_grid import TimeGrid, Trajectory
 
 EPS = np.finfo(float).eps
 
@@ -176,7 +177,7 @@ def test_energies_are_the_nodal_sums_of_the_weighted_gradients(dimension, split,
         a = [1.0 + x[0] if steady else diffusion_at(x, t) for x in space.quadrature.nodes]
         wanted.append(np.sum(space.quadrature.weights * a * np.sum(gradient**2, axis=0)))
     assert energy_history(system, trajectory) == pytest.approx(wanted, rel=16 * EPS, abs=0.0)
-    assert norm_history(trajectory) == pytest.approx(
+    assert norm_history(system, trajectory) == pytest.approx(
         np.sqrt(np.sum(trajectory.coefficients**2, axis=1)), rel=4 * EPS, abs=0.0
     )
 

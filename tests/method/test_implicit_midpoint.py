@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evogt_study.errors import IndefiniteStiffnessError, ParameterError
 from evogt_study.method.galerkin import GalerkinSystem
-from evogt_study.method.implicit_midpoint import TimeGrid, implicit_midpoint, whole_number_of_steps
+from evogt_study.method.implicit_midpoint import implicit_midpoint
+from evogt_study.method.time_grid import TimeGrid, whole_number_of_steps
 
 EPS = np.finfo(float).eps
 

@@ -1,6 +1,7 @@
 """Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
 
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -49,18 +50,24 @@ def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
     return study_plan(Study.from_text("\n".join(lines)))
 
 
+@pytest.fixture(autouse=True)
+def new_worker(monkeypatch):
+    """No earlier batch has left anything."""
+    monkeypatch.setattr(batch_module, "_OF_THREAD", threading.local())
+
+
 @pytest.fixture
 def stages(monkeypatch):
-    """The SharedStages that batches make while the test runs, in order."""
-    made = []
+    """What was computed, by stage, in each batch that is made while the test runs."""
+    counts = []
 
     class Remembered(SharedStages):
-        def __init__(self):
-            super().__init__()
-            made.append(self)
+        def next_batch(self):
+            counts.append(dict(self.calls))
+            super().next_batch()
 
     monkeypatch.setattr(batch_module, "SharedStages", Remembered)
-    return made
+    return counts
 
 
 # --- each stage once --------------------------------------------------------------------------------------------------
@@ -91,12 +98,12 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
     cases = list(plan.cases())
     records = run_batch(Batch.of(plan.spec, cases))
     assert (records.status == Status.ok).all()
-    (share,) = stages
+    (calls,) = stages
     distinct = {}
     for case in cases:
         for stage, key in plan.method.stages(case.values).items():
             distinct.setdefault(stage, set()).add(key)
-    assert {stage: share.calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
+    assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
 
 
 def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
@@ -104,16 +111,28 @@ def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     run_batch(Batch.of(plan.spec, cases))
-    unplanned = set(stages[0].calls) - set(plan.method.stages(cases[0].values))
+    unplanned = set(stages[0]) - set(plan.method.stages(cases[0].values))
     assert unplanned <= {"problem", "validation nodes"}  # formulas to functions, and nodes: milliseconds for a study
 
 
-def test_batches_share_nothing(stages):
+def test_the_next_batch_of_a_worker_goes_on_with_what_is_left(stages):
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
         run_batch(Batch.of(plan.spec, half))
-    assert [share.calls["trial functions"] for share in stages] == [1, 1]
+    first, second = stages
+    assert first["trial functions"] == 1
+    assert "trial functions" not in second
+    assert second["Galerkin system"] == 1
+
+
+def test_large_results_are_not_kept_from_batch_to_batch(stages, monkeypatch):
+    monkeypatch.setattr(shared_module, "IDLE_BYTES", 0)
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    for half in (cases[:2], cases[2:3]):
+        run_batch(Batch.of(plan.spec, half))
+    assert [calls["trial functions"] for calls in stages] == [1, 1]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

@@ -968,7 +968,7 @@ BAD = {
     "delta above one": (toml(constants={"delta": "1.5"}), ["`delta` must be in (0, 1]", "got 1.5"]),
     "an unknown integrator": (
         toml(constants={"time_integrator": '"euler"'}),
-        ["`time_integrator` must be implicit_midpoint", "got 'euler'"],
+        ["`time_integrator` must be one of implicit_midpoint, ", "got 'euler'"],
     ),
     "a parameter that a formula cannot use": (
         toml(problem={**PROBLEM, "diffusion": '"1 + dictionary"'}),
@@ -1010,7 +1010,7 @@ BAD = {
         ["problem.dimension", "1, 2 or 3", "got 1.0"],
     ),
     "no dimension": (toml(problem={"exact": '"sin(pi*x)"'}), ["`problem.dimension` must be given"]),
-    "no such record": (toml(output={"record": '["eror"]'}), ["output.record", "'error_history'", "got 'eror'"]),
+    "no such record": (toml(output={"record": '["eror"]'}), ["output.record", "error_history, ", "got 'eror'"]),
     "a record that is a word": (
         toml(output={"record": '"error_history"'}),
         ["`output.record` must be a list", "got 'error_history'"],

@@ -1,0 +1,218 @@
+"""Finite differences on a uniform grid, with every linear solve diagonalised by the discrete sine transform.
+
+    u_t = nu Delta_h u - F'(u) + f,    u = 0 on the boundary,    n interior points per direction, h = 1/(n + 1)
+
+Delta_h is the (2d + 1)-point Laplacian, whose eigenvectors are products of sines: -Delta_h has the eigenvalues
+sum_l 4/h^2 sin^2(pi k_l h/2).  The time step is the one of the method that it is a reference for: the stabilised
+semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear problem (eq:im_retained).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+
+import numpy as np
+import scipy.fft
+
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.method.arrays import Array
+from evogt_study.method.galerkin import in_blocks
+from evogt_study.method.problem import Problem
+from evogt_study.method.solve import Integrator
+from evogt_study.method.time_grid import TimeGrid
+
+MAX_POINTS = 4_000_000
+"""Unknowns of a grid: a field of this size takes 32 MB."""
+MAX_FOLDED = 640
+"""Points per direction up to which a transform is a matrix product."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridSolution:
+    """Observed times (S,), the fields there (S, n, ..., n) on the interior points, and the energy after every step.
+
+    energies (steps + 1,): nu/2 |grad_h u|^2 + F(u), by the trapezoidal rule on the grid with its boundary.
+    """
+
+    times: Array
+    fields: Array
+    energies: Array
+
+    @property
+    def points(self) -> int:
+        """n, interior points per direction."""
+        return int(self.fields.shape[1])
+
+    def evaluate(self, nodes: Array) -> Array:
+        """Multilinear interpolation of the zero-boundary fields, (P, d) -> (S, P)."""
+        from scipy.interpolate import RegularGridInterpolator  # half a second, which workers would pay at start
+
+        dimension = self.fields.ndim - 1
+        padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
+        along = np.linspace(0.0, 1.0, self.points + 2)
+        interpolator = RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))
+        return np.asarray(interpolator(nodes)).T
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteDifferenceReference:
+    """The finite-difference solution as what other methods' errors are measured against; it is solved when called."""
+
+    problem: Problem
+    points: int
+    grid: TimeGrid
+    integrator: Integrator
+
+    @property
+    def key(self) -> Hashable:
+        """What the solution depends on besides the problem."""
+        return "finite_difference", self.points, self.grid, self.integrator
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
+        solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
+        return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
+
+
+def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
+    """Advance `problem` on `points` interior points per direction.
+
+    Raises ProblemError where the diffusion is not one positive constant or the problem is lifted, ParameterError for a
+    grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
+    """
+    if not 1 <= points**problem.dimension <= MAX_POINTS:
+        wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
+        raise ParameterError("points", wanted, f"{points}^{problem.dimension}")
+    integrator.check(problem)
+    nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
+    stepper = _Stepper.of(problem, points, grid, integrator)
+    u = problem.initial(nodes).reshape(shape)
+    state, observed = sine_transform(u), set(grid.observed)
+    fields, energies = {0: u}, [stepper.energy(u, state)]
+    for step, forcing in enumerate(_forcings(problem, nodes, shape, stepper.times), start=1):
+        state = stepper.advance(u, state, forcing)
+        if stepper.problem.potential is not None or step in observed:
+            u = sine_transform(state)  # a linear problem is advanced in the sine modes alone
+        if step in observed:
+            fields[step] = u
+        energies.append(stepper.energy(u, state))
+    return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stepper:
+    """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor.
+
+    kept and divisor belong to the integrator; times are those at which it wants the source.
+    """
+
+    problem: Problem
+    eigenvalues: Array
+    kept: Array | float
+    divisor: Array
+    dt: float
+    times: Array
+
+    @staticmethod
+    def of(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> _Stepper:
+        eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
+        if integrator.name == "implicit_midpoint":
+            half = 0.5 * grid.dt * eigenvalues
+            return _Stepper(problem, eigenvalues, 1.0 - half, 1.0 + half, grid.dt, grid.midpoints)
+        kept = 1.0 + integrator.stabilization * grid.dt
+        ends = grid.times_of(tuple(range(1, grid.steps + 1)))
+        return _Stepper(problem, eigenvalues, kept, kept + grid.dt * eigenvalues, grid.dt, ends)
+
+    def advance(self, u: Array, state: Array, forcing: Array | None) -> Array:
+        right = self.kept * state
+        if forcing is not None:
+            right += self.dt * forcing
+        if self.problem.potential is not None:
+            right -= self.dt * sine_transform(self.problem.potential.slope(u))
+        right /= self.divisor
+        return right
+
+    def energy(self, u: Array, state: Array) -> float:
+        """By Parseval for the gradient; the boundary's share of the trapezoidal rule has u = 0."""
+        spacing = (1.0 / (len(state) + 1)) ** state.ndim
+        energy = 0.5 * spacing * float(np.vdot(self.eigenvalues, state**2))
+        if self.problem.potential is not None:
+            at_zero = float(self.problem.potential.value(np.zeros(1))[0])
+            energy += spacing * float(self.problem.potential.value(u).sum()) + (1.0 - spacing * u.size) * at_zero
+        return energy
+
+
+def _interior(points: int, dimension: int) -> Array:
+    """The interior grid points, (n^d, d), in C order."""
+    along = np.arange(1, points + 1) / (points + 1)
+    return np.stack([axis.ravel() for axis in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
+
+
+def _laplacian(points: int, dimension: int) -> Array:
+    """Eigenvalues of -Delta_h, (n, ..., n)."""
+    h = 1.0 / (points + 1)
+    one = 4.0 / h**2 * np.sin(0.5 * np.pi * h * np.arange(1, points + 1)) ** 2
+    return np.asarray(reduce(np.add.outer, [one] * dimension))
+
+
+def sine_transform(values: Array) -> Array:
+    """The orthonormal DST-I over all directions, which is its own inverse: (n, ..., n) -> (n, ..., n).
+
+    Sines are even or odd about the middle, so a product with the folded sine matrix takes half the work of a dense one;
+    up to some hundred points that is faster than a fast transform (of length 2 (n + 1), often with large factors).
+    """
+    if len(values) > MAX_FOLDED:
+        return np.asarray(scipy.fft.dstn(values, type=1, norm="ortho"))
+    for _ in range(values.ndim):  # transform the first direction and move it to the end: all have had their turn
+        values = _sine_transform_first(values.reshape(len(values), -1)).T.reshape(*values.shape[1:], len(values))
+    return values
+
+
+def _sine_transform_first(columns: Array) -> Array:
+    even, odd = _folded_sines(len(columns))
+    half = even.shape[1]
+    top, bottom = columns[:half], columns[::-1][:half]
+    result = np.empty_like(columns)
+    result[0::2] = even @ (top + bottom)
+    result[1::2] = odd @ (top - bottom)
+    return result
+
+
+@lru_cache(maxsize=8)
+def _folded_sines(points: int) -> tuple[Array, Array]:
+    """Rows sqrt(2 h) sin(pi k j h) for k = 1, 3, ... (even about the middle) and k = 2, 4, ..., j up to the middle."""
+    h = 1.0 / (points + 1)
+    sines = np.sqrt(2.0 * h) * np.sin(
+        np.pi * h * np.outer(np.arange(1, points + 1), np.arange(1, (points + 1) // 2 + 1))
+    )
+    if points % 2:
+        sines[:, -1] *= 0.5  # the middle point is on both sides of the fold
+    return np.ascontiguousarray(sines[0::2]), np.ascontiguousarray(sines[1::2])
+
+
+def constant_diffusion(problem: Problem) -> float:
+    """nu.  Raises ProblemError where the diffusion is not one positive constant, or the problem is lifted."""
+    if problem.lifting is not None:
+        raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
+    if not problem.diffusion.steady:
+        raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
+    values = problem.diffusion(_interior(7, problem.dimension), np.zeros(1))
+    smallest, largest = float(values.min()), float(values.max())
+    if not (smallest == largest and 0.0 < smallest < np.inf):
+        raise ProblemError(
+            "finite differences must have a constant positive `diffusion`, got values from "
+            f"{smallest:.6g} to {largest:.6g}"
+        )
+    return smallest
+
+
+def _forcings(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
+    """The source's sine modes at each of `times`; None for all of them where it is zero."""
+    if problem.source.steady and not problem.source(nodes, times[:1]).any():
+        yield from [None] * len(times)
+        return
+    for part in in_blocks(times):
+        for values in problem.source(nodes, part):
+            yield sine_transform(values.reshape(shape))

@@ -1,0 +1,221 @@
+"""Global space-time regression: time as one more input, fitted by least squares (tab:global_diagnostic).
+
+    u_st(x, t) = u_0(x) + t D(x) psi(x, t/T)^T alpha
+
+has the initial and the boundary values exactly.  The residual u_t - div(a grad u) - f of the strong form is sampled at
+J points of space and L positive times, and alpha minimises
+
+    || A alpha - b ||^2 + rho || alpha ||^2,    rho = ridge tr(A^T A) / N,
+
+    A_j = D psi_j + t D d(psi_j)/dt - t (a Lap(D psi_j) + grad a . grad(D psi_j)),    b = f + div(a grad u_0).
+
+The dictionary is sampled in d + 1 dimensions.  Nothing in the ansatz enforces causality or the decay of the energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.linalg
+import sympy
+
+from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
+from evogt_study.method.arrays import Array
+from evogt_study.method.boundary import boundary_factor, boundary_gradient, boundary_hessian
+from evogt_study.method.dictionary import Dictionary, Features
+from evogt_study.method.galerkin import check_diffusion
+from evogt_study.method.problem import Problem, SpaceTimeFunction
+from evogt_study.method.quadrature import Quadrature
+from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
+from evogt_study.problems.statement import Statement, derived, manufactured_source
+
+POINTS = 68
+LEVELS = 69
+RIDGE = 1e-10
+MAX_ENTRIES = 100_000_000
+"""Of the matrix A: 0.8 GB, of which the least-squares solver needs a few."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrongForm:
+    """A problem with the derivatives of its data that a pointwise residual needs.
+
+    diffusion_gradient: da/dx_l for each of the d directions; initial_residual: f + div(a grad u_0), minus the residual
+    of u_0 standing still.
+    """
+
+    problem: Problem
+    diffusion_gradient: tuple[SpaceTimeFunction, ...]
+    initial_residual: SpaceTimeFunction
+
+
+def strong_form(statement: Statement, values: Mapping[str, float]) -> StrongForm:
+    """The strong form of `statement` for the parameter `values`, differentiated symbolically.
+
+    Where the statement has an exact solution, u_0 is its value at t = 0.  Raises ParameterError and ProblemError as the
+    statement does when it is called, ParameterError in 3-D, and FormulaError where div(a grad u_0) is not a function.
+    """
+    if statement.dimension > 2:
+        raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
+    problem = statement(**values)
+    gradient, initial_residual = _strong_expressions(statement)
+    numbers = {name: float(value) for name, value in values.items()}
+    return StrongForm(
+        problem,
+        tuple(space_time_function(*part, numbers) for part in gradient),
+        space_time_function(*initial_residual, numbers),
+    )
+
+
+Split = tuple[sympy.Expr, Terms | None]
+
+
+@lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
+def _strong_expressions(statement: Statement) -> tuple[tuple[Split, ...], Split]:
+    """grad a and f + div(a grad u_0), each with its terms."""
+    data = derived(statement)
+    initial = data.initial.subs(TIME, 0)
+    gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
+    # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
+    residual = data.source - manufactured_source(initial, data.diffusion, statement.dimension)
+    if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
+        raise FormulaError(
+            "`initial` must have second derivatives for a residual in strong form, "
+            f"got {cut(str(residual), 80)} after differentiation"
+        )
+    return tuple((part, separated(part)) for part in gradient), (residual, separated(residual))
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTimeSolution:
+    """u_st = u_0 + t D psi(x, t/T)^T alpha.
+
+    coefficients: alpha (N,); condition: 2-norm condition of the augmented matrix [A; sqrt(rho) I] with its columns
+    scaled to unit norm; rho: the ridge parameter; final_time: T.
+    """
+
+    initial: Callable[[Array], Array]
+    features: Features
+    final_time: float
+    coefficients: Array
+    rho: float
+    condition: float
+
+    def evaluate(self, nodes: Array, times: Array) -> Array:
+        """u_st, nodes (P, d) and times (S,) -> (S, P)."""
+        scaled = (_in_space_time(nodes, t, self.final_time) for t in times.tolist())
+        sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
+        return np.asarray(self.initial(nodes) + times[:, None] * boundary_factor(nodes) * sums)
+
+
+def space_time_regression(
+    strong: StrongForm,
+    dictionary: Dictionary,
+    seed: int,
+    final_time: float,
+    *,
+    points: int = POINTS,
+    levels: int = LEVELS,
+    ridge: float = RIDGE,
+) -> SpaceTimeSolution:
+    """Fit u_st on (0, T) to the strong form, T = `final_time`; the defaults are the paper's.
+
+    `points` residual points a direction and `levels` positive times, see `residual_points`.
+
+    Raises ParameterError for a number out of its range, and ProblemError where the diffusion is not positive or the
+    strong form is not finite at a residual point.
+    """
+    _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
+    features = dictionary.sample(seed, strong.problem.dimension + 1)
+    nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)
+    A, b = residual_system(strong, features, nodes, times, final_time)
+    alpha, rho, condition = ridge_least_squares(A, b, ridge)
+    return SpaceTimeSolution(strong.problem.initial, features, final_time, alpha, rho, condition)
+
+
+def _check(dimension: int, dictionary: Dictionary, final_time: float, points: int, levels: int, ridge: float) -> None:
+    for name, count in (("points", points), ("levels", levels)):
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 1:
+            raise ParameterError(name, "an integer of at least 1", count)
+    if not 0.0 < final_time < np.inf:
+        raise ParameterError("final_time", "positive and finite", final_time)
+    if not 0.0 <= ridge < np.inf:
+        raise ParameterError("ridge", "at least 0 and finite", ridge)
+    entries = points**dimension * levels * dictionary.N
+    if entries > MAX_ENTRIES:
+        got = f"{points}^{dimension} x {levels} x {dictionary.N} = {entries:,}"
+        raise ParameterError("points", f"so few that points^d x levels x N is at most {MAX_ENTRIES:,}", got)
+
+
+def residual_points(dimension: int, final_time: float, points: int, levels: int) -> tuple[Array, Array]:
+    """Evenly spaced interior points of the unit cube (points^d, d), and positive times up to T (levels,)."""
+    along = np.linspace(0.0, 1.0, points + 2)[1:-1]
+    grids = np.meshgrid(*[along] * dimension, indexing="ij")
+    nodes = np.stack([grid.ravel() for grid in grids], axis=1)
+    return nodes, np.linspace(0.0, final_time, levels + 1)[1:]
+
+
+def residual_system(
+    strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float
+) -> tuple[Array, Array]:
+    """A (L J, N) and b (L J,) at `nodes` (J, d) and `times` (L,), time by time; the residual of u_st is A alpha - b.
+
+    Raises ProblemError where the diffusion is not positive at the nodes and times or the strong form is not finite.
+    """
+    check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
+    rows = np.empty((len(times), len(nodes), features.count))
+    with np.errstate(all="ignore"):  # what is not finite is refused below
+        b = strong.initial_residual(nodes, times).ravel()
+        for level, t in enumerate(times.tolist()):
+            for block in features.blocks(len(nodes)):
+                rows[level, block] = _residual_rows(strong, features, nodes[block], t, final_time)
+    A = rows.reshape(-1, features.count)
+    if not (np.isfinite(b).all() and np.isfinite(A).all()):
+        raise ProblemError(
+            "the strong form must be finite at the residual points, where f, grad a and div(a grad u_0) are sampled"
+        )
+    return A, b
+
+
+def _residual_rows(strong: StrongForm, features: Features, nodes: Array, t: float, final_time: float) -> Array:
+    """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
+    d, now = nodes.shape[1], np.array([t])
+    psi = features.jet(_in_space_time(nodes, t, final_time), 2)
+    assert psi.gradient is not None  # noqa: S101  # order 2 was asked for
+    assert psi.hessian is not None  # noqa: S101
+    D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+    laplacian_of_D = np.trace(boundary_hessian(nodes))[:, None]
+    gradient = dD * psi.value + D * psi.gradient[:d]
+    laplacian = laplacian_of_D * psi.value + 2.0 * np.sum(dD * psi.gradient[:d], axis=0)
+    laplacian += D * np.trace(psi.hessian[:d, :d])
+    divergence = strong.problem.diffusion(nodes, now)[0][:, None] * laplacian
+    for da, part in zip(strong.diffusion_gradient, gradient, strict=True):
+        divergence += da(nodes, now)[0][:, None] * part
+    rate = psi.gradient[d] / final_time  # the features' last input is t/T
+    return np.asarray(D * (psi.value + t * rate) - t * divergence)
+
+
+def _in_space_time(nodes: Array, t: float, final_time: float) -> Array:
+    """The features' inputs (x, t/T), (P, d) -> (P, d + 1)."""
+    return np.column_stack([nodes, np.full(len(nodes), t / final_time)])
+
+
+def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float, float]:
+    """alpha minimising || A alpha - b ||^2 + rho || alpha ||^2 with rho = ridge tr(A^T A)/N; also rho and a condition.
+
+    The equivalent problem with [A; sqrt(rho) I] and [b; 0] is solved by the SVD (LAPACK gelsd) after its columns are
+    scaled to unit norm; the condition number is that of the scaled matrix, in the 2-norm.
+    """
+    count = A.shape[1]
+    norms_squared = np.einsum("ij,ij->j", A, A)
+    rho = float(ridge * norms_squared.sum() / count)
+    scale = np.sqrt(norms_squared + rho)
+    scale[scale == 0.0] = 1.0  # without a ridge a column may be zero, whose coefficient the least norm makes zero
+    scaled = np.concatenate([A / scale, np.diag(np.sqrt(rho) / scale)])
+    right = np.concatenate([b, np.zeros(count)])
+    y, _, _, sigma = scipy.linalg.lstsq(scaled, right, lapack_driver="gelsd", overwrite_a=True, check_finite=False)
+    with np.errstate(divide="ignore"):
+        return np.asarray(y / scale), rho, float(sigma[0] / sigma[-1])

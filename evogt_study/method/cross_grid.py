@@ -1,0 +1,75 @@
+"""The retained basis looked at on another quadrature rule than the one that made it (app:cross_grid)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.method.arrays import Array
+from evogt_study.method.galerkin import GalerkinSystem, weighted_gram
+from evogt_study.method.problem import Separable, SpaceTimeFunction
+from evogt_study.method.quadrature import Quadrature
+from evogt_study.method.retained_space import RetainedSpace, trial_jet
+
+QUARTERS = 4
+"""The stiffness of a time-dependent diffusion is compared at 0, T/4, T/2, 3T/4 and T."""
+
+
+@dataclass(frozen=True)
+class CrossGridDefects:
+    """mass: || Phi~_a^T W_a Phi~_a - I_r ||_2.  stiffness: the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2."""
+
+    mass: float
+    stiffness: float
+
+
+@dataclass(frozen=True, eq=False)
+class AssessedBasis:
+    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass there."""
+
+    quadrature: Quadrature
+    gradients: Array
+    mass_defect: float
+
+
+def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
+    """Evaluate phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
+    count, dimension = assessment.nodes.shape
+    mass = np.zeros((space.rank, space.rank))
+    gradients = np.empty((dimension, count, space.rank))
+    for block in space.features.blocks(count):
+        jet = trial_jet(space.features, assessment.nodes[block], 1)
+        mass += weighted_gram((jet.value @ space.transform)[None], assessment.weights[block])
+        if jet.gradient is not None:  # as asked for
+            gradients[:, block] = jet.gradient @ space.transform
+    return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
+
+
+def cross_grid_defects(
+    basis: AssessedBasis, diffusion: SpaceTimeFunction, system: GalerkinSystem, final_time: float
+) -> CrossGridDefects:
+    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q."""
+    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
+    modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
+    terms = np.stack([weighted_gram(basis.gradients, basis.quadrature.weights * profile) for profile in profiles])
+    _, different = np.unique(np.round(modulations, 12), axis=1, return_index=True)  # sin(pi) is zero but for rounding
+    defects = [
+        _relative(np.tensordot(modulations[:, i], terms, axes=1), system.stiffness(float(times[i]))) for i in different
+    ]
+    return CrossGridDefects(basis.mass_defect, max(defects))
+
+
+def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Array, Array]:
+    """Modulations (K, T) and profiles (K, Q); a function that does not split has a profile for each time."""
+    if isinstance(diffusion, Separable):
+        return diffusion.modulated(times), diffusion.profiles(nodes)
+    return np.eye(len(times)), diffusion(nodes, times)
+
+
+def _relative(matrix: Array, reference: Array) -> float:
+    return _spectral_norm(matrix - reference) / _spectral_norm(reference)
+
+
+def _spectral_norm(symmetric: Array) -> float:
+    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())

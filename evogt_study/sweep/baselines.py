@@ -1,0 +1,282 @@
+"""The baselines as methods of the sweep: P1 finite elements, finite differences, global space-time regression."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evogt_study.baselines.finite_difference import MAX_POINTS, constant_diffusion, finite_differences
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.method.arrays import Array
+from evogt_study.method.diagnostics import relative_errors
+from evogt_study.method.problem import Problem
+from evogt_study.method.quadrature import Quadrature
+from evogt_study.method.solve import Share
+from evogt_study.method.time_grid import TimeGrid
+from evogt_study.problems import Statement
+from evogt_study.sweep.contract import Datum, MethodSpec, Record
+from evogt_study.sweep.evolution_parameters import PARAMETERS as EVOLUTION_PARAMETERS
+from evogt_study.sweep.evolution_record import energy_scalars
+from evogt_study.sweep.fields import fields
+from evogt_study.sweep.parameters import Parameter, integer, real
+from evogt_study.sweep.problem_method import ProblemMethod, dictionary_of, finite, integrator_of, on_unit_cube
+from evogt_study.sweep.schema import MEASURED
+from evogt_study.sweep.values import Values, content_hash
+
+Evaluate = Callable[[Array], Array]
+"""A solution at the observed times: nodes (P, d) -> (S, P)."""
+
+
+def _parameters(*own: Parameter, shared: tuple[str, ...]) -> dict[str, Parameter]:
+    """A baseline's own parameters after those that it has in common with `evolution`."""
+    return {name: EVOLUTION_PARAMETERS[name] for name in shared} | {parameter.name: parameter for parameter in own}
+
+
+class Baseline(ProblemMethod):
+    """A method whose run shares no stage but the problem with other runs."""
+
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int] = 1  # raised when the same parameters come to mean other numbers
+    PARAMETERS: ClassVar[Mapping[str, Parameter]]
+    RECORDABLE: ClassVar[tuple[str, ...]]
+    SCALARS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Baseline:
+        """Raises StudyError where the problem or the outputs cannot be had."""
+        return cls.declared(spec, cls.PARAMETERS, cls.RECORDABLE)
+
+    def scalars(self, values: Values) -> tuple[str, ...]:
+        exact = () if self.source.has_exact is False else ("error",)
+        return (*exact, *self.SCALARS)
+
+    def check(self, values: Values) -> None:
+        self.grid(values)
+        problem = self.problem(values)
+        if problem.exact is None and "error_history" in self.output.record:
+            raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
+        on_unit_cube("validation", self.given(values)["validation"], problem.dimension)
+        self.check_problem(values, problem)
+
+    @abstractmethod
+    def check_problem(self, values: Values, problem: Problem) -> None:
+        """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
+
+    def identity(self, values: Values) -> Mapping[str, Any]:
+        used = {name: values[name] for name in self.used(values) if name in values}
+        output = asdict(self.output) if self.output.record else {}
+        if "field" not in self.output.record:
+            output.pop("grid", None)
+        return {
+            "method": self.NAME,
+            "version": self.VERSION,
+            "problem": self.problem_identity(values),
+            "values": used,
+            "output": output,
+        }
+
+    def used(self, values: Values) -> tuple[str, ...]:
+        """Names of the parameters that the case uses, the problem's own left out."""
+        unused = {"stabilization"} if values.get("time_integrator") != "stabilized_semi_implicit" else set()
+        if values.get("dictionary") != "gtransnet":
+            unused |= {"N1", "hidden", "delta"}
+        return tuple(name for name in self.PARAMETERS if name not in unused)
+
+    def stages(self, values: Values) -> Mapping[str, Hashable]:
+        return {"problem": content_hash(self.problem_identity(values))}
+
+    def leading(self) -> tuple[str, ...]:
+        return tuple(self.source.parameters)
+
+    def sizes(self) -> tuple[str, ...]:
+        return tuple(self.PARAMETERS)
+
+    def run(self, values: Values, share: Share) -> Record:
+        return finite(self.record(values, self.shared_problem(values, share)))
+
+    @abstractmethod
+    def memory(self, values: Values) -> float: ...
+
+    @abstractmethod
+    def record(self, values: Values, problem: Problem) -> Record:
+        """Solve one case."""
+
+    def given(self, values: Values) -> dict[str, Any]:
+        """The case's parameters, to be used as what they were declared to be."""
+        return dict(values)
+
+    def grid(self, values: Values) -> TimeGrid:
+        """The time steps.  Raises ParameterError."""
+        given = self.given(values)
+        return TimeGrid.of(given["final_time"], given["dt"], self.output.times)
+
+    def measured(self, values: Values, problem: Problem, evaluate: Evaluate, grid: TimeGrid) -> Record:
+        """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
+        rule: Quadrature = self.given(values)["validation"].on_unit_cube(problem.dimension)
+        at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
+        variables = {"initial_error": Datum((), _initial_error(problem, rule, at_nodes))}
+        coordinates = {"time": Datum(("time",), grid.saved_times)} if self.output.record else {}
+        if problem.exact is not None:
+            errors = relative_errors(at_nodes, problem.exact(rule.nodes, grid.observed_times), rule.weights)
+            variables["error"] = Datum((), np.asarray(errors[-1]))
+            if "error_history" in self.output.record:
+                variables["error_history"] = Datum(MEASURED["error_history"].dims, errors[saved])
+        if "validation_values" in self.output.record:
+            variables["validation_values"] = Datum(("node",), at_nodes[-1])
+            coordinates["weight"] = Datum(("node",), rule.weights)
+        if "field" in self.output.record:
+            data, axes = fields(
+                lambda nodes: evaluate(nodes)[saved],
+                problem.exact,
+                grid.saved_times,
+                self.output.grid,
+                problem.dimension,
+            )
+            variables |= data
+            coordinates |= axes
+        return Record(variables, coordinates)
+
+
+def _initial_error(problem: Problem, rule: Quadrature, at_nodes: Array) -> Array:
+    return np.asarray(relative_errors(at_nodes[:1], problem.initial(rule.nodes)[None, :], rule.weights)[0])
+
+
+def _with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
+    added = {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
+    return Record({**record.variables, **added}, record.coordinates)
+
+
+class P1FiniteElements(Baseline):
+    """Continuous piecewise-linear finite elements and the implicit midpoint rule (tab:p1_fem)."""
+
+    NAME = "p1_fem"
+    PARAMETERS = _parameters(
+        Parameter("unknowns", "an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)"),
+        Parameter("degree", "an integer >= 2", integer(2), "polynomial degree that element integrals are exact for",
+                  "31 in 1-D, 9 in 2-D, 5 in 3-D where left out", optional=True),
+        shared=("validation", "dt", "final_time"),
+    )  # fmt: skip
+    RECORDABLE = ("error_history", "field", "validation_values")
+    SCALARS = ("initial_error", "degrees_of_freedom")
+
+    def check_problem(self, values: Values, problem: Problem) -> None:
+        from evogt_study.baselines.p1_fem import check_size
+
+        given = self.given(values)
+        _check_plain(self.NAME, problem)
+        check_size(problem.dimension, given["unknowns"], given.get("degree"))
+
+    def memory(self, values: Values) -> float:
+        from evogt_study.baselines.p1_fem import quadrature_nodes
+
+        given = self.given(values)
+        return 250.0 * quadrature_nodes(self.source.dimension or 2, given["unknowns"], given.get("degree"))
+
+    def record(self, values: Values, problem: Problem) -> Record:
+        from evogt_study.baselines.p1_fem import p1_fem  # scikit-fem takes a moment to import
+
+        given, grid = self.given(values), self.grid(values)
+        solution = p1_fem(problem, given["unknowns"], grid, given.get("degree"))
+        record = self.measured(values, problem, solution.evaluate, grid)
+        return _with_scalars(record, {"degrees_of_freedom": solution.dofs})
+
+
+class FiniteDifferences(Baseline):
+    """Finite differences diagonalised by the discrete sine transform, for a constant diffusion (tab:allen_cahn)."""
+
+    NAME = "finite_difference"
+    PARAMETERS = _parameters(
+        Parameter("points", "an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)"),
+        shared=("validation", "dt", "final_time", "time_integrator", "stabilization"),
+    )
+    RECORDABLE = ("error_history", "free_energy_history", "field", "validation_values")
+    SCALARS = ("initial_error", "degrees_of_freedom", "energy_drop_percent", "energy_increment")
+
+    def check_problem(self, values: Values, problem: Problem) -> None:
+        constant_diffusion(problem)
+        integrator_of(values).check(problem)
+        points = self.given(values)["points"]
+        if points**problem.dimension > MAX_POINTS:
+            raise ParameterError("points", f"such that the grid has at most {MAX_POINTS:,} points", points)
+
+    def memory(self, values: Values) -> float:
+        return 8.0 * 10 * float(self.given(values)["points"] ** (self.source.dimension or 2))
+
+    def record(self, values: Values, problem: Problem) -> Record:
+        grid = self.grid(values)
+        solution = finite_differences(problem, self.given(values)["points"], grid, integrator_of(values))
+        record = self.measured(values, problem, solution.evaluate, grid)
+        scalars: dict[str, float] = {"degrees_of_freedom": solution.fields[0].size}
+        if problem.potential is None:
+            return _with_scalars(record, scalars)
+        if "free_energy_history" in self.output.record:
+            history = Datum(MEASURED["free_energy_history"].dims, solution.energies[list(grid.saved)])
+            record = Record({**record.variables, "free_energy_history": history}, record.coordinates)
+        return _with_scalars(record, scalars | energy_scalars(solution.energies))
+
+
+class SpaceTimeRegression(Baseline):
+    """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
+
+    NAME = "space_time_regression"
+    PARAMETERS = _parameters(
+        Parameter("points", "an integer >= 1", integer(1), "interior residual points per direction", default=68),
+        Parameter("levels", "an integer >= 1", integer(1), "positive time levels of the residual", default=69),
+        Parameter("ridge", "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)",
+                  "relative weight of the ridge term", default=1e-10),
+        shared=("dictionary", "seed", "N", "N1", "hidden", "gamma", "delta", "radius", "centre",
+                "validation", "final_time"),
+    )  # fmt: skip
+    RECORDABLE = ("error_history", "field")
+    SCALARS = ("initial_error", "scaled_condition")
+
+    def check_problem(self, values: Values, problem: Problem) -> None:
+        if problem.dimension == 3:
+            raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
+        _check_plain(self.NAME, problem)
+        self.statement()
+        dictionary_of(values).check_dimension(problem.dimension + 1)
+
+    def statement(self) -> Statement:
+        """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""
+        if self.source.statement is None:
+            raise ProblemError(f"space_time_regression must have a problem in formulas, got {self.source.name}")
+        return self.source.statement
+
+    def grid(self, values: Values) -> TimeGrid:
+        """No steps are made; the saved times are any."""
+        final_time, times = self.given(values)["final_time"], self.output.times
+        steps = times - 1 if isinstance(times, int) else 1_000_000
+        return TimeGrid.of(final_time, final_time / steps, times)
+
+    def memory(self, values: Values) -> float:
+        given, dimension = self.given(values), self.source.dimension or 1
+        rows = given["points"] ** dimension * given["levels"] + given["N"]
+        return 8.0 * 4 * float(rows * given["N"])
+
+    def record(self, values: Values, problem: Problem) -> Record:
+        from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
+
+        given, grid = self.given(values), self.grid(values)
+        strong = strong_form(self.statement(), self.problem_values(values))
+        solution = space_time_regression(
+            strong, dictionary_of(values), given["seed"], given["final_time"],
+            points=given["points"], levels=given["levels"], ridge=given["ridge"],
+        )  # fmt: skip
+        record = self.measured(values, problem, lambda nodes: solution.evaluate(nodes, grid.observed_times), grid)
+        return _with_scalars(record, {"scaled_condition": solution.condition})
+
+
+def _check_plain(name: str, problem: Problem) -> None:
+    if problem.lifting is not None or problem.potential is not None:
+        extra = "lifting" if problem.lifting is not None else "potential"
+        raise ProblemError(f"{name} must have a linear problem with zero boundary values, got one with a {extra}")
+
+
+BASELINES: Mapping[str, type[Baseline]] = {
+    method.NAME: method for method in (P1FiniteElements, FiniteDifferences, SpaceTimeRegression)
+}

@@ -1,0 +1,135 @@
+"""What the methods of this package have in common: a problem with parameters of its own, and outputs to record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.method.arrays import Array
+from evogt_study.method.dictionary import Dictionary
+from evogt_study.method.galerkin import check_diffusion
+from evogt_study.method.problem import Problem
+from evogt_study.method.quadrature import Quadrature, QuadratureRule
+from evogt_study.method.solve import Integrator, Share
+from evogt_study.problems.grammar import RESERVED
+from evogt_study.sweep.contract import MethodSpec, Output, Record
+from evogt_study.sweep.parameters import Parameter
+from evogt_study.sweep.problem_source import ProblemSource
+from evogt_study.sweep.schema import COORDINATES, MEASURED
+from evogt_study.sweep.values import Values, content_hash
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemMethod:
+    """A method of this package for one problem and one choice of outputs."""
+
+    source: ProblemSource
+    output: Output
+    parameters: Mapping[str, Parameter]
+
+    @classmethod
+    def declared(cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...]) -> Self:
+        """The method for `spec`, whose own `parameters` join the problem's.
+
+        Raises StudyError where the problem or the outputs cannot be had.
+        """
+        if spec.problem is None or spec.output is None:
+            raise StudyError(f"`problem` must be given for the method {spec.method}")
+        source = ProblemSource.of(spec.problem)
+        unknown = [name for name in spec.output.record if name not in recordable]
+        if unknown:
+            raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
+        own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
+        return cls(source, spec.output, {**parameters, **own})
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return frozenset({*MEASURED, *COORDINATES, *RESERVED})
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        needed = [
+            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
+        ]
+        if values.get("dictionary") == "gtransnet" and "hidden" not in values:
+            needed.append("N1")
+        if values.get("time_integrator") == "stabilized_semi_implicit":
+            needed.append("stabilization")
+        return tuple(needed)
+
+    def depends_on_seed(self) -> bool:
+        return "seed" in self.source.parameters
+
+    def problem_identity(self, values: Values) -> Mapping[str, Any]:
+        """What tells the case's problem from others, as JSON-able content."""
+        return {"content": self.source.content, "values": self.problem_values(values)}
+
+    def problem_values(self, values: Values) -> dict[str, Any]:
+        """The problem's own parameters."""
+        return {name: values[name] for name in self.source.parameters if name in values}
+
+    def problem(self, values: Values) -> Problem:
+        """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
+        given = self.problem_values(values)
+        for name, value in given.items():
+            declared = self.parameters[name] is not self.source.parameters[name]
+            if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise ParameterError(name, "a number where a formula uses it", value)
+        return self.source.make(**given)
+
+    def shared_problem(self, values: Values, share: Share) -> Problem:
+        """The problem, made once for the cases of a batch that have it in common."""
+        return share("problem", content_hash(self.problem_identity(values)), lambda: self.problem(values))
+
+
+def dictionary_of(values: Values) -> Dictionary:
+    """The dictionary that a case names.  Raises ParameterError."""
+    given: dict[str, Any] = dict(values)
+    layers = {name: given[name] for name in ("N1", "hidden") if name in given}
+    return Dictionary(
+        given["dictionary"], given["N"], given["gamma"], **(layers if given["dictionary"] == "gtransnet" else {}),
+        delta=given["delta"], radius=given.get("radius"), centre=given["centre"],
+    )  # fmt: skip
+
+
+def integrator_of(values: Values) -> Integrator:
+    """The time integrator that a case names, with the stabilisation that belongs to one of them only."""
+    given: dict[str, Any] = dict(values)
+    name = given["time_integrator"]
+    return Integrator(name, given.get("stabilization", 0.0) if name == "stabilized_semi_implicit" else 0.0)
+
+
+def finite(record: Record) -> Record:
+    """The record itself.  Raises DivergedError where a number in it is not finite.
+
+    The initial error alone may be NaN: it has no meaning for an initial value of zero.
+    """
+    for name, datum in record.variables.items():
+        if name != "initial_error" and not datum.dims and not np.isfinite(datum.values).all():
+            raise DivergedError(f"`{name}` is {float(datum.values)}")
+    return record
+
+
+def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Array, name: str) -> None:
+    """Raise ProblemError unless a > 0 there; a problem of the user's own making may not even be a function.
+
+    Raises ParameterError for a rule of too many nodes in the problem's dimension.
+    """
+    try:
+        check_diffusion(problem, on_unit_cube("quadrature", rule, problem.dimension), times)
+    except InputError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
+
+
+def on_unit_cube(name: str, rule: QuadratureRule, dimension: int) -> Quadrature:
+    """The rule that the parameter `name` names.  Raises ParameterError, in its name, for too many nodes."""
+    try:
+        return rule.on_unit_cube(dimension)
+    except ParameterError as error:
+        raise ParameterError(name, error.wanted, error.got) from None
