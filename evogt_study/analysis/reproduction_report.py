@@ -204,6 +204,14 @@ def judged(entry: Entry) -> str:
     return f"{entry.verdict} (known)" if kind(entry) is Kind.known else str(entry.verdict)
 
 
+def runs_behind(entries: Sequence[Entry]) -> str:
+    """On how many runs the numbers rest: "each from 20 runs", "from 3 to 40 runs each"."""
+    ok = sorted({entry.n_ok for entry in entries})
+    missing = sum(entry.n_ok < entry.n_planned for entry in entries)
+    words = f"each from {ok[0]} run{'s' * (ok[0] != 1)}" if len(ok) == 1 else f"from {ok[0]} to {ok[-1]} runs each"
+    return words + (f", {missing} of them from fewer than planned" if missing else "")
+
+
 def by_file(entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
     """The entries of each file, in the order of their first entries."""
     names = dict.fromkeys(entry.file for entry in entries)
@@ -289,7 +297,7 @@ def html(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Seque
         provenance={name: text for name, text in provenance.items() if name != "title"},
         summary=summary_line(entries),
         sections=[
-            Section(file, _tables(own), own, summary_line(own), pivot(file, own))
+            Section(file, _tables(own), own, f"{summary_line(own)}, {runs_behind(own)}", pivot(file, own))
             for file, own in by_file(entries).items()
         ],
         differing=[entry for entry in rest if entry.verdict is Verdict.differs],

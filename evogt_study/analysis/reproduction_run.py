@@ -23,6 +23,7 @@ from evogt_study.sweep.study import Study
 
 if TYPE_CHECKING:
     from distributed import Client
+    from matplotlib.figure import Figure
 
 REPORT = "report"
 PROVENANCE = {
@@ -98,20 +99,21 @@ def reproduce(
 
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
-    """The report as Markdown, CSV and one HTML page with the figures; the paths written."""
-    origin = provenance(reproduction.results)
-    texts = {
-        "md": markdown(reproduction.entries, origin),
-        "csv": csv_text(reproduction.entries),
-        "html": html(reproduction.entries, origin, pictures(reproduction.results)),
+    """The report as Markdown, CSV and one HTML page, and its figures as PNG; the paths written."""
+    from evogt_study.analysis import plots  # matplotlib, when the runs are done
+
+    origin, drawn = provenance(reproduction.results), figures(reproduction.results)
+    pictures = [Picture(each.title, each.caption, each.alt, plots.svg(each.figure)) for each in drawn]
+    files: dict[str, str | bytes] = {
+        f"{REPORT}.md": markdown(reproduction.entries, origin),
+        f"{REPORT}.csv": csv_text(reproduction.entries),
+        f"{REPORT}.html": html(reproduction.entries, origin, pictures),
+        **{f"{each.name}.png": plots.png(each.figure) for each in drawn},
     }
-    paths = []
-    for suffix, text in texts.items():
-        path = folder / f"{REPORT}.{suffix}"
-        with written_whole(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        paths.append(path)
-    return paths
+    for name, content in files.items():
+        with written_whole(folder / name) as temporary:
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    return [folder / name for name in files]
 
 
 def provenance(results: Results) -> dict[str, str]:
@@ -123,32 +125,53 @@ def provenance(results: Results) -> dict[str, str]:
     return found
 
 
-def pictures(results: Results) -> list[Picture]:
-    """The paper's two figures, where the studies that they show are among the results."""
-    from evogt_study.analysis import plots  # matplotlib, when the runs are done
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A figure with the name of its file and its words."""
 
+    name: str
+    title: str
+    caption: str
+    alt: str
+    figure: Figure
+
+
+def figures(results: Results) -> list[Drawn]:
+    """The paper's two figures, where the studies that they show are among the results."""
     drawn = []
     if "nonseparable_2d_field" in results:
-        run = results["nonseparable_2d_field"].squeeze(drop=True)
-        drawn.append(Picture(
-            "Final field of the two-dimensional nonseparable benchmark",
-            "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for "
-            "epsilon = 0.1 and the GTransNet dictionary of seed 0.",
-            "Three square panels: the exact and the numerical field look the same; the error is "
-            f"at most {float(np.abs(run.field - run.exact_field).max()):.2g}.",
-            plots.svg(plots.field_panels(run["exact_field"], run["field"])),
-        ))  # fmt: skip
+        drawn.append(_fields_drawn(results["nonseparable_2d_field"].squeeze(drop=True)))
     if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
-        histories = energy_histories(results)
-        falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
-        drawn.append(Picture(
-            "Energy of the Allen-Cahn test",
-            "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and "
-            "the GTransNet dictionary of seed 0.",
-            f"Two curves that fall from 1 in every step: {falls}.",
-            plots.svg(plots.energy_histories(histories)),
-        ))  # fmt: skip
+        drawn.append(_energies_drawn(energy_histories(results)))
     return drawn
+
+
+def _fields_drawn(run: xr.Dataset) -> Drawn:
+    from evogt_study.analysis import plots
+
+    largest = float(np.abs(run["field"] - run["exact_field"]).max())
+    return Drawn(
+        "nonseparable_2d_fields",
+        "Final field of the two-dimensional nonseparable benchmark",
+        "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for epsilon = 0.1 "
+        "and the GTransNet dictionary of seed 0.",
+        f"Three square panels: the exact and the numerical field look the same; the error is at most {largest:.2g}.",
+        plots.field_panels(run["exact_field"], run["field"]),
+    )
+
+
+def _energies_drawn(histories: Mapping[str, xr.DataArray]) -> Drawn:
+    from evogt_study.analysis import plots
+
+    falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
+    return Drawn(
+        "allen_cahn_energy",
+        "Energy of the Allen-Cahn test",
+        "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and the "
+        "GTransNet dictionary of seed 0.",
+        f"Two curves that fall from 1 at every saved time: {falls}.",
+        plots.energy_histories(histories),
+    )
 
 
 def energy_histories(results: Results) -> Mapping[str, xr.DataArray]:

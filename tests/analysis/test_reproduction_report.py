@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import dataclasses
 import io
 import math
 import re
@@ -29,6 +30,7 @@ from evogt_study.analysis.reproduction_report import (
     overview,
     pivot,
     relative,
+    runs_behind,
     shown,
     summary_line,
     terminal_table,
@@ -457,3 +459,19 @@ def test_the_same_entries_give_the_same_report(form):
 def test_every_class_of_a_verdict_has_a_style():
     style = PAGE.split("<style>")[1].split("</style>")[0]
     assert all(f".{name} {{" in style for name in Kind)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([(20, 20)], "each from 20 runs"),
+        ([(1, 1), (1, 1)], "each from 1 run"),
+        ([(3, 3), (40, 40)], "from 3 to 40 runs each"),
+        ([(19, 20), (20, 20)], "from 19 to 20 runs each, 1 of them from fewer than planned"),
+    ],
+)
+def test_the_runs_behind_the_numbers_are_told(counts, words):
+    entries = [
+        dataclasses.replace(entry("epsilon=0.2", "1.0", 1.0), n_ok=ok, n_planned=planned) for ok, planned in counts
+    ]
+    assert runs_behind(entries) == words
