@@ -122,13 +122,13 @@ def _print_plan(plan: Plan, study: Study) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 def status(file: Path) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
-    from evogt_study.sweep.shards import shard_folder
+    from evogt_study.sweep.shards import shard_files, shard_folder
     from evogt_study.sweep.store import read_result
     from evogt_study.sweep.study import Study
 
     path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
     if not path.exists():
-        kept = len(list(shard_folder(path).glob("*.nc")))
+        kept = len(shard_files(shard_folder(path)))
         told = (
             f"; {kept} batches of finished runs are kept and `evogt run` goes on" if kept else "; `evogt run` makes it"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,13 @@ def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
     return interval.reshape(*samples.shape[:-1], 2)
 
 
+@lru_cache(maxsize=32)  # the same for every sample of this size
 def _resampling_weights(count: int) -> Array:
     """Weights (RESAMPLES, count) whose product with a sample gives the means of its bootstrap resamples."""
     rng = np.random.default_rng(BOOTSTRAP_SEED)
-    return rng.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES) / count
+    weights = rng.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES) / count
+    weights.flags.writeable = False
+    return weights
 
 
 def _labelled(

@@ -18,7 +18,7 @@ from evogt_study.sweep.batch import Batch, Stack, run_batch
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.shards import shard_folder, write_shard
+from evogt_study.sweep.shards import shard_files, shard_folder, write_shard
 from evogt_study.sweep.store import read_result, read_study
 
 
@@ -432,7 +432,7 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
 def wait_for_shards(folder, process):
     """Until the first batch is on disk: watching for it is the only sign of life there is from outside."""
     while process.poll() is None:
-        if folder.exists() and any(folder.glob("[!.]*.nc")):
+        if folder.exists() and any(shard_files(folder)):
             return
         try:
             process.wait(0.05)
