@@ -111,7 +111,7 @@ def _print_plan(plan: Plan, study: Study) -> None:
     for work in shared_work(plan):
         sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
-        click.echo(f"    {work.stage:<20} computed {work.distinct:>8,} times, {share}")
+        click.echo(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
     click.echo("    in batches of about a second of work, sized as runs are timed")
     memory = peak_memory(plan)
     if memory:
@@ -166,7 +166,7 @@ def summary(file: Path, over: str, variable: str, form: str) -> None:
 
 
 @main.command()
-@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "-o",
     "--output",

@@ -56,6 +56,13 @@ class Reproduction:
 
 def studies_at(paths: Iterable[Path]) -> list[Study]:
     """The studies of files and folders, in the order of their names.  Raises InputError where there are none."""
+    paths = list(paths)
+    for path in paths:
+        if not path.exists():
+            raise InputError(
+                f"`STUDIES` must be study files or folders, got {path}, which does not exist; run from a checkout of the "
+                "project, or name them"
+            )
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     if not files:
         raise InputError("`STUDIES` must be study files or folders that hold some, got none")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ def _parameters(*own: Parameter, shared: tuple[str, ...]) -> dict[str, Parameter
     return {name: EVOLUTION_PARAMETERS[name] for name in shared} | {parameter.name: parameter for parameter in own}
 
 
-class Baseline(ProblemMethod):
+class Baseline(ProblemMethod, ABC):
     """A method whose run shares no stage but the problem with other runs."""
 
     NAME: ClassVar[str]
@@ -68,15 +67,15 @@ class Baseline(ProblemMethod):
 
     def identity(self, values: Values) -> Mapping[str, Any]:
         used = {name: values[name] for name in self.used(values) if name in values}
-        output = asdict(self.output) if self.output.record else {}
-        if "field" not in self.output.record:
-            output.pop("grid", None)
+        recorded = sorted(self.output.record)
         return {
             "method": self.NAME,
             "version": self.VERSION,
             "problem": self.problem_identity(values),
             "values": used,
-            "output": output,
+            "record": recorded,
+            "times": self.grid(values).saved_times.tolist() if recorded else None,
+            "grid": self.output.grid if "field" in recorded else None,
         }
 
     def used(self, values: Values) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ class Evolution(ProblemMethod):
         )
 
     def sizes(self) -> tuple[str, ...]:
-        return ("dictionary", "N", "N1", "hidden", "quadrature", "validation", "dt", "final_time")
+        return ("dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time")
 
     def memory(self, values: Values) -> float:
         run, dimension = self.discretisation(values), self.source.dimension or 2
@@ -157,7 +157,10 @@ class Evolution(ProblemMethod):
         trial = nodes * N * (1 + dimension)
         widths = (*run.dictionary.hidden, N)
         layers = sum(map(operator.mul, widths, widths[1:])) + max(BLOCK_ENTRIES, 32 * max(widths)) * (1 + dimension)
-        return 8.0 * float(layers + 2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3))
+        assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
+        return 8.0 * float(
+            layers + 2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3) + assessed
+        )
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +23,8 @@ def software_set() -> str:
     return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
 
 
-def environment() -> dict[str, Any]:
+@lru_cache(maxsize=1)  # what this process runs does not change
+def environment() -> Mapping[str, Any]:
     """Versions, machine and revision for a result file's attributes."""
     revision, dirty = git_state(Path(__file__).parents[1])
     return {
