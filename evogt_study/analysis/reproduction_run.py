@@ -60,8 +60,8 @@ def studies_at(paths: Iterable[Path]) -> list[Study]:
     for path in paths:
         if not path.exists():
             raise InputError(
-                f"`STUDIES` must be study files or folders, got {path}, which does not exist; run from a checkout of the "
-                "project, or name them"
+                f"`STUDIES` must be study files or folders, got {path}, which does not exist; run from a checkout of "
+                "the project, or name them"
             )
     files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
     if not files:
