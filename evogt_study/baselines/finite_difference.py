@@ -25,6 +25,8 @@ from evogt_study.method.time_grid import TimeGrid
 
 MAX_POINTS = 4_000_000
 """Unknowns of a grid: a field of this size takes 32 MB."""
+SCATTERED = 1000
+"""Points at which a diffusion that is said to be constant is looked at."""
 MAX_FOLDED = 640
 """Points per direction up to which a transform is a matrix product."""
 
@@ -82,7 +84,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     Raises ProblemError where the diffusion is not one positive constant or the problem is lifted, ParameterError for a
     grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
     """
-    if not 1 <= points**problem.dimension <= MAX_POINTS:
+    if points < 1 or points**problem.dimension > MAX_POINTS:
         wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
         raise ParameterError("points", wanted, f"{points}^{problem.dimension}")
     integrator.check(problem)
@@ -198,7 +200,7 @@ def constant_diffusion(problem: Problem) -> float:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
     if not problem.diffusion.steady:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
-    values = problem.diffusion(_interior(7, problem.dimension), np.zeros(1))
+    values = problem.diffusion(_scattered(problem.dimension), np.zeros(1))
     smallest, largest = float(values.min()), float(values.max())
     if not (smallest == largest and 0.0 < smallest < np.inf):
         raise ProblemError(
@@ -206,6 +208,12 @@ def constant_diffusion(problem: Problem) -> float:
             f"{smallest:.6g} to {largest:.6g}"
         )
     return smallest
+
+
+def _scattered(dimension: int) -> Array:
+    """Points that no regular pattern goes through all of: multiples of irrational numbers, modulo one."""
+    steps = np.sqrt(np.array([2.0, 3.0, 5.0][:dimension]))
+    return np.asarray(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0)
 
 
 def _forcings(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:

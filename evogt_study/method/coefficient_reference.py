@@ -75,12 +75,7 @@ def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
 
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
-    loads = system.load(np.linspace(0.0, final_time, 7))
-    if (
-        not system.autonomous
-        or system.reaction is not None
-        or not np.array_equal(loads, np.broadcast_to(loads[0], loads.shape))
-    ):
+    if not (system.autonomous and system.steady_load) or system.reaction is not None:
         raise ProblemError(
             "`coefficient_reference` eigendecomposition must have a linear problem whose diffusion, source and lifting "
             "do not depend on t; use dop853"
@@ -88,5 +83,7 @@ def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     exponents = -final_time * eigenvalues
     weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
-    decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (loads[0] @ basis)
+    decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (
+        system.load(np.zeros(1))[0] @ basis
+    )
     return np.asarray(basis @ decayed)

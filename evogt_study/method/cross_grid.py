@@ -53,7 +53,9 @@ def cross_grid_defects(
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
     modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
     terms = np.stack([weighted_gram(basis.gradients, basis.quadrature.weights * profile) for profile in profiles])
-    _, different = np.unique(np.round(modulations, 12), axis=1, return_index=True)  # sin(pi) is zero but for rounding
+    scales = np.abs(modulations).max(axis=1, keepdims=True)
+    rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero but for rounding
+    _, different = np.unique(rounded, axis=1, return_index=True)
     defects = [
         _relative(np.tensordot(modulations[:, i], terms, axes=1), system.stiffness(float(times[i]))) for i in different
     ]

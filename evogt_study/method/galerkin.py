@@ -57,7 +57,7 @@ class GalerkinSystem:
     """The retained identity-mass system.
 
     stiffness: t -> K(t), (r, r) symmetric; autonomous: whether K does not depend on t; load: times (T,) -> b, (T, r);
-    initial: alpha(0), (r,).
+    initial: alpha(0), (r,); steady_load: whether b is known not to depend on t.
     """
 
     stiffness: Callable[[float], Array]
@@ -66,6 +66,7 @@ class GalerkinSystem:
     initial: Array
     lifting: AssembledLifting | None = None
     reaction: Reaction | None = None
+    steady_load: bool = False
 
 
 def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
@@ -85,7 +86,14 @@ def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
         initial=space.project(initial),
         lifting=lifting,
         reaction=None if problem.potential is None else Reaction(problem.potential, space.values, rule.weights),
+        steady_load=_has_steady_load(problem),
     )
+
+
+def _has_steady_load(problem: Problem) -> bool:
+    lifting = problem.lifting
+    parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
+    return all(part.steady for part in parts)
 
 
 def weighted_gram(gradients: Array, nodal: Array) -> Array:

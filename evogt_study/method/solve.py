@@ -54,6 +54,10 @@ class Integrator:
             return implicit_midpoint(system, grid)
         return stabilized_semi_implicit(system, grid, self.stabilization)
 
+    def times(self, grid: TimeGrid) -> Array:
+        """Where the diffusion is evaluated: at midpoints, or at the ends of all steps and at the start."""
+        return grid.midpoints if self.name == "implicit_midpoint" else grid.times_of(tuple(range(grid.steps + 1)))
+
     def check(self, problem: Problem) -> None:
         """Raise ParameterError where the integrator cannot advance the problem."""
         if problem.potential is not None and self.name == "implicit_midpoint":
@@ -154,7 +158,7 @@ def stage_keys(
         "trial functions": trial,
         "weighted SVD": trial,
         "retained space": (trial, run.tau),
-        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps),
+        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator.name),
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
         "validation features": (run.dictionary, run.seed, run.validation, dimension),
@@ -203,7 +207,7 @@ def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
 
 
 def _check(problem: Problem, run: Discretisation) -> None:
-    check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.grid.midpoints)
+    check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.integrator.times(run.grid))
 
 
 def _validation_rule(problem: Problem, run: Discretisation) -> Quadrature:

@@ -283,7 +283,7 @@ def _check_boundary(problem: Problem, key: str) -> None:
         scale = float(np.abs(stated(inside.on_unit_cube(problem.dimension).nodes)).max())
         if problem.lifting is not None:
             scale = max(scale, float(np.abs(lifted(on_boundary)).max()))
-    if not excess <= BOUNDARY_TOLERANCE * max(scale, 1e-300):
+    if not (np.isfinite(excess) and excess <= BOUNDARY_TOLERANCE * max(scale, 1e-300)):
         values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
         wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
         raise ProblemError(

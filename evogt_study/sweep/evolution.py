@@ -88,7 +88,7 @@ class Evolution(ProblemMethod):
         self.check_reference(values, problem)
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.dimension)
-        check_diffusion_on_nodes(problem, run.quadrature, run.grid.midpoints, self.source.name)
+        check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.source.name)
         on_unit_cube("validation", run.validation, problem.dimension)
         if run.assessment is not None:
             on_unit_cube("assessment", run.assessment, problem.dimension)

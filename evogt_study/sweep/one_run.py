@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import ParameterError
+from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.method.dictionary import Dictionary, default_radius
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import QuadratureRule
@@ -70,7 +70,11 @@ def solve(
     )
     run.integrator.check(problem)
     dictionary.check_dimension(problem.dimension)
-    return labelled(solve_arrays(problem, run))
+    with np.errstate(all="ignore"):  # what is not finite is refused below
+        solution = solve_arrays(problem, run)
+        if not np.isfinite(solution.trajectory.coefficients).all():
+            raise DivergedError("the coefficients are not finite at all saved times")
+        return labelled(solution)
 
 
 def _checked(name: str, raw: Any) -> Any:

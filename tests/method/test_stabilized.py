@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from evogt_study.errors import IndefiniteStiffnessError, ParameterError
+import evogt_study as evs
+from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.dictionary import Dictionary
 from evogt_study.method.galerkin import TIMES_AT_ONCE, GalerkinSystem, assemble
@@ -441,3 +442,22 @@ def test_the_integrator_marches_by_its_name(moving):
     other = Integrator("implicit_midpoint").march(system, grid)
     assert other.energies is None
     assert np.abs(other.coefficients - one.coefficients).max() > 1e-4
+
+
+def test_the_diffusion_is_checked_where_the_step_uses_it():
+    # at t_{n+1}, not at midpoints: 1 - 1.02 t is -0.02 at t = 1, the last step's
+    problem = Statement(dimension=1, initial="x*(1-x)", diffusion="1 - 1.02*t")()
+    dictionary = Dictionary("transnet", N=6, gamma=2)
+    options = {"seed": 0, "quadrature": 12, "dt": 0.1, "final_time": 1.0}
+    with pytest.raises(ProblemError, match="`diffusion` must be positive"):
+        evs.solve(problem, dictionary, time_integrator="stabilized_semi_implicit", **options)
+    assert np.isfinite(evs.solve(problem, dictionary, **options).norm_history).all()  # midpoints: up to 0.95
+
+
+def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
+    problem = Statement(dimension=1, initial="5*x*(1-x)", potential="-u**4", diffusion="1/100")()
+    with pytest.raises(DivergedError, match="not finite"):
+        evs.solve(
+            problem, Dictionary("transnet", N=6, gamma=2), seed=0, quadrature=12, dt=0.5, final_time=20.0,
+            time_integrator="stabilized_semi_implicit",
+        )  # fmt: skip
