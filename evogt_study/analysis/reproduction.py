@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,9 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.judgement import Entry, Measure, Verdict, verdict
-from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
-from evogt_study.sweep.schema import Status
+from evogt_study.sweep.schema import MEASURED, Status
 
 KNOWN = "known_differences"
 """The CSV that explains differences: the file, labels that single out the entries, and the explanation."""
@@ -62,12 +63,33 @@ class Table:
 # Reading a number off a result
 
 
+class NotComputedError(Exception):
+    """The studies at hand do not ask for this number: they have other values on their axes."""
+
+
 def at(values: xr.DataArray, labels: Labels) -> xr.DataArray:
-    """The values at those labels that are dimensions; others say something else about the number."""
+    """The values at those labels that are dimensions; others say something else about the number.
+
+    Raises NotComputedError where a label is not on its axis.
+    """
     for name, label in labels.items():
-        if name in values.dims:
-            values = values.sel({name: label if values[name].dtype.kind in "OU" else float(label)})
+        if name not in values.dims:
+            continue
+        words = values[name].dtype.kind in "OU"
+        try:
+            values = values.sel({name: label if words else float(label)})
+        except KeyError:
+            raise NotComputedError from None
     return values
+
+
+def measured(data: xr.Dataset, variable: str) -> xr.DataArray:
+    """A variable of the result; all missing where no run was ok and so none returned it."""
+    if variable in data:
+        return data[variable]
+    if variable not in MEASURED:
+        raise InputError(f"unknown variable {variable!r}")
+    return xr.full_like(data["status"], np.nan, dtype=float).rename(variable)
 
 
 def statistic(values: xr.DataArray, name: str) -> Computed:
@@ -77,7 +99,9 @@ def statistic(values: xr.DataArray, name: str) -> Computed:
         return Computed(float(values.max()), n_ok, n_planned)
     if not values.dims:
         return Computed(float(values), n_ok, n_planned)
-    return Computed(float(summary(values, over=[str(dim) for dim in values.dims])[name]), n_ok, n_planned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteWarning)  # n_ok says it
+        return Computed(float(summary(values, over=[str(dim) for dim in values.dims])[name]), n_ok, n_planned)
 
 
 def ratio(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
@@ -97,7 +121,9 @@ def _of_study(name: str) -> Callable[[Results, Labels], Computed]:
     """A table of statistics over seeds of one study."""
 
     def read(results: Results, labels: Labels) -> Computed:
-        values = at(results[name][labels["variable"]], {key: text for key, text in labels.items() if "/" not in text})
+        values = at(
+            measured(results[name], labels["variable"]), {key: text for key, text in labels.items() if "/" not in text}
+        )
         if "/" in labels["dictionary"]:
             return ratio(values, labels["dictionary"], labels["statistic"])
         return statistic(values, labels["statistic"])
@@ -113,32 +139,34 @@ def _operator_2d(results: Results, labels: Labels) -> Computed:
 def _conditioning(results: Results, labels: Labels) -> Computed:
     data, variable = results["oscillatory_1d"], labels["variable"]
     if variable not in ("raw_condition", "raw_unresolved"):
-        return statistic(at(data[variable], labels), labels["statistic"])
-    resolution = at(data["raw_resolution"], labels)
+        return statistic(at(measured(data, variable), labels), labels["statistic"])
+    resolution = at(measured(data, "raw_resolution"), labels)
     n_ok, unresolved = int(np.isfinite(resolution.values).sum()), int((resolution <= UNRESOLVED).sum())
     if variable == "raw_unresolved":
         return Computed(float(unresolved), n_ok, resolution.size)
     if unresolved:
         return Computed("singular" if unresolved == n_ok else "partly singular", n_ok, resolution.size)
+    if not n_ok:
+        return Computed(math.nan, 0, resolution.size)
     decade = math.floor(math.log10(float((1.0 / resolution).median())))
     return Computed(f"1e{decade}", n_ok, resolution.size)
 
 
 def _temporal_convergence(results: Results, labels: Labels) -> Computed:
-    errors = results[f"temporal_{labels['problem']}"]["coefficient_error"]
-    error = single(errors.sel(dt=float(labels["dt"])))
+    errors = measured(results[f"temporal_{labels['problem']}"], "coefficient_error")
+    error = single(at(errors, labels))
     if labels["variable"] == "coefficient_error":
         return error
-    before = single(errors.sel(dt=2.0 * float(labels["dt"])))
+    before = single(at(errors, {"dt": repr(2.0 * float(labels["dt"]))}))
     order = math.log2(float(before.value) / float(error.value))
     return Computed(order, before.n_ok + error.n_ok, before.n_planned + error.n_planned)
 
 
 def _reference_tolerance(results: Results, labels: Labels) -> Computed:
     if "condition estimate" in labels["variable"]:
-        return statistic(results["space_time_regression"]["scaled_condition"], "max")
-    states = results["temporal_tolerance"]["reference_coefficients"]
-    return _difference(states.sel(coefficient_rtol=1e-12), states.sel(coefficient_rtol=1e-13))
+        return statistic(measured(results["space_time_regression"], "scaled_condition"), "max")
+    states = measured(results["temporal_tolerance"], "reference_coefficients")
+    return _difference(*(at(states, {"coefficient_rtol": rtol}) for rtol in ("1e-12", "1e-13")))
 
 
 def _difference(values: xr.DataArray, reference: xr.DataArray, weights: xr.DataArray | float = 1.0) -> Computed:
@@ -157,10 +185,11 @@ REFINEMENTS = {
 
 def _allen_cahn_reference(results: Results, labels: Labels) -> Computed:
     data = results["allen_cahn_reference"]
+    values = measured(data, "validation_values")
     coarse, fine = (
-        data["validation_values"].sel(points=points, dt=dt) for points, dt in REFINEMENTS[labels["variable"]]
+        at(values, {"points": str(points), "dt": str(dt)}) for points, dt in REFINEMENTS[labels["variable"]]
     )
-    return _difference(coarse, fine, data["weight"])
+    return _difference(coarse, fine, data.get("weight", 1.0))
 
 
 def _heat_modes(labels: Labels) -> str:
@@ -168,7 +197,7 @@ def _heat_modes(labels: Labels) -> str:
 
 
 def _space_time_diagnostic(results: Results, labels: Labels) -> Computed:
-    return statistic(at(results[_heat_modes(labels)][labels["variable"]], labels), labels["statistic"])
+    return statistic(at(measured(results[_heat_modes(labels)], labels["variable"]), labels), labels["statistic"])
 
 
 def _finite_elements(labels: Labels) -> str:
@@ -177,9 +206,10 @@ def _finite_elements(labels: Labels) -> str:
 
 def _p1_fem(results: Results, labels: Labels) -> Computed:
     data = results[_finite_elements(labels)]
-    if int(at(data["degrees_of_freedom"], labels)) != int(labels["dofs"]):
-        raise InputError(f"the study of {labels['problem']} must have {labels['dofs']} unknowns")
-    return single(at(data[labels["variable"]], labels))
+    unknowns = single(at(measured(data, "degrees_of_freedom"), labels))
+    if unknowns.n_ok and unknowns.value != float(labels["dofs"]):
+        raise NotComputedError
+    return single(at(measured(data, labels["variable"]), labels))
 
 
 PRESCRIBED = {"space_time_diagnostic": "space_time_regression", "temporal_convergence": "temporal_autonomous"}
@@ -224,16 +254,16 @@ def _cross_grid(results: Results, labels: Labels) -> Computed:
     if variable in REFINED:
         study, place = REFINED[variable]
         return _refined(results[study], results[f"refined_{study}"], place)
-    found = [statistic(results[study][variable], "max") for study in CROSS_GRID_STUDIES]
+    found = [statistic(measured(results[study], variable), "max") for study in CROSS_GRID_STUDIES]
     largest = max(float(each.value) for each in found)
     return Computed(largest, sum(each.n_ok for each in found), sum(each.n_planned for each in found))
 
 
 def _refined(data: xr.Dataset, refined: xr.Dataset, place: Labels) -> Computed:
     """|e_fine - e| / e of the final errors; in 2-D for the case with the largest stiffness defect, which is checked."""
-    errors = at(refined["error"], place)
-    defects = at(data["stiffness_defect_cross_grid"], place)
-    if "epsilon" not in errors.dims:
+    errors = at(measured(refined, "error"), place)
+    defects = at(measured(data, "stiffness_defect_cross_grid"), place)
+    if "epsilon" not in errors.dims and np.isfinite(defects.values).any():
         worst = defects.isel(defects.argmax(...))
         chosen = [str(refined[name].item()) == str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")]
         if not all(chosen):
@@ -289,10 +319,10 @@ def published(folder: Path) -> list[Row]:
 
 
 def _rows(folder: Path, name: str) -> list[Row]:
-    raw = read_csv(folder / f"{name}.csv")
     if name == "gamma_selected":
+        raw = read_csv(folder / f"{name}.csv", "study", "epsilon")
         return [_gamma_row(row, dictionary) for row in raw for dictionary in _dictionaries(row)]
-    return [_row(name, row) for row in raw]
+    return [_row(name, row) for row in read_csv(folder / f"{name}.csv", "value")]
 
 
 def _row(name: str, raw: Mapping[str, str]) -> Row:
@@ -310,35 +340,60 @@ def _gamma_row(raw: Mapping[str, str], dictionary: str) -> Row:
     return Row("gamma_selected", "gamma_selected", labels, raw[dictionary])
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file.  Raises InputError where it cannot be read."""
+def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
+    """The rows of a CSV file with at least the columns `needed`.
+
+    Raises InputError, with file and line, where it cannot be read, has no such column, or a row of another length.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
+            reader = csv.DictReader(file, strict=True)
+            rows = list(reader)
+            header = reader.fieldnames or []
+    except csv.Error as error:
+        raise InputError(f"{path} must be CSV: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot read the published numbers {path}: {getattr(error, 'strerror', None) or error}"
         ) from None
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise InputError(f"{path} must have a column `{missing[0]}`, got {', '.join(header) or 'none'}")
+    if not rows:
+        raise InputError(f"{path} must have rows, got none")
+    for line, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise InputError(f"{path}, line {line} must have {len(header)} columns ({', '.join(header)})")
+    return rows
 
 
 @dataclass(frozen=True)
 class KnownDifference:
-    """Entries of a file that are known not to come out, singled out by labels, and why."""
+    """Entries of a file that are known not to come out, singled out by labels; what is computed instead, and why."""
 
     file: str
     labels: Labels
+    computed: str
     explanation: str
 
-    def explains(self, row: Row) -> bool:
-        """Whether the row is one of these entries."""
-        return self.file == row.file and all(row.labels.get(key) == text for key, text in self.labels.items())
+    def explains(self, row: Row, computed: float | str) -> bool:
+        """Whether the row is one of these entries, and came out as it is known to."""
+        named = self.file == row.file and all(row.labels.get(key) == text for key, text in self.labels.items())
+        return named and verdict(self.computed, computed) is Verdict.all_digits
 
 
 def known_differences(folder: Path) -> list[KnownDifference]:
-    """The list of known differences: columns file, entries ("k=8; statistic=mean") and explanation."""
+    """The list of known differences: columns file, entries ("k=8; statistic=mean"), computed and explanation.
+
+    Raises InputError where the list cannot be read or names a file that does not exist.
+    """
+    path = folder / f"{KNOWN}.csv"
+    rows = read_csv(path, "file", "entries", "computed", "explanation")
+    unknown = [row["file"] for row in rows if row["file"] not in TABLES]
+    if unknown:
+        raise InputError(f"`file` must be one of {', '.join(TABLES)}, got {unknown[0]!r} ({path})")
     return [
-        KnownDifference(row["file"], _labels_in(row["entries"]), row["explanation"])
-        for row in read_csv(folder / f"{KNOWN}.csv")
+        KnownDifference(row["file"], _labels_in(row["entries"]), row["computed"], row["explanation"]) for row in rows
     ]
 
 
@@ -351,13 +406,21 @@ def _labels_in(text: str) -> Labels:
 
 
 def judged(rows: Sequence[Row], results: Results, known: Iterable[KnownDifference] = ()) -> list[Entry]:
-    """An entry for each row whose studies are among the `results`."""
+    """An entry for each row that the `results` compute: whose studies are among them, with its values on their axes.
+
+    Raises InputError for a row that nothing could compute.
+    """
     known = list(known)
-    return [
-        _entry(row, results, known)
-        for row in rows
-        if all(name in results for name in TABLES[row.file].studies(row.labels))
-    ]
+    entries = []
+    for row in rows:
+        try:
+            if all(name in results for name in TABLES[row.file].studies(row.labels)):
+                entries.append(_entry(row, results, known))
+        except NotComputedError:
+            continue
+        except (KeyError, ValueError) as error:  # labels that no table has
+            raise InputError(f"cannot read the published number {row.labels} of {row.file}: {error!r}") from None
+    return entries
 
 
 def _entry(row: Row, results: Results, known: list[KnownDifference]) -> Entry:
@@ -366,9 +429,9 @@ def _entry(row: Row, results: Results, known: list[KnownDifference]) -> Entry:
     found = verdict(row.published, computed.value, measure)
     if computed.n_ok < computed.n_planned:
         found = Verdict.differs  # a number over the runs that survived is another number
-    reasons = [each.explanation for each in known if each.explains(row)]
+    whole = computed.n_ok == computed.n_planned
+    reasons = [each.explanation for each in known if whole and each.explains(row, computed.value)]
     return Entry(
         row.file, row.table, row.labels, row.published, computed.value, measure, found,
-        computed.n_ok, computed.n_planned,
-        known=reasons[0] if reasons and found is Verdict.differs and computed.n_ok == computed.n_planned else "",
+        computed.n_ok, computed.n_planned, known=reasons[0] if reasons and found is Verdict.differs else "",
     )  # fmt: skip

@@ -13,8 +13,8 @@ import xarray as xr
 from evogt_study.analysis.judgement import Entry
 from evogt_study.analysis.reproduction import Results, judged, known_differences, published
 from evogt_study.analysis.reproduction_report import Picture, csv_text, html, markdown
-from evogt_study.errors import InputError
-from evogt_study.sweep.files import written_whole
+from evogt_study.errors import InputError, ResultError
+from evogt_study.sweep.files import check_writable, written_whole
 from evogt_study.sweep.progress import Listener
 from evogt_study.sweep.run import run_all
 from evogt_study.sweep.schema import Status
@@ -88,6 +88,8 @@ def reproduce(
     Raises InputError where the published numbers cannot be read, and what `evogt_study.sweep.run.run` raises.
     """
     rows, known = published(published_folder), known_differences(published_folder)
+    for suffix in ("md", "csv", "html"):
+        check_writable(output / f"{REPORT}.{suffix}")
     results: dict[str, xr.Dataset] = {}
     for path in run_all(studies, output, client=client, workers=workers, listener=listener):
         groups = read_result(path)
@@ -118,8 +120,11 @@ def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
         **{f"{each.name}.png": plots.png(each.figure) for each in drawn},
     }
     for name, content in files.items():
-        with written_whole(folder / name) as temporary:
-            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        try:
+            with written_whole(folder / name) as temporary:
+                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:
+            raise ResultError(f"cannot write {folder / name}: {error.strerror or error}") from None
     return [folder / name for name in files]
 
 

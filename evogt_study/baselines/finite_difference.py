@@ -84,9 +84,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     Raises ProblemError where the diffusion is not one positive constant or the problem is lifted, ParameterError for a
     grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
     """
-    if points < 1 or points**problem.dimension > MAX_POINTS:
-        wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
-        raise ParameterError("points", wanted, f"{points}^{problem.dimension}")
+    check_points(problem, points)
     integrator.check(problem)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
     stepper = _Stepper.of(problem, points, grid, integrator)
@@ -101,6 +99,13 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
             fields[step] = u
         energies.append(stepper.energy(u, state))
     return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
+
+
+def check_points(problem: Problem, points: int, name: str = "points") -> None:
+    """Raise ParameterError, in the name of the parameter, for a grid of no or of too many points."""
+    if points < 1 or points**problem.dimension > MAX_POINTS:
+        wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
+        raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 
 @dataclass(frozen=True, eq=False)

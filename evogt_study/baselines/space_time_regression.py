@@ -144,9 +144,14 @@ def _check(dimension: int, dictionary: Dictionary, final_time: float, points: in
         raise ParameterError("final_time", "positive and finite", final_time)
     if not 0.0 <= ridge < np.inf:
         raise ParameterError("ridge", "at least 0 and finite", ridge)
-    entries = points**dimension * levels * dictionary.N
+    check_size(dimension, dictionary.N, points, levels)
+
+
+def check_size(dimension: int, N: int, points: int, levels: int) -> None:
+    """Raise ParameterError where the residual's matrix would not fit in memory."""
+    entries = points**dimension * levels * N
     if entries > MAX_ENTRIES:
-        got = f"{points}^{dimension} x {levels} x {dictionary.N} = {entries:,}"
+        got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
         raise ParameterError("points", f"so few that points^d x levels x N is at most {MAX_ENTRIES:,}", got)
 
 

@@ -12,9 +12,14 @@ import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.method.arrays import Array
-from evogt_study.method.galerkin import GalerkinSystem
+from evogt_study.method.galerkin import GalerkinSystem, has_steady_load
+from evogt_study.method.problem import Problem
 
 NAMES = ("eigendecomposition", "dop853")
+_NOT_STEADY = (
+    "`coefficient_reference` eigendecomposition must have a linear problem whose diffusion, source and lifting do not "
+    "depend on t; use dop853"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,12 @@ class CoefficientReference:
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise ParameterError("coefficient_reference", f"one of {', '.join(NAMES)}", self.name)
+
+    def check(self, problem: Problem) -> None:
+        """Raise ProblemError where the eigendecomposition is asked for and the problem is not steady and linear."""
+        steady = problem.diffusion.steady and has_steady_load(problem) and problem.potential is None
+        if self.name == "eigendecomposition" and not steady:
+            raise ProblemError(_NOT_STEADY)
 
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
         """alpha(final_time), (r,).
@@ -76,10 +87,7 @@ def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
     if not (system.autonomous and system.steady_load) or system.reaction is not None:
-        raise ProblemError(
-            "`coefficient_reference` eigendecomposition must have a linear problem whose diffusion, source and lifting "
-            "do not depend on t; use dop853"
-        )
+        raise ProblemError(_NOT_STEADY)
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     exponents = -final_time * eigenvalues
     weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)

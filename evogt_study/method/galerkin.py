@@ -86,11 +86,12 @@ def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
         initial=space.project(initial),
         lifting=lifting,
         reaction=None if problem.potential is None else Reaction(problem.potential, space.values, rule.weights),
-        steady_load=_has_steady_load(problem),
+        steady_load=has_steady_load(problem),
     )
 
 
-def _has_steady_load(problem: Problem) -> bool:
+def has_steady_load(problem: Problem) -> bool:
+    """Whether neither the source nor what a lifting adds to the load depends on t."""
     lifting = problem.lifting
     parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
     return all(part.steady for part in parts)

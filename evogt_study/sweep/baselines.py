@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from evogt_study.baselines.finite_difference import MAX_POINTS, constant_diffusion, finite_differences
+from evogt_study.baselines.finite_difference import check_points, constant_diffusion, finite_differences
+from evogt_study.baselines.space_time_regression import (
+    check_size,
+    residual_points,
+    space_time_regression,
+    strong_form,
+)
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.method.arrays import Array
 from evogt_study.method.diagnostics import relative_errors
+from evogt_study.method.dictionary import default_radius
+from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.solve import Share
@@ -26,8 +35,59 @@ from evogt_study.sweep.problem_method import ProblemMethod, dictionary_of, finit
 from evogt_study.sweep.schema import MEASURED
 from evogt_study.sweep.values import Values, content_hash
 
+MAX_TIMES = 1_000_000
+SAMPLED = 7
+"""Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
+
 Evaluate = Callable[[Array], Array]
 """A solution at the observed times: nodes (P, d) -> (S, P)."""
+
+
+class Observed(Protocol):
+    """Saved times, and where they stand among the observed ones, which begin with 0 and end with T."""
+
+    @property
+    def observed_times(self) -> Array: ...
+    @property
+    def saved_times(self) -> Array: ...
+    @property
+    def saved_positions(self) -> list[int]: ...
+
+
+@dataclass(frozen=True)
+class FreeTimes:
+    """Any times in [0, T], for a method without steps.
+
+    Raises ParameterError, for `times`, where they are not increasing or outside.
+    """
+
+    final_time: float
+    saved: tuple[float, ...]
+
+    @staticmethod
+    def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
+        """A count of evenly spaced times with 0 and T, or the times themselves."""
+        if isinstance(times, int) and times > MAX_TIMES:
+            raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
+        saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
+        if list(saved) != sorted(set(saved)) or not 0.0 <= saved[0] <= saved[-1] <= final_time:
+            raise ParameterError("times", f"increasing, different and in [0, {final_time:g}]", list(saved))
+        return FreeTimes(final_time, saved)
+
+    @property
+    def observed_times(self) -> Array:
+        """The saved times with 0 and T."""
+        return np.array(sorted({0.0, self.final_time, *self.saved}))
+
+    @property
+    def saved_times(self) -> Array:
+        """The saved times."""
+        return np.array(self.saved)
+
+    @property
+    def saved_positions(self) -> list[int]:
+        """Where they stand among the observed ones."""
+        return [int(i) for i in np.searchsorted(self.observed_times, self.saved_times)]
 
 
 def _parameters(*own: Parameter, shared: tuple[str, ...]) -> dict[str, Parameter]:
@@ -54,19 +114,22 @@ class Baseline(ProblemMethod, ABC):
         return (*exact, *self.SCALARS)
 
     def check(self, values: Values) -> None:
-        self.grid(values)
+        self.observed(values)
         problem = self.problem(values)
         if problem.exact is None and "error_history" in self.output.record:
             raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
         on_unit_cube("validation", self.given(values)["validation"], problem.dimension)
-        self.check_problem(values, problem)
+        if problem.potential is None and "free_energy_history" in self.output.record:
+            raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
+        with np.errstate(all="ignore"):
+            self.check_problem(values, problem)
 
     @abstractmethod
     def check_problem(self, values: Values, problem: Problem) -> None:
         """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
 
     def identity(self, values: Values) -> Mapping[str, Any]:
-        used = {name: values[name] for name in self.used(values) if name in values}
+        used = self.canonical(values, {name: values[name] for name in self.used(values) if name in values})
         recorded = sorted(self.output.record)
         return {
             "method": self.NAME,
@@ -74,7 +137,7 @@ class Baseline(ProblemMethod, ABC):
             "problem": self.problem_identity(values),
             "values": used,
             "record": recorded,
-            "times": self.grid(values).saved_times.tolist() if recorded else None,
+            "times": self.observed(values).saved_times.tolist() if recorded else None,
             "grid": self.output.grid if "field" in recorded else None,
         }
 
@@ -84,6 +147,10 @@ class Baseline(ProblemMethod, ABC):
         if values.get("dictionary") != "gtransnet":
             unused |= {"N1", "hidden", "delta"}
         return tuple(name for name in self.PARAMETERS if name not in unused)
+
+    def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
+        """The used parameters with those left out that say what would hold without them."""
+        return used
 
     def stages(self, values: Values) -> Mapping[str, Hashable]:
         return {"problem": content_hash(self.problem_identity(values))}
@@ -113,7 +180,11 @@ class Baseline(ProblemMethod, ABC):
         given = self.given(values)
         return TimeGrid.of(given["final_time"], given["dt"], self.output.times)
 
-    def measured(self, values: Values, problem: Problem, evaluate: Evaluate, grid: TimeGrid) -> Record:
+    def observed(self, values: Values) -> Observed:
+        """The times at which the solution is looked at.  Raises ParameterError."""
+        return self.grid(values)
+
+    def measured(self, values: Values, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
         """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
         rule: Quadrature = self.given(values)["validation"].on_unit_cube(problem.dimension)
         at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
@@ -163,11 +234,18 @@ class P1FiniteElements(Baseline):
     SCALARS = ("initial_error", "degrees_of_freedom")
 
     def check_problem(self, values: Values, problem: Problem) -> None:
-        from evogt_study.baselines.p1_fem import check_size
+        from evogt_study.baselines.p1_fem import check_size as check_mesh
 
         given = self.given(values)
         _check_plain(self.NAME, problem)
-        check_size(problem.dimension, given["unknowns"], given.get("degree"))
+        check_mesh(problem.dimension, given["unknowns"], given.get("degree"))
+        check_diffusion(problem, given["validation"].on_unit_cube(problem.dimension), self.grid(values).midpoints)
+
+    def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
+        from evogt_study.baselines.p1_fem import DEGREES
+
+        default = DEGREES.get(self.source.dimension or 0)
+        return {name: value for name, value in used.items() if name != "degree" or value != default}
 
     def memory(self, values: Values) -> float:
         from evogt_study.baselines.p1_fem import quadrature_nodes
@@ -198,9 +276,7 @@ class FiniteDifferences(Baseline):
     def check_problem(self, values: Values, problem: Problem) -> None:
         constant_diffusion(problem)
         integrator_of(values).check(problem)
-        points = self.given(values)["points"]
-        if points**problem.dimension > MAX_POINTS:
-            raise ParameterError("points", f"such that the grid has at most {MAX_POINTS:,} points", points)
+        check_points(problem, self.given(values)["points"])
 
     def memory(self, values: Values) -> float:
         return 8.0 * 10 * float(self.given(values)["points"] ** (self.source.dimension or 2))
@@ -237,8 +313,20 @@ class SpaceTimeRegression(Baseline):
         if problem.dimension == 3:
             raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
         _check_plain(self.NAME, problem)
-        self.statement()
         dictionary_of(values).check_dimension(problem.dimension + 1)
+        given = self.given(values)
+        check_size(problem.dimension, dictionary_of(values).N, given["points"], given["levels"])
+        nodes, times = residual_points(problem.dimension, given["final_time"], SAMPLED, SAMPLED)
+        check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
+        strong_form(self.statement(), self.problem_values(values)).initial_residual(nodes[:1], times[:1])
+
+    def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
+        dictionary = dictionary_of(values)
+        used = {name: value for name, value in used.items() if name not in ("N1", "hidden", "radius")}
+        if dictionary.hidden:
+            used["hidden"] = dictionary.hidden
+        radius = default_radius((self.source.dimension or 1) + 1) if dictionary.radius is None else dictionary.radius
+        return {**used, "radius": radius}
 
     def statement(self) -> Statement:
         """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""
@@ -246,11 +334,8 @@ class SpaceTimeRegression(Baseline):
             raise ProblemError(f"space_time_regression must have a problem in formulas, got {self.source.name}")
         return self.source.statement
 
-    def grid(self, values: Values) -> TimeGrid:
-        """No steps are made; the saved times are any."""
-        final_time, times = self.given(values)["final_time"], self.output.times
-        steps = times - 1 if isinstance(times, int) else 1_000_000
-        return TimeGrid.of(final_time, final_time / steps, times)
+    def observed(self, values: Values) -> Observed:
+        return FreeTimes.of(self.given(values)["final_time"], self.output.times)
 
     def memory(self, values: Values) -> float:
         given, dimension = self.given(values), self.source.dimension or 1
@@ -258,15 +343,14 @@ class SpaceTimeRegression(Baseline):
         return 8.0 * 4 * float(rows * given["N"])
 
     def record(self, values: Values, problem: Problem) -> Record:
-        from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
-
-        given, grid = self.given(values), self.grid(values)
+        given, observed = self.given(values), self.observed(values)
         strong = strong_form(self.statement(), self.problem_values(values))
         solution = space_time_regression(
             strong, dictionary_of(values), given["seed"], given["final_time"],
             points=given["points"], levels=given["levels"], ridge=given["ridge"],
         )  # fmt: skip
-        record = self.measured(values, problem, lambda nodes: solution.evaluate(nodes, grid.observed_times), grid)
+        at_times = observed.observed_times
+        record = self.measured(values, problem, lambda nodes: solution.evaluate(nodes, at_times), observed)
         return _with_scalars(record, {"scaled_condition": solution.condition})
 
 

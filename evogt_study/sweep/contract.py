@@ -79,6 +79,9 @@ class Method(Protocol):
     def required(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that a case with (at least) these values cannot do without."""
 
+    def deciding(self) -> tuple[str, ...]:
+        """Parameters whose values decide which others are required."""
+
     def check(self, values: Values) -> None:
         """Raise InputError where the parameters of one case cannot be used together."""
 

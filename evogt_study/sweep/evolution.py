@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.baselines.finite_difference import FiniteDifferenceReference, constant_diffusion
+from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_points, constant_diffusion
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.dictionary import BLOCK_ENTRIES, default_radius
@@ -76,7 +76,15 @@ class Evolution(ProblemMethod):
         steps = (run.grid.final_time, run.grid.steps, run.integrator.name)
         rules = (run.quadrature, run.validation, run.assessment or 0)
         key = content_hash(
-            [self.problem_identity(values), *rules, *steps, run.dictionary.centre, self.reference_identity(values)]
+            [
+                self.problem_identity(values),
+                *rules,
+                *steps,
+                run.dictionary.centre,
+                self.reference_identity(values),
+                values.get("reference", ""),
+                values.get("coefficient_reference", ""),
+            ]
         )
         if key not in self.checked:  # many cases have the same problem, and looking at all of its nodes takes time
             with np.errstate(all="ignore"):
@@ -86,6 +94,9 @@ class Evolution(ProblemMethod):
     def check_problem(self, values: Values, run: Discretisation, problem: Problem) -> None:
         """Raise InputError where the problem's data and the run's parameters do not fit together."""
         self.check_reference(values, problem)
+        self.check_record(values, problem)
+        if run.coefficient_reference is not None:
+            run.coefficient_reference.check(problem)
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.dimension)
         check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.source.name)
@@ -98,11 +109,24 @@ class Evolution(ProblemMethod):
         named = values.get("reference")
         if named == "finite_difference":
             constant_diffusion(problem)
-            self.reference(values, problem)
+            reference = self.reference(values, problem)
+            if reference is not None:
+                check_points(problem, reference.points, "reference_points")
         elif problem.exact is None and named == "exact":
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         elif problem.exact is None and "error_history" in self.output.record:
             raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
+
+    def check_record(self, values: Values, problem: Problem) -> None:
+        """Raise StudyError where something is to be recorded that the run does not have."""
+        if problem.potential is None and "free_energy_history" in self.output.record:
+            raise StudyError(
+                "`record` must leave out free_energy_history for a problem without potential (output.record)"
+            )
+        if "coefficient_reference" not in values and "reference_coefficients" in self.output.record:
+            raise StudyError(
+                "`record` must leave out reference_coefficients without coefficient_reference (output.record)"
+            )
 
     def identity(self, values: Values) -> Mapping[str, Any]:
         identity = {
@@ -122,7 +146,8 @@ class Evolution(ProblemMethod):
         if values.get("reference") != "finite_difference":
             return {}
         names = ("reference", "reference_points", "reference_dt")
-        return {name: values[name] for name in names if name in values}
+        same = values.get("reference_dt") == values["dt"]
+        return {name: values[name] for name in names if name in values and not (same and name == "reference_dt")}
 
     def stages(self, values: Values) -> Mapping[str, Hashable]:
         problem = content_hash(self.problem_identity(values))

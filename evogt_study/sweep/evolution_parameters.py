@@ -53,7 +53,8 @@ PARAMETERS = {
         Parameter("coefficient_reference", f"one of {', '.join(coefficient_reference.NAMES)}",
                   choice(coefficient_reference.NAMES), "reference of the final coefficients",
                   "tab:temporal_convergence", optional=True),
-        Parameter("coefficient_rtol", "a positive number", real(0.0), "relative tolerance of dop853", optional=True),
+        Parameter("coefficient_rtol", "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True),
+                  "relative tolerance of dop853", optional=True),
         Parameter("coefficient_atol", "a positive number", real(0.0), "absolute tolerance of dop853", optional=True),
         Parameter("coefficient_max_step", "a positive number", real(0.0), "largest step of dop853", optional=True),
     )

@@ -71,9 +71,10 @@ def free_energies(solution: Solution) -> Array | None:
 
 def energy_scalars(energies: Array) -> dict[str, float]:
     """How the energy fell: by how many percent in all, and by how much at least from one step to the next."""
-    with np.errstate(all="ignore"):
-        drop = 100.0 * (energies[0] - energies[-1]) / energies[0]
-    return {"energy_drop_percent": float(drop), "energy_increment": float(np.diff(energies).max())}
+    scalars = {"energy_increment": float(np.diff(energies).max())}
+    if energies[0] == 0.0:  # there is nothing to take a percentage of
+        return scalars
+    return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
 
 
 def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:

@@ -60,6 +60,9 @@ class ProblemMethod:
             needed.append("stabilization")
         return tuple(needed)
 
+    def deciding(self) -> tuple[str, ...]:
+        return ("dictionary", "time_integrator", "reference")
+
     def depends_on_seed(self) -> bool:
         return "seed" in self.source.parameters
 
@@ -99,17 +102,18 @@ def integrator_of(values: Values) -> Integrator:
     """The time integrator that a case names, with the stabilisation that belongs to one of them only."""
     given: dict[str, Any] = dict(values)
     name = given["time_integrator"]
-    return Integrator(name, given.get("stabilization", 0.0) if name == "stabilized_semi_implicit" else 0.0)
+    return Integrator(name, given["stabilization"] if name == "stabilized_semi_implicit" else 0.0)
 
 
 def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
-    The initial error alone may be NaN: it has no meaning for an initial value of zero.
+    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution.
     """
     for name, datum in record.variables.items():
-        if name != "initial_error" and not datum.dims and not np.isfinite(datum.values).all():
-            raise DivergedError(f"`{name}` is {float(datum.values)}")
+        if name not in ("initial_error", "error_history", "exact_field") and not np.isfinite(datum.values).all():
+            worst = datum.values[~np.isfinite(datum.values)].flat[0]
+            raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
     return record
 
 

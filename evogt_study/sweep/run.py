@@ -40,6 +40,7 @@ WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 STUDIES_AT_ONCE = 3
+_DASK_SETTINGS = threading.Lock()
 
 
 def run(
@@ -140,7 +141,8 @@ class _Sweep:
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
-        with dask.config.set(scheduler="synchronous"):  # else xarray would ask a default client for a cluster-wide lock
+        # else xarray would ask a default client for a cluster-wide lock; and Dask's settings are those of all threads
+        with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
             write_result(self.path, whole["study"], whole.get(PILOT))
         remove_shards(self.shards, self.used)
         return whole["study"]
@@ -208,19 +210,24 @@ class Workers:
     def __init__(self, client: Client | None, workers: int | None) -> None:
         self._context = connected(client, workers)
         self._client: Client | None = None
+        self._closed = False
         self._connecting = threading.Lock()  # studies that run at once share the client
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._client is not None:
-            self._context.__exit__(None, None, None)
+        with self._connecting:
+            self._closed = True
+            if self._client is not None:
+                self._context.__exit__(None, None, None)
 
     @property
     def client(self) -> Client:
         """The client, connected now if it was not before."""
         with self._connecting:
+            if self._closed:
+                raise SweepError("stopped because another study could not go on; what is finished is kept")
             if self._client is None:
                 self._client = self._context.__enter__()
             return self._client

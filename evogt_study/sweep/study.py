@@ -208,7 +208,7 @@ class _Reader:
     def _check_resolved(self, study: Study) -> None:
         """Every parameter that some case needs has a value there."""
         chosen = {study.pilot.parameter} if study.pilot else set()
-        for point in study.space.representatives(extra=("dictionary",)):
+        for point in study.space.representatives(extra=self.method.deciding()):
             values = study.space.resolved(point) or {}
             missing = [name for name in self.method.required(values) if name not in values and name not in chosen]
             if missing:

@@ -53,6 +53,9 @@ class UserFunction:
     def required(self, values: Values) -> tuple[str, ...]:
         return tuple(name for name, parameter in self.parameters.items() if not parameter.optional)
 
+    def deciding(self) -> tuple[str, ...]:
+        return ()
+
     def check(self, values: Values) -> None:
         """Nothing is known of a user's parameters before the function is called."""
 

@@ -1,0 +1,344 @@
+"""`evogt reproduce` as its user meets it: run in the repository, on those of the paper's studies that take no time."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from evogt_study.analysis.statistics import IncompleteWarning
+from evogt_study.cli import main
+from evogt_study.sweep import cluster as cluster_module
+from evogt_study.sweep.shards import shard_folder
+from evogt_study.sweep.store import read_study
+
+ROOT = Path(__file__).parents[1]
+COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
+NAMES = (
+    "p1_fem_oscillatory",
+    "p1_fem_target",
+    "refined_operator_2d",
+    "space_time_evolution",
+    "space_time_regression",
+    "temporal_autonomous",
+    "temporal_nonautonomous",
+    "temporal_tolerance",
+    "threshold",
+)
+STUDIES = [f"studies/paper/{name}.toml" for name in NAMES]
+# runs: 3 + 3 + 4 + 9 + 9 + 4 + 4 + 2 + 80; numbers: of six files, and one of gamma_selected for each of two studies
+RUNS, NUMBERS, PUBLISHED = 118, 60, 345
+FILES = {
+    "p1_fem": 6,
+    "threshold": 24,
+    "temporal_convergence": 14,
+    "reference_tolerance": 2,
+    "space_time_diagnostic": 12,
+    "gamma_selected": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory, client):
+    """What the command did, and the folder it wrote to."""
+    out = tmp_path_factory.mktemp("reproduction") / "made" / "here"
+    command = [COMMAND, "reproduce", *STUDIES, "-o", out, "--scheduler", client.scheduler.address]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return done, out
+
+
+@pytest.fixture
+def evogt(capsys, monkeypatch):
+    """Calls the command line in the repository: exit code, standard output, standard error."""
+    monkeypatch.chdir(ROOT)
+
+    def call(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments], prog_name="evogt")
+        return (stopped.value.code or 0, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def no_workers(monkeypatch):
+    """A cluster that cannot be started: nothing is computed."""
+
+    def none(**_):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(cluster_module, "LocalCluster", none)
+
+
+def entries(folder):
+    with (folder / "report.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# --- the reproduction itself ------------------------------------------------------------------------------------------
+
+
+def test_it_succeeds_and_says_what_came_of_it(reproduced):
+    done, out = reproduced
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Warning" not in done.stderr
+    assert f"{RUNS} runs, 0 not ok; {NUMBERS} published numbers: " in done.stdout
+    assert f"{PUBLISHED - NUMBERS} published numbers belong to studies that were not given\n" in done.stdout
+    assert "unexplained" not in done.stdout
+    for suffix in ("md", "csv", "html"):
+        assert f"{out}/report.{suffix}\n" in done.stdout
+    for name in NAMES:
+        assert f"{name}: " in done.stderr  # progress
+
+
+def test_it_writes_all_results_and_the_report_and_nothing_else(reproduced):
+    _, out = reproduced
+    assert set(os.listdir(out)) == {f"{name}.nc" for name in NAMES} | {"report.md", "report.csv", "report.html"}
+    assert sum(read_study(out / f"{name}.nc").case_key.size for name in NAMES) == RUNS
+
+
+def test_the_table_of_entries_is_complete(reproduced):
+    _, out = reproduced
+    rows = entries(out)
+    assert len(rows) == NUMBERS
+    assert Counter(row["file"] for row in rows) == FILES
+    assert all(row["n_ok"] == row["n_planned"] for row in rows)
+    verdicts = Counter(row["verdict"] for row in rows if row["measure"] == "digits")
+    assert set(verdicts) <= {"agrees in all printed digits", "within one unit of the last digit", "differs"}
+    differing = [row for row in rows if row["verdict"] == "differs"]
+    assert [row["labels"] for row in differing] == ["k=8; method=space_time_regression; variable=error; statistic=mean"]
+    assert all("misprint" in row["known"] for row in differing)
+    assert verdicts["within one unit of the last digit"] <= 2
+    assert verdicts["agrees in all printed digits"] >= 50
+
+
+def test_the_report_shows_every_number(reproduced):
+    _, out = reproduced
+    pages = [(out / f"report.{suffix}").read_text(encoding="utf-8") for suffix in ("md", "html")]
+    for page in pages:
+        for row in entries(out):
+            assert row["published"] in page
+        assert "misprint of the exponent" in page
+    assert [name for name in FILES if f"\n## {name}: " in pages[0]] == list(FILES)
+    assert pages[1].lstrip().lower().startswith("<!doctype html>")
+
+
+def test_the_same_command_computes_nothing_again(reproduced, evogt, no_workers, tmp_path):
+    first, out = reproduced
+    shutil.copytree(out, tmp_path / "copy")
+    code, told, err = evogt("reproduce", *STUDIES, "-o", tmp_path / "copy")
+    assert code == 0
+    assert err.count("all from before") == len(NAMES) == len(err.splitlines())
+    assert told.replace(str(tmp_path / "copy"), str(out)) == first.stdout
+    assert (tmp_path / "copy" / "report.csv").read_bytes() == (out / "report.csv").read_bytes()
+
+
+def test_quiet_means_no_progress(reproduced, evogt, no_workers, tmp_path):
+    shutil.copytree(reproduced[1], tmp_path / "copy")
+    code, told, err = evogt("reproduce", "-q", *STUDIES[:2], "-o", tmp_path / "copy")
+    assert (code, err) == (0, "")
+    assert "6 runs, 0 not ok; 6 published numbers: 6 agree in all printed digits" in told
+
+
+# --- numbers that do not come out -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doctored(reproduced, evogt, tmp_path, no_workers):
+    """Changes a text in a copy of a published file, and judges the results again."""
+
+    def judge(study, name, old, new):
+        shutil.copytree(ROOT / "data" / "published", tmp_path / "published", dirs_exist_ok=True)
+        shutil.copytree(reproduced[1], tmp_path / "out", dirs_exist_ok=True)
+        path = tmp_path / "published" / f"{name}.csv"
+        before = path.read_text(encoding="utf-8")
+        assert before.count(old) == 1
+        path.write_text(before.replace(old, new), encoding="utf-8")
+        code, out, err = evogt(
+            "reproduce",
+            "-q",
+            f"studies/paper/{study}.toml",
+            "-o",
+            tmp_path / "out",
+            "--published",
+            tmp_path / "published",
+        )
+        assert err == ""
+        return code, out, [row for row in entries(tmp_path / "out") if row["verdict"] == "differs" and not row["known"]]
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "old", "new", "labels"),
+    [
+        (
+            "threshold",
+            "threshold",
+            "1e-12,transnet,error,mean,4.53",
+            "1e-12,transnet,error,mean,4.83",
+            "tau=1e-12; dictionary=transnet",
+        ),
+        ("p1_fem_oscillatory", "p1_fem", "6.70e-2", "6.30e-2", "epsilon=0.2; problem=oscillatory_1d; dofs=60"),
+        ("temporal_autonomous", "temporal_convergence", ",5.25e-4", ",5.25e-5", "dt=1e-2; problem=autonomous"),
+    ],
+)
+def test_one_digit_that_differs_is_named_and_exit_code_one(doctored, study, name, old, new, labels):
+    code, out, differing = doctored(study, name, old, new)
+    assert code == 1
+    assert len(differing) == 1
+    assert differing[0]["file"] == name
+    assert differing[0]["labels"].startswith(labels)
+    assert "1 differs (unexplained)" in out
+    assert out.count("  differs  ") == 1
+
+
+def test_a_known_difference_excuses_no_other_number(doctored):
+    code, _, differing = doctored(
+        "space_time_regression",
+        "known_differences",
+        "k=8; method=space_time_regression",
+        "k=12; method=space_time_regression",
+    )
+    assert code == 1
+    assert [row["labels"] for row in differing] == ["k=8; method=space_time_regression; variable=error; statistic=mean"]
+
+
+def test_runs_that_failed_are_no_reproduction(client, evogt, tmp_path):
+    """Two of three seeds are not the paper's number, whatever it is."""
+    text = (ROOT / "studies/paper/threshold.toml").read_text(encoding="utf-8")
+    text = text.replace('problem = "oscillatory_1d"', 'problem = "own.py:unlucky"').replace("count = 10", "count = 3")
+    (tmp_path / "threshold.toml").write_text(text)
+    (tmp_path / "own.py").write_text(
+        "import dataclasses\n"
+        "from evogt_study.problems import BUILT_IN\n"
+        "def unlucky(epsilon, seed=0):\n"
+        "    problem = BUILT_IN['oscillatory_1d'](epsilon=epsilon)\n"
+        "    def initial(nodes):\n"
+        "        if seed == 2 and len(nodes) == 4096:\n"
+        "            raise RuntimeError('no luck')\n"
+        "        return problem.initial(nodes)\n"
+        "    return dataclasses.replace(problem, initial=initial)\n"
+    )
+    out = tmp_path / "out"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteWarning)
+        code, told, _ = evogt(
+            "reproduce", "-q", tmp_path / "threshold.toml", "-o", out, "--scheduler", client.scheduler.address
+        )
+    assert code == 1
+    assert "24 runs, 8 not ok; 24 published numbers: " in told
+    rows = entries(out)
+    assert {(row["n_ok"], row["n_planned"], row["verdict"]) for row in rows} == {("2", "3", "differs")}
+    assert (out / "report.html").exists()
+
+
+# --- interruption -----------------------------------------------------------------------------------------------------
+
+SLEEPY = """name = "sleepy"
+method = "sleepy.py:method"
+[axes]
+seed = { count = 80 }
+"""
+
+
+def test_it_is_interrupted_and_goes_on(client, evogt, tmp_path):
+    (tmp_path / "sleepy.py").write_text(
+        "import time\ndef method(seed):\n    time.sleep(0.03)\n    return {'error': float(seed)}\n"
+    )
+    (tmp_path / "sleepy.toml").write_text(SLEEPY)
+    out = tmp_path / "out"
+    arguments = ["reproduce", tmp_path / "sleepy.toml", "-o", out]
+    process = subprocess.Popen(
+        [COMMAND, *arguments, "--workers", "1"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    limit = time.monotonic() + 60
+    while not any(shard_folder(out / "sleepy.nc").glob("[!.]*")):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    children = psutil.Process(process.pid).children(recursive=True)
+    begun = time.monotonic()
+    process.send_signal(2)
+    told, errors = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 20
+    assert process.returncode == 130
+    assert told == ""
+    assert errors.splitlines()[-1].startswith("evogt: interrupted; finished runs are kept")
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    assert not (out / "sleepy.nc").exists()
+    assert not (out / "report.md").exists()
+    code, told, err = evogt(*arguments, "--scheduler", client.scheduler.address)
+    assert code == 0
+    assert "of them from before" in err.splitlines()[0]
+    assert "80 runs, 0 not ok; no published numbers" in told
+    assert read_study(out / "sleepy.nc").error.values.tolist() == list(range(80))
+
+
+# --- studies without published numbers, and mistakes ------------------------------------------------------------------
+
+
+def test_a_study_that_no_number_is_printed_of(client, evogt, tmp_path):
+    (tmp_path / "own.py").write_text("def method(seed):\n    return {'error': float(seed)}\n")
+    (tmp_path / "own.toml").write_text('name = "own"\nmethod = "own.py:method"\n[axes]\nseed = [0, 1]\n')
+    code, out, _ = evogt(
+        "reproduce", "-q", tmp_path, "-o", tmp_path / "out", "--scheduler", client.scheduler.address
+    )  # fmt: skip
+    assert code == 0
+    assert "2 runs, 0 not ok; no published numbers" in out
+    assert f"{PUBLISHED} published numbers belong to studies that were not given" in out
+    assert entries(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        (["--published", "nowhere"], ["cannot read the published numbers nowhere/", "No such file or directory"]),
+        (["--published", "README.md"], ["cannot read the published numbers README.md/", "Not a directory"]),
+        (["-o", "README.md"], ["cannot write README.md/report.md", "-o"]),
+        (["-o", "x" * 300], ["cannot write xxx", "File name too long", "-o"]),
+        ([STUDIES[0]], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
+        (["studies/paper"], ["`STUDIES` must have different names", "'p1_fem_oscillatory' twice"]),
+        (["studies/gone.toml"], ["studies/gone.toml"]),
+        (["README.md"], ["README.md must be TOML"]),
+        (["--workers", "1", "--scheduler", "tcp://127.0.0.1:1"], ["must not be combined"]),
+        (["--scheduler", "nonsense"], ["`--scheduler` must be the address of a running scheduler", "nonsense"]),
+    ],
+)
+def test_a_mistake_costs_one_line_and_exit_code_two(evogt, no_workers, arguments, fragments):
+    before = sorted(os.listdir(ROOT))
+    place = [] if "-o" in arguments else ["-o", "not-made"]
+    code, out, err = evogt("reproduce", STUDIES[0], *place, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("evogt: ")
+    assert len(err.splitlines()) == 1
+    for fragment in fragments:
+        assert fragment in err
+    assert sorted(os.listdir(ROOT)) == before
+
+
+def test_a_folder_without_studies(evogt, no_workers, tmp_path):
+    code, out, err = evogt("reproduce", tmp_path, "-o", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert err == "evogt: `STUDIES` must be study files or folders that hold some, got none\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_outside_of_the_repository(evogt, no_workers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = evogt("reproduce")
+    assert (code, out) == (2, "")
+    assert "studies/paper" in err
+    assert len(err.splitlines()) == 1
+    assert os.listdir(tmp_path) == []
