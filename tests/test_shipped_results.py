@@ -8,6 +8,7 @@ import pytest
 
 from evogt_study.analysis.judgement import Verdict
 from evogt_study.analysis.reproduction import judged, known_differences, published
+from evogt_study.analysis.reproduction_report import summary_line
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.plan import Plan, study_plan
 from evogt_study.sweep.provenance import software_set
@@ -95,6 +96,7 @@ def test_the_published_numbers_are_in_them(shipped):
     assert len(entries) == 345
     assert all(entry.agrees for entry in entries)
     assert sum(entry.verdict is Verdict.all_digits for entry in entries) == 318
+    assert f"\n{summary_line(entries)}\n" in (ROOT / "README.md").read_text()
 
 
 def test_the_lines_of_the_data_readme_read_a_table_off(capsys, monkeypatch):
