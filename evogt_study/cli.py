@@ -29,8 +29,9 @@ class _Command(click.Group):
             return super().invoke(ctx)
         except EvogtError as error:
             _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
-        except KeyboardInterrupt:
-            _stop("interrupted; finished runs are kept, the same command computes the rest", INTERRUPTED)
+        except KeyboardInterrupt as reason:
+            told = str(reason) or "interrupted"
+            _stop(f"{told}; finished runs are kept, the same command computes the rest", INTERRUPTED)
 
 
 def _stop(message: str, code: int) -> NoReturn:
@@ -55,7 +56,12 @@ _study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path
 @click.option(
     "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
 )
-@click.option("--retry-failed", is_flag=True, help="Run cases again that failed before.")
+@click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
+@click.option("--run-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of each run.")
+@click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
+@click.option(
+    "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def run(
     study_file: Path,
@@ -64,21 +70,27 @@ def run(
     scheduler: str | None,
     scheduler_file: Path | None,
     retry_failed: bool,
+    run_limit: float | None,
+    max_failures: int | None,
+    time_limit: str | None,
     quiet: bool,
 ) -> None:
     """Compute what is missing of a study and write its result."""
+    from evogt_study.interruption import interruptible
     from evogt_study.progress_display import display
     from evogt_study.sweep.cluster import remote
+    from evogt_study.sweep.flow import Limits
     from evogt_study.sweep.run import run as run_study
     from evogt_study.sweep.study import Study
 
     _check_one_of(workers, scheduler, scheduler_file)
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
-    with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+    with interruptible(time_limit), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
         data = run_study(
-            study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener
-        )
+            study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener,
+            limits=Limits(run_limit, max_failures),
+        )  # fmt: skip
     counts = status_counts(data)
     click.echo(f"{path}: {_counted(counts)}")
     if set(counts) - {"ok"}:

@@ -84,6 +84,10 @@ class DivergedError(RunError):
     """A run's final numbers are not finite."""
 
 
+class TimedOutError(RunError):
+    """A run took longer than it may."""
+
+
 class EmptySpaceError(RunError):
     """The weighted trial matrix is zero: sigma_1 = 0, so no direction can be retained (Algorithm 1, line 3)."""
 

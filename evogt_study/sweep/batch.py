@@ -9,18 +9,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from evogt_study.errors import DivergedError, cut
+from evogt_study.errors import DivergedError, TimedOutError, cut
 from evogt_study.sweep.contract import Case, Datum, MethodSpec, Record
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages
+from evogt_study.sweep.time_limit import limited
 from evogt_study.sweep.values import Value
 
 MESSAGE_LIMIT = 500
@@ -33,10 +35,11 @@ class Batch:
     spec: MethodSpec
     common: Mapping[str, Value]
     cases: tuple[tuple[str, Mapping[str, Value]], ...]
+    run_seconds: float | None = None
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case]) -> Batch:
-        """A batch of these cases."""
+    def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None) -> Batch:
+        """A batch of these cases, each with a time limit of `run_seconds`."""
         first = cases[0].values
         common = {
             name: value
@@ -45,7 +48,7 @@ class Batch:
         }
         return Batch(spec, common, tuple(
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
-        ))  # fmt: skip
+        ), run_seconds)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,10 @@ def run_batch(batch: Batch) -> RunRecords:
             status, message, record = Status.ok, "", None
             share.start(number)
             try:
-                record = method.run({**batch.common, **own}, share)
+                values = {**batch.common, **own}
+                record = limited(batch.run_seconds, partial(method.run, values, share))
             except (Exception, SystemExit) as error:  # noqa: BLE001  # any failure of a run is that run's data
-                status = Status.diverged if isinstance(error, DivergedError) else Status.failed
-                message = one_line(error)
+                status, message = _fate(error), one_line(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
     share.next_batch()
@@ -110,6 +113,12 @@ def _stages() -> SharedStages:
         _OF_THREAD.stages = SharedStages()
     stages: SharedStages = _OF_THREAD.stages
     return stages
+
+
+def _fate(error: BaseException) -> Status:
+    if isinstance(error, TimedOutError):
+        return Status.timed_out
+    return Status.diverged if isinstance(error, DivergedError) else Status.failed
 
 
 def one_line(error: BaseException) -> str:

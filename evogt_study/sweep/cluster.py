@@ -1,6 +1,6 @@
 """Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine.
 
-This file and `run` are the only ones that know Dask.
+This file, `flow` and `run` are the only ones that know Dask.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
     settings = {
         "distributed.nanny.pre-spawn-environ": environment,
         "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
         "distributed.worker.memory.terminate": 0.98,
         "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
     }

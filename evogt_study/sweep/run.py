@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
@@ -14,14 +14,16 @@ from pathlib import Path
 import dask
 import numpy as np
 import xarray as xr
-from distributed import Client, Future, as_completed
+from distributed import Client
 
 from evogt_study.errors import ResultError, SweepError
-from evogt_study.sweep.batch import Batch, RunRecords, run_batch
+from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.contract import Case
 from evogt_study.sweep.files import check_writable
+from evogt_study.sweep.flow import NO_LIMITS, Flow, Limits
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
+from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.progress import Listener, Progress
@@ -31,14 +33,6 @@ from evogt_study.sweep.store import PILOT, read_result, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 
-BATCH_SECONDS = 0.7
-"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
-LARGEST_BATCH = 1000
-FIRST_BATCH = 4
-"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
-WORKER_SECONDS = 60
-BATCHES_AHEAD = 3
-"""Batches in flight for each worker."""
 STUDIES_AT_ONCE = 3
 _DASK_SETTINGS = threading.Lock()
 
@@ -51,21 +45,24 @@ def run(
     workers: int | None = None,
     retry_failed: bool = False,
     listener: Listener | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
 
     client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
     NetCDF file to write; runs that it already holds are reused by content.  None keeps nothing on disk.  listener is
-    called with an `Event` whenever a batch is finished.
+    called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.
 
-    A run that fails is recorded in `status` and `message`; the study goes on.  Raises ResultError where `output` cannot
-    be written or holds another study, and PilotError where the pilot cannot choose.
+    A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
+    study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
+    another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
     """
     with Workers(client, workers) as cluster:
         if output is not None:
-            return _Sweep(study, Path(output), cluster, retry_failed, listener).result()
+            return _Sweep(study, Path(output), cluster, retry_failed, listener, limits=limits).result()
         with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
-            return _Sweep(study, Path(folder) / f"{study.name}.nc", cluster, retry_failed, listener).result()
+            path = Path(folder) / f"{study.name}.nc"
+            return _Sweep(study, path, cluster, retry_failed, listener, limits=limits).result()
 
 
 def run_all(
@@ -121,18 +118,26 @@ class _Sweep:
         retry_failed: bool,
         listener: Listener | None,
         stop: threading.Event | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         check_writable(path)
+        self.limits = limits
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
         self.workers = workers
         self.kept = _settled if retry_failed else _tried
-        self.previous = previous_runs(study, path)
+        self.previous: dict[str, RunRecords] = {}
         self.shards = shard_folder(path)
         self.used: set[Path] = set()
 
     def result(self) -> xr.Dataset:
-        """Run the phases, write the file, remove the shards."""
+        """Run the phases, write the file, remove the shards; nobody else writes here meanwhile."""
+        with only_writer(self.path):
+            self.previous = previous_runs(self.study, self.path)
+            return self.written()
+
+    def written(self) -> xr.Dataset:
+        """The result, written."""
         table, pilot = self.tables()
         whole = {"study": dataset(table, self.study)}
         if pilot is not None:
@@ -166,7 +171,8 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if missing:
-            for records in compute(plan, once(plan, missing), len(missing), self.workers.client):
+            flow = Flow(plan, once(plan, missing), len(missing), self.workers.client, self.limits)
+            for records in flow.records():
                 self.used.add(write_shard(self.shards, records))
                 table.add(records)
                 if self.stop.is_set():
@@ -174,8 +180,20 @@ class _Sweep:
                 new = [rows for key in records.keys for rows in table.rows_of[key]]
                 failed = sum(int(table.status[row] != Status.ok) for row in new)
                 progress.add(len(new), failed)
+                self.check_failures(progress.failed, table)
         progress.tell(final=True)
         return table
+
+    def check_failures(self, failed: int, table: Table) -> None:
+        """Stop a study whose runs fail again and again: something is wrong that more of them will not tell."""
+        most = self.limits.failures
+        if most is not None and failed > most:
+            told = Counter(message for message in table.messages if message).most_common(1)
+            raise SweepError(
+                f"stopped after {failed} failed runs (--max-failures {most})"
+                + (f", most often: {told[0][0]}" if told else "")
+                + "; finished runs are kept, the same command goes on"
+            )
 
     def known(self, plan: Plan, phase: str) -> Table:
         """The plan's table with what is on disk: runs that are ok first, so that no older failure hides one."""
@@ -268,84 +286,3 @@ def once(plan: Plan, keys: set[str]) -> Iterator[Case]:
         if case.key in left:
             left.remove(case.key)
             yield case
-
-
-def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> Iterator[RunRecords]:
-    """Records of `count` cases, batch by batch in the order in which they finish.
-
-    A bounded number of batches is in flight, and their size follows the measured time of a run.  What a case gives does
-    not depend on either.  Raises SweepError where there are no workers, or a batch is lost.
-    """
-    wait_for_workers(client)
-    size = _Size(count, threads_of(client), plan.group)
-    numbers = itertools.count()
-    flow = as_completed([], loop=client.loop)
-    in_flight: set[Future[RunRecords]] = set()
-
-    def submit() -> None:
-        """Keep every worker supplied; workers may have joined since the last time."""
-        while len(in_flight) < BATCHES_AHEAD * threads_of(client):
-            batch = list(itertools.islice(cases, size.next()))
-            if not batch:
-                return
-            key = f"evogt-{plan.phase}-{batch[0].key}-{next(numbers)}"
-            future = client.submit(run_batch, Batch.of(plan.spec, batch), key=key, pure=False)
-            in_flight.add(future)
-            flow.add(future)
-
-    try:
-        submit()
-        for future in flow:
-            in_flight.discard(future)
-            if future.status != "finished":
-                raise SweepError(
-                    f"a batch of runs was lost ({future.status}): {_reason(future)}; run the same command again to "
-                    "compute what is missing"
-                )
-            records: RunRecords = future.result()
-            future.release()
-            size.measured(records)
-            submit()
-            yield records
-    finally:
-        client.cancel(list(in_flight))  # a client that is not ours goes on living
-
-
-def threads_of(client: Client) -> int:
-    """Threads of all workers, at least one."""
-    return max(1, int(sum(client.nthreads().values())))
-
-
-def wait_for_workers(client: Client) -> None:
-    """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
-    try:
-        client.wait_for_workers(1, timeout=WORKER_SECONDS)
-    except TimeoutError:
-        raise SweepError(
-            f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
-        ) from None
-
-
-def _reason(future: Future[RunRecords]) -> str:
-    return str(future.exception() if future.status == "error" else "its worker or the scheduler went away")
-
-
-class _Size:
-    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
-
-    def __init__(self, count: int, threads: int, group: int) -> None:
-        self.left, self.threads, self.group = count, threads, group
-        self.seconds, self.runs = 0.0, 0
-
-    def next(self) -> int:
-        fair = -(-self.left // (2 * self.threads))
-        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else FIRST_BATCH
-        size = max(1, min(wanted, fair, LARGEST_BATCH))
-        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
-            size = min(-(-size // self.group) * self.group, LARGEST_BATCH)
-        self.left -= size
-        return size
-
-    def measured(self, records: RunRecords) -> None:
-        self.seconds += float(records.wall_seconds.sum())
-        self.runs += len(records.keys)

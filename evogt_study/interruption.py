@@ -1,0 +1,64 @@
+"""What ends a command early, made the same: Ctrl-C, a SIGTERM, or a time limit of its own.
+
+Each raises KeyboardInterrupt in the main thread, with the reason as its text, so that one path closes the cluster and
+keeps what is finished.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from evogt_study.errors import InputError
+
+UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+
+
+@contextmanager
+def interruptible(time_limit: str | None = None) -> Iterator[None]:
+    """Raise KeyboardInterrupt in the body on SIGTERM, and `time_limit` after its beginning.  For the main thread.
+
+    Raises InputError for what is no time.
+    """
+    limit = None if time_limit is None else seconds(time_limit)
+
+    def terminated(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt("terminated")
+
+    def out_of_time(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt(f"stopped at the time limit of {time_limit}")
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminated)}
+    if limit is not None:
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, out_of_time)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def seconds(text: str) -> float:
+    """A time as a number of seconds, with units, or as H:M:S.
+
+    >>> seconds("90"), seconds("11h30m"), seconds("1:30:00")
+    (90.0, 41400.0, 5400.0)
+    """
+    if re.fullmatch(r"\d+(:\d+){1,2}", text):
+        parts = [float(part) for part in text.split(":")]
+        total = sum(part * 60.0**power for power, part in enumerate(reversed(parts)))
+    elif re.fullmatch(r"\d+(\.\d+)?", text):
+        total = float(text)
+    elif re.fullmatch(r"(\d+(\.\d+)?[dhms])+", text):
+        total = sum(float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+)([dhms])", text))
+    else:
+        total = 0.0
+    if not 0.0 < total < 1e9:
+        raise InputError(f"`--time-limit` must be a time such as 90, 30m, 11h30m, 2d or 1:30:00, got {text!r}")
+    return total

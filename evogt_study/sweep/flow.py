@@ -1,0 +1,167 @@
+"""The flow of a plan's batches through a cluster: a bounded number on their way, none lost.
+
+A batch whose worker dies is cut in halves until the run that does it is alone; it is tried again, and then recorded as
+lost, while the rest goes on.  What a case gives does not depend on the batch that it is in.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from distributed import Client, Future, KilledWorker, as_completed
+
+from evogt_study.errors import SweepError
+from evogt_study.sweep.batch import Batch, RunRecords, run_batch
+from evogt_study.sweep.contract import Case
+from evogt_study.sweep.plan import Plan
+from evogt_study.sweep.provenance import software_set
+from evogt_study.sweep.schema import Status
+
+BATCH_SECONDS = 0.7
+"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
+LARGEST_BATCH = 1000
+FIRST_BATCH = 4
+"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
+WORKER_SECONDS = 60
+BATCHES_AHEAD = 3
+"""Batches in flight for each worker."""
+KILLS = 2
+"""Workers that a run may take with it, alone in its batch, before it counts as lost."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit."""
+
+    run_seconds: float | None = None
+    failures: int | None = None
+
+
+NO_LIMITS = Limits()
+
+
+class Flow:
+    """The batches of one plan's `cases`, `count` in number, on the workers of `client`."""
+
+    def __init__(
+        self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
+        self.size = _Size(count, threads_of(client), plan.group)
+        self.again: deque[list[Case]] = deque()  # halves of batches that took their worker with them
+        self.in_flight: dict[Future[RunRecords], list[Case]] = {}
+        self.kills: dict[str, int] = {}
+        self.numbers = itertools.count()
+        self.finished = as_completed([], loop=client.loop)
+
+    def records(self) -> Iterator[RunRecords]:
+        """Records batch by batch in the order in which they finish.
+
+        Raises SweepError where there are no workers, or the cluster goes away.
+        """
+        wait_for_workers(self.client)
+        try:
+            self.submit()
+            for future in self.finished:
+                batch = self.in_flight.pop(future)
+                records = self.outcome(future, batch)
+                future.release()
+                self.submit()
+                if records is not None:
+                    yield records
+        finally:
+            self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
+
+    def submit(self) -> None:
+        """Keep every worker supplied; workers may have joined since the last time."""
+        while len(self.in_flight) < BATCHES_AHEAD * threads_of(self.client):
+            batch = self.again.popleft() if self.again else list(itertools.islice(self.cases, self.size.next()))
+            if not batch:
+                return
+            key = f"evogt-{self.plan.phase}-{batch[0].key}-{next(self.numbers)}"
+            task = Batch.of(self.plan.spec, batch, self.limits.run_seconds)
+            future = self.client.submit(run_batch, task, key=key, pure=False)
+            self.in_flight[future] = batch
+            self.finished.add(future)
+
+    def outcome(self, future: Future[RunRecords], batch: list[Case]) -> RunRecords | None:
+        """The batch's records, of runs that are lost too; None where it has to be tried again."""
+        if future.status == "finished":
+            records: RunRecords = future.result()
+            self.size.measured(records)
+            return records
+        error = future.exception() if future.status == "error" else None
+        if not isinstance(error, KilledWorker):
+            raise SweepError(
+                f"a batch of runs was lost ({future.status}): {error or 'the scheduler went away'}; run the same "
+                "command again to compute what is missing"
+            )
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            self.again.extend([batch[:middle], batch[middle:]])
+            return None
+        return self.killed(batch[0])
+
+    def killed(self, case: Case) -> RunRecords | None:
+        """One more worker died of this run alone."""
+        self.kills[case.key] = self.kills.get(case.key, 0) + 1
+        if self.kills[case.key] < KILLS:
+            self.again.append([case])
+            return None
+        beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
+        message = f"its worker process died {KILLS} times (memory, a crash{beyond})"
+        return without_values([case.key], Status.lost, message, self.kills.pop(case.key))
+
+
+def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:
+    """Records of runs that returned nothing."""
+    count = len(keys)
+    return RunRecords(
+        keys=tuple(keys),
+        status=np.full(count, status, dtype=np.int8),
+        messages=(message,) * count,
+        wall_seconds=np.zeros(count),
+        attempts=np.full(count, attempts, dtype=np.int32),
+        software=(software_set(),) * count,
+        stacks=(),
+    )
+
+
+def threads_of(client: Client) -> int:
+    """Threads of all workers, at least one."""
+    return max(1, int(sum(client.nthreads().values())))
+
+
+def wait_for_workers(client: Client) -> None:
+    """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    except TimeoutError:
+        raise SweepError(
+            f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
+        ) from None
+
+
+class _Size:
+    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
+
+    def __init__(self, count: int, threads: int, group: int) -> None:
+        self.left, self.threads, self.group = count, threads, group
+        self.seconds, self.runs = 0.0, 0
+
+    def next(self) -> int:
+        fair = -(-self.left // (2 * self.threads))
+        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else FIRST_BATCH
+        size = max(1, min(wanted, fair, LARGEST_BATCH))
+        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
+            size = min(-(-size // self.group) * self.group, LARGEST_BATCH)
+        self.left -= size
+        return size
+
+    def measured(self, records: RunRecords) -> None:
+        self.seconds += float(records.wall_seconds.sum())
+        self.runs += len(records.keys)

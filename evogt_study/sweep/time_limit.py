@@ -1,0 +1,75 @@
+"""A time limit for one run, inside the process that computes it.
+
+A run that is over its limit gets an exception at its next step in Python.  Compiled code that does not return for long
+after that cannot be stopped from inside: then the whole process ends, and the sweep isolates the run that did it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from evogt_study.errors import TimedOutError
+
+GRACE_SECONDS = 30.0
+"""After the exception, before the process ends: a factorisation of some thousand unknowns takes less."""
+EXIT_CODE = 124  # that of timeout(1)
+
+
+T = TypeVar("T")
+
+
+class _TimeUp(BaseException):  # no Exception: a run's own handlers are not meant for it
+    pass
+
+
+def limited(seconds: float | None, call: Callable[[], T]) -> T:
+    """What `call` returns.  Raises TimedOutError where it takes longer than `seconds`; None is no limit.
+
+    The exception arrives between any two steps of this thread; all of them, to the one that calls it back, are inside
+    the outer `try`.
+    """
+    if seconds is None:
+        return call()
+    watch = _Watch(threading.get_ident(), seconds)
+    try:
+        try:
+            watch.start()
+            return call()
+        finally:
+            watch.finish()
+    except _TimeUp:
+        watch.finish()  # it may have come while this was being done
+        raise TimedOutError(f"over its time limit of {seconds:g} s") from None
+
+
+class _Watch(threading.Thread):
+    """Interrupts the thread `ident` after `seconds`, and ends the process `GRACE_SECONDS` later."""
+
+    def __init__(self, ident: int, seconds: float) -> None:
+        super().__init__(daemon=True)
+        self.target, self.seconds, self.done = ident, seconds, threading.Event()
+
+    def run(self) -> None:
+        """Wait for the end of the body, or of the time."""
+        if self.done.wait(self.seconds):
+            return
+        _raise_in(self.target, _TimeUp)
+        if not self.done.wait(GRACE_SECONDS):
+            os._exit(EXIT_CODE)
+
+    def finish(self) -> None:
+        """The body is done; an exception that is still on its way is called back."""
+        self.done.set()
+        if self.ident is not None:
+            self.join()
+        _raise_in(self.target, None)
+
+
+def _raise_in(ident: int, exception: type[BaseException] | None) -> None:
+    """Have the interpreter raise `exception` in a thread of this process; None withdraws one not raised yet."""
+    wanted = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), wanted)

@@ -1,0 +1,91 @@
+"""Runs that take their worker with them, run too long, or fail too often: real processes, really killed."""
+
+import contextlib
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.errors import SweepError, TimedOutError
+from evogt_study.sweep.flow import Limits
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.time_limit import limited
+
+KILLER = """
+import os, signal
+def method(seed, deadly=-1):
+    if seed == deadly:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"error": float(seed)}
+"""
+
+
+def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp_path):
+    study = own_study(KILLER, "[axes]\nseed = { start = 0, count = 40 }\n[constants]\ndeadly = 23")
+    data = evs.run(study, workers=2, output=tmp_path / "own.nc")
+    expected = np.where(np.arange(40) == 23, Status.lost, Status.ok)
+    np.testing.assert_array_equal(data.status, expected)
+    np.testing.assert_array_equal(data.error, np.where(np.arange(40) == 23, np.nan, np.arange(40)))
+    assert "worker process died 2 times" in str(data.message.sel(seed=23).item())
+    assert int(data.attempts.sel(seed=23)) == 2
+
+
+ENDLESS = """
+def method(seed):
+    while seed == 3:
+        pass
+    return {"error": float(seed)}
+"""
+
+
+def test_a_run_over_its_time_limit_is_timed_out_and_the_rest_goes_on(own_study, client):
+    study = own_study(ENDLESS, "[axes]\nseed = { start = 0, count = 8 }")
+    data = evs.run(study, client=client, limits=Limits(run_seconds=0.5))
+    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.timed_out, Status.ok))
+    assert "over its time limit of 0.5 s" in str(data.message.sel(seed=3).item())
+    assert np.isnan(data.error.sel(seed=3))
+
+
+FAILING = """
+def method(seed):
+    raise ValueError("never works")
+"""
+
+
+def test_a_study_stops_after_too_many_failures_and_keeps_them(own_study, client, tmp_path):
+    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 200 }")
+    path = tmp_path / "own.nc"
+    with pytest.raises(SweepError, match=r"stopped after \d+ failed runs \(--max-failures 5\).*never works"):
+        evs.run(study, client=client, output=path, limits=Limits(failures=5))
+    assert not path.exists()
+    data = evs.run(study, client=client, output=path)  # without the limit it goes on with what is kept
+    assert (data.status == Status.failed).all()
+    np.testing.assert_array_equal(data.attempts, 1)
+
+
+def test_within_the_limit_nothing_is_raised_or_left():
+    before = threading.active_count()
+    assert limited(5.0, lambda: 1) == limited(None, lambda: 1) == 1
+    assert threading.active_count() == before
+
+
+def careless():
+    while True:
+        with contextlib.suppress(Exception):
+            sum(range(1000))
+
+
+def test_beyond_the_limit_even_a_handler_of_everything_is_interrupted():
+    started = time.perf_counter()
+    with pytest.raises(TimedOutError, match=r"limit of 0\.2 s"):
+        limited(0.2, careless)
+    assert time.perf_counter() - started < 5.0
+
+
+def test_a_run_that_ends_just_in_time_is_not_interrupted_later():
+    for _ in range(200):
+        with contextlib.suppress(TimedOutError):
+            limited(0.001, lambda: time.sleep(0.001))
+        sum(range(1000))  # an exception still on its way would be raised here
