@@ -94,6 +94,9 @@ class Flow:
             records: RunRecords = future.result()
             self.size.measured(records)
             return records
+        if future.status == "lost":  # its worker died after computing and before handing over
+            self.again.append(batch)
+            return None
         error = future.exception() if future.status == "error" else None
         if not isinstance(error, KilledWorker):
             raise SweepError(
