@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from evogt_study.errors import DivergedError, TimedOutError, cut
+from evogt_study.errors import DivergedError, SweepError, TimedOutError, cut
 from evogt_study.sweep.contract import Case, Datum, MethodSpec, Record
 from evogt_study.sweep.methods import load_method
-from evogt_study.sweep.provenance import software_set
+from evogt_study.sweep.provenance import package_code, software_set
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages
 from evogt_study.sweep.time_limit import limited
@@ -36,6 +36,7 @@ class Batch:
     common: Mapping[str, Value]
     cases: tuple[tuple[str, Mapping[str, Value]], ...]
     run_seconds: float | None = None
+    code: str = field(default_factory=package_code)
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None) -> Batch:
@@ -77,7 +78,14 @@ class RunRecords:
 
 
 def run_batch(batch: Batch) -> RunRecords:
-    """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on."""
+    """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
+
+    Raises SweepError on a worker that has other code of this package, since its numbers may be others.
+    """
+    if batch.code != package_code():
+        raise SweepError(
+            f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
+        )
     method = load_method(batch.spec)
     share = _stages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []

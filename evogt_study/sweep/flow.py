@@ -1,7 +1,8 @@
 """The flow of a plan's batches through a cluster: a bounded number on their way, none lost.
 
-A batch whose worker dies is cut in halves until the run that does it is alone; it is tried again, and then recorded as
-lost, while the rest goes on.  What a case gives does not depend on the batch that it is in.
+A worker can die of a run, or of something else.  So a batch whose worker died is tried again as it is; if it takes
+another worker with it, in halves, until the run that does it is alone.  That one is recorded as lost after `KILLS`
+deaths, while the rest goes on.  What a case gives does not depend on the batch that it is in.
 """
 
 from __future__ import annotations
@@ -29,8 +30,23 @@ FIRST_BATCH = 4
 WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
-KILLS = 2
+KILLS = 3
 """Workers that a run may take with it, alone in its batch, before it counts as lost."""
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A batch on its way: its cases, and how many workers have died of it."""
+
+    cases: Sequence[Case]
+    deaths: int = 0
+
+    def again(self) -> list[Trip]:
+        """What to try after one more death."""
+        if self.deaths == 0 or len(self.cases) == 1:
+            return [Trip(self.cases, self.deaths + 1)]
+        middle = len(self.cases) // 2
+        return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
 
 
 @dataclass(frozen=True)
@@ -52,9 +68,8 @@ class Flow:
     ) -> None:
         self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
         self.size = _Size(count, threads_of(client), plan.group)
-        self.again: deque[list[Case]] = deque()  # halves of batches that took their worker with them
-        self.in_flight: dict[Future[RunRecords], list[Case]] = {}
-        self.kills: dict[str, int] = {}
+        self.again: deque[Trip] = deque()
+        self.in_flight: dict[Future[RunRecords], Trip] = {}
         self.numbers = itertools.count()
         self.finished = as_completed([], loop=client.loop)
 
@@ -67,8 +82,8 @@ class Flow:
         try:
             self.submit()
             for future in self.finished:
-                batch = self.in_flight.pop(future)
-                records = self.outcome(future, batch)
+                trip = self.in_flight.pop(future)
+                records = self.outcome(future, trip)
                 future.release()
                 self.submit()
                 if records is not None:
@@ -79,45 +94,38 @@ class Flow:
     def submit(self) -> None:
         """Keep every worker supplied; workers may have joined since the last time."""
         while len(self.in_flight) < BATCHES_AHEAD * threads_of(self.client):
-            batch = self.again.popleft() if self.again else list(itertools.islice(self.cases, self.size.next()))
-            if not batch:
+            trip = self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
+            if not trip.cases:
                 return
-            key = f"evogt-{self.plan.phase}-{batch[0].key}-{next(self.numbers)}"
-            task = Batch.of(self.plan.spec, batch, self.limits.run_seconds)
+            key = f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}"
+            task = Batch.of(self.plan.spec, trip.cases, self.limits.run_seconds)
             future = self.client.submit(run_batch, task, key=key, pure=False)
-            self.in_flight[future] = batch
+            self.in_flight[future] = trip
             self.finished.add(future)
 
-    def outcome(self, future: Future[RunRecords], batch: list[Case]) -> RunRecords | None:
+    def outcome(self, future: Future[RunRecords], trip: Trip) -> RunRecords | None:
         """The batch's records, of runs that are lost too; None where it has to be tried again."""
         if future.status == "finished":
             records: RunRecords = future.result()
             self.size.measured(records)
             return records
         if future.status == "lost":  # its worker died after computing and before handing over
-            self.again.append(batch)
+            self.again.append(trip)
             return None
         error = future.exception() if future.status == "error" else None
+        if isinstance(error, SweepError):
+            raise error
         if not isinstance(error, KilledWorker):
             raise SweepError(
                 f"a batch of runs was lost ({future.status}): {error or 'the scheduler went away'}; run the same "
                 "command again to compute what is missing"
             )
-        if len(batch) > 1:
-            middle = len(batch) // 2
-            self.again.extend([batch[:middle], batch[middle:]])
-            return None
-        return self.killed(batch[0])
-
-    def killed(self, case: Case) -> RunRecords | None:
-        """One more worker died of this run alone."""
-        self.kills[case.key] = self.kills.get(case.key, 0) + 1
-        if self.kills[case.key] < KILLS:
-            self.again.append([case])
-            return None
-        beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
-        message = f"its worker process died {KILLS} times (memory, a crash{beyond})"
-        return without_values([case.key], Status.lost, message, self.kills.pop(case.key))
+        if len(trip.cases) == 1 and trip.deaths + 1 >= KILLS:
+            beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
+            message = f"its worker process died {KILLS} times (memory, a crash{beyond})"
+            return without_values([trip.cases[0].key], Status.lost, message, KILLS)
+        self.again.extend(trip.again())
+        return None
 
 
 def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import subprocess
@@ -36,9 +37,20 @@ def environment() -> Mapping[str, Any]:
     }
 
 
+@lru_cache(maxsize=1)
 def package_version() -> str:
     """Version of this package as installed."""
     return _versions(("evogt-study",))["evogt-study"]
+
+
+@lru_cache(maxsize=1)
+def package_code() -> str:
+    """Version of this package with a digest of its code, which tells two states of a checkout apart."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=4)
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{package_version()} (code {digest.hexdigest()})"
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:

@@ -28,8 +28,8 @@ def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp
     expected = np.where(np.arange(40) == 23, Status.lost, Status.ok)
     np.testing.assert_array_equal(data.status, expected)
     np.testing.assert_array_equal(data.error, np.where(np.arange(40) == 23, np.nan, np.arange(40)))
-    assert "worker process died 2 times" in str(data.message.sel(seed=23).item())
-    assert int(data.attempts.sel(seed=23)) == 2
+    assert "worker process died 3 times" in str(data.message.sel(seed=23).item())
+    assert int(data.attempts.sel(seed=23)) == 3
 
 
 ENDLESS = """
