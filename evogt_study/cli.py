@@ -216,12 +216,13 @@ def reproduce(
     from evogt_study.analysis.reproduction_report import summary_line, terminal_table
     from evogt_study.analysis.reproduction_run import reproduce as reproduced
     from evogt_study.analysis.reproduction_run import studies_at, write_report
+    from evogt_study.interruption import interruptible
     from evogt_study.progress_display import display
     from evogt_study.sweep.cluster import remote
 
     _check_one_of(workers, scheduler, scheduler_file)
     found = studies_at(studies or [Path("studies/paper")])
-    with remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+    with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = reproduced(found, published, output, client=client, workers=workers, listener=listener)
     click.echo(terminal_table(made.entries))
     for path in write_report(made, output):

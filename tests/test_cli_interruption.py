@@ -1,0 +1,120 @@
+"""What ends `evogt run` early, and who else may write: the command as a process, really signalled."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+from evogt_study.errors import InputError
+from evogt_study.interruption import interruptible, seconds
+from evogt_study.sweep.lock import only_writer
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shards import shard_files, shard_folder
+from evogt_study.sweep.store import read_study
+
+SLOW = """
+    import time
+    def method(seed):
+        time.sleep(0.05)
+        return {"error": float(seed)}
+"""
+
+
+@pytest.fixture
+def slow(own_study, tmp_path):
+    """Starts `evogt run` on 200 runs of 0.05 s with more options; the process, and its result's path."""
+    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 200 }")
+    path = tmp_path / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "2"]
+
+    def start(*options):
+        return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), path
+
+    return start
+
+
+def ended(process):
+    """Exit code and standard error, once the process and all that it started are gone."""
+    children = psutil.Process(process.pid).children(recursive=True)
+    _, errors = process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    return process.returncode, errors
+
+
+def finishes(slow):
+    """The same command computes the rest; the runs that it found."""
+    process, path = slow()
+    code, errors = ended(process)
+    assert (code, errors) == (0, "")
+    data = read_study(path)
+    assert (data.status == Status.ok).all()
+    np.testing.assert_array_equal(data.error, np.arange(200))
+
+
+def wait_for_the_first_batch(process, path):
+    while not shard_files(shard_folder(path)):
+        assert process.poll() is None, process.stderr.read()
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def test_sigterm_keeps_what_is_finished(slow):
+    process, path = slow()
+    wait_for_the_first_batch(process, path)
+    process.send_signal(signal.SIGTERM)
+    code, errors = ended(process)
+    assert code == 130
+    assert errors == "evogt: terminated; finished runs are kept, the same command computes the rest\n"
+    assert shard_files(shard_folder(path))
+    finishes(slow)
+
+
+def test_a_time_limit_stops_before_others_do(slow):
+    process, _ = slow("--time-limit", "5s")
+    code, errors = ended(process)
+    assert code == 130
+    assert errors == (
+        "evogt: stopped at the time limit of 5s; finished runs are kept, the same command computes the rest\n"
+    )
+    finishes(slow)
+
+
+def test_a_second_command_on_the_same_result_is_refused(slow):
+    first, path = slow()
+    wait_for_the_first_batch(first, path)
+    second, _ = slow()
+    code, errors = ended(second)
+    assert code == 2
+    assert f"own.nc is being written by process {first.pid} on " in errors
+    assert errors.count("\n") == 1
+    assert ended(first) == (0, "")
+    with only_writer(path):
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(InputError, match="`--time-limit` must be a time such as"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90", 90), ("0.5", 0.5), ("30m", 1800), ("1.5h", 5400), ("2d3h", 183600), ("1:30", 90), ("10:00:00", 36000)],
+)
+def test_times(text, expected):
+    assert seconds(text) == expected
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)
+    with interruptible("1h"):
+        assert signal.getsignal(signal.SIGTERM) is not before[0]
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
