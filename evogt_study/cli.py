@@ -5,6 +5,7 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +15,7 @@ from evogt_study.errors import EvogtError, InputError
 
 if TYPE_CHECKING:
     import xarray as xr
+    from distributed import Client
 
     from evogt_study.sweep.plan import Plan
     from evogt_study.sweep.study import Study
@@ -56,6 +58,9 @@ _study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path
 @click.option(
     "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
 )
+@click.option(
+    "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
+)
 @click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
 @click.option("--run-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of each run.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
@@ -69,6 +74,7 @@ def run(
     workers: int | None,
     scheduler: str | None,
     scheduler_file: Path | None,
+    cluster: str | None,
     retry_failed: bool,
     run_limit: float | None,
     max_failures: int | None,
@@ -83,10 +89,11 @@ def run(
     from evogt_study.sweep.run import run as run_study
     from evogt_study.sweep.study import Study
 
-    _check_one_of(workers, scheduler, scheduler_file)
+    _check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
-    with interruptible(time_limit), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+    clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
+    with interruptible(time_limit), clients as client, display(quiet) as listener:
         data = run_study(
             study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener,
             limits=Limits(run_limit, max_failures),
@@ -234,9 +241,21 @@ def reproduce(
         raise SystemExit(SOME_FAILED)
 
 
-def _check_one_of(workers: int | None, scheduler: str | None, scheduler_file: Path | None) -> None:
-    if sum(option is not None for option in (workers, scheduler, scheduler_file)) > 1:
-        raise InputError("`--workers`, `--scheduler` and `--scheduler-file` must not be combined, got more than one")
+def _jobs(system: str, workers: int | None) -> AbstractContextManager[Client]:
+    from evogt_study.sweep.batch_system import on_batch_system
+
+    if workers is None:
+        raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
+    return on_batch_system(system, workers)
+
+
+def _check_one_of(
+    workers: int | None, scheduler: str | None, scheduler_file: Path | None, cluster: str | None = None
+) -> None:
+    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
+        raise InputError(
+            "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
+        )
 
 
 def status_counts(data: xr.Dataset) -> dict[str, int]:

@@ -28,6 +28,13 @@ BLAS_THREADS = (
 
 
 CONNECT_SECONDS = 5
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
+    "distributed.worker.memory.terminate": 0.98,
+    "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
+}
+"""Dask's settings for a cluster of our own."""
 
 
 @contextmanager
@@ -85,15 +92,8 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         yield client
         return
     environment = dict.fromkeys(BLAS_THREADS, "1")
-    settings = {
-        "distributed.nanny.pre-spawn-environ": environment,
-        "distributed.scheduler.worker-saturation": 1.0,
-        "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
-        "distributed.worker.memory.terminate": 0.98,
-        "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
-    }
     with (
-        dask.config.set(settings),
+        dask.config.set({**SETTINGS, "distributed.nanny.pre-spawn-environ": environment}),
         LocalCluster(
             n_workers=workers or CPU_COUNT,
             threads_per_worker=1,
