@@ -141,21 +141,42 @@ def _print_plan(plan: Plan, study: Study) -> None:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 def status(file: Path) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
-    from evogt_study.sweep.shards import shard_files, shard_folder
-    from evogt_study.sweep.store import read_result
     from evogt_study.sweep.study import Study
 
     path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
-    if not path.exists():
-        kept = len(shard_files(shard_folder(path)))
-        told = (
-            f"; {kept} batches of finished runs are kept and `evogt run` goes on" if kept else "; `evogt run` makes it"
-        )
-        raise InputError(f"`FILE` must be a result, got {path}, which does not exist{told}")
-    for phase, data in read_result(path).items():
+    for phase, data in _runs_so_far(path).items():
         click.echo(f"{path} ({phase}): {_counted(status_counts(data))}")
         _print_per_axis(data)
         _print_messages(data)
+        _print_software(data)
+
+
+def _runs_so_far(path: Path) -> dict[str, xr.Dataset]:
+    """A result, or what is finished of one that is being written or was interrupted, by phase."""
+    from evogt_study.sweep.store import read_result
+    from evogt_study.sweep.unfinished import unfinished
+
+    found = unfinished(path)
+    if found is not None:
+        click.echo(f"evogt: {path} is not finished; this is what there is", err=True)
+        return found
+    if not path.exists():
+        raise InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+    return read_result(path)
+
+
+def _print_software(data: xr.Dataset) -> None:
+    """The version sets that computed the runs, where there are several."""
+    import json
+
+    import numpy as np
+
+    sets = json.loads(data["software"].attrs["software_sets"])
+    if len(sets) < 2:
+        return
+    for number, entry in enumerate(sets):
+        count = int(np.count_nonzero(data["software"].values == number))
+        click.echo(f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items())))
 
 
 @main.command()
@@ -170,9 +191,10 @@ def summary(file: Path, over: str, variable: str, form: str) -> None:
     from evogt_study.analysis.statistics import IncompleteWarning
     from evogt_study.analysis.statistics import summary as summarise
     from evogt_study.analysis.tables import rendered, rows
-    from evogt_study.sweep.store import read_study
 
-    data = read_study(file)
+    data = _runs_so_far(file).get("study")
+    if data is None:
+        raise InputError(f"`FILE` must have runs of the study, got {file}, whose pilot is not finished")
     if variable not in data.data_vars:
         raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
     with warnings.catch_warnings(record=True) as caught:

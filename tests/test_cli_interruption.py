@@ -1,5 +1,6 @@
 """What ends `evogt run` early, and who else may write: the command as a process, really signalled."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,29 @@ def test_sigterm_keeps_what_is_finished(slow):
     assert errors == "evogt: terminated; finished runs are kept, the same command computes the rest\n"
     assert shard_files(shard_folder(path))
     finishes(slow)
+
+
+def asked(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "evogt_study", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_status_and_summary_read_what_there_is_while_it_runs(slow):
+    process, path = slow()
+    wait_for_the_first_batch(process, path)
+    told, beside = asked("status", path)
+    assert re.match(rf"{path} \(study\): 200 runs, \d+ not_run, \d+ ok\n", told)
+    assert "is not finished; this is what there is" in beside
+    told, beside = asked("summary", path, "--over", "seed")
+    assert re.search(r"  \d+/200\n", told)
+    assert "is not finished" in beside
+    assert "they are left out" in beside
+    assert ended(process) == (0, "")
+    assert not shard_folder(path).exists()
+    assert asked("status", path) == (f"{path} (study): 200 runs, 200 ok\n", "")
 
 
 def test_a_time_limit_stops_before_others_do(slow):

@@ -32,6 +32,7 @@ from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder,
 from evogt_study.sweep.store import PILOT, read_result, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
+from evogt_study.sweep.unfinished import describe, description
 
 STUDIES_AT_ONCE = 3
 _DASK_SETTINGS = threading.Lock()
@@ -149,7 +150,7 @@ class _Sweep:
         # else xarray would ask a default client for a cluster-wide lock; and Dask's settings are those of all threads
         with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
             write_result(self.path, whole["study"], whole.get(PILOT))
-        remove_shards(self.shards, self.used)
+        remove_shards(self.shards, {*self.used, description(self.path)})
         return whole["study"]
 
     def tables(self) -> tuple[Table, Table | None]:
@@ -171,6 +172,7 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if missing:
+            describe(self.path, self.study)
             flow = Flow(plan, once(plan, missing), len(missing), self.workers.client, self.limits)
             for records in flow.records():
                 self.used.add(write_shard(self.shards, records))

@@ -82,6 +82,15 @@ def intact_shards(folder: Path) -> Iterator[tuple[Path, RunRecords]]:
             continue
 
 
+def readable_shards(folder: Path) -> Iterator[RunRecords]:
+    """The records of every shard that can be read; nothing is removed, since another process may be writing."""
+    for path in shard_files(folder):
+        try:
+            yield read_shard(path)
+        except ResultError:
+            continue
+
+
 def remove_shards(folder: Path, used: Iterable[Path]) -> None:
     """Remove the shards that a result file holds now, and their folder if nothing else is in it."""
     for path in used:

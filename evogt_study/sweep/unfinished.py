@@ -1,0 +1,88 @@
+"""What is finished of a result that is not: the earlier file and the shards, read while another process writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import xarray as xr
+
+from evogt_study.errors import PilotError, ResultError
+from evogt_study.sweep.batch import RunRecords
+from evogt_study.sweep.files import written_whole
+from evogt_study.sweep.labelled import dataset, global_attributes, records_of
+from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shards import readable_shards, shard_folder
+from evogt_study.sweep.store import PILOT, read_result
+from evogt_study.sweep.study import Study
+from evogt_study.sweep.table import Table
+
+DESCRIPTION = "study.json"
+
+
+def description(result: Path) -> Path:
+    """Where the study of an unfinished result is written down, beside its shards."""
+    return shard_folder(result) / DESCRIPTION
+
+
+def describe(result: Path, study: Study) -> None:
+    """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
+    path = description(result)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as temporary:
+            temporary.write_text(json.dumps({"file": study.file, "text": study.text}), encoding="utf-8")
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
+    """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
+
+    By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  Raises ResultError where the
+    description cannot be read, StudyError where the study cannot be used any more.
+    """
+    path = description(result)
+    if not path.exists():
+        return None
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        study = Study.from_text(described["text"], described["file"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"cannot read {path}: {error}") from None
+    earlier = {name: records_of(data) for name, data in read_result(result).items()} if result.exists() else {}
+    shards = list(readable_shards(shard_folder(result)))
+    found: dict[str, xr.Dataset] = {}
+    choice, first = None, pilot_plan(study)
+    if first is not None and study.pilot is not None:
+        pilot = _filled(first, earlier.get(PILOT), shards)
+        found[PILOT] = _labelled(pilot, study, PILOT)
+        try:
+            choice = None if pilot.missing() else choose(study.pilot, pilot)
+        except PilotError:
+            choice = None
+        if choice is None:
+            return found
+    return {
+        "study": _labelled(_filled(study_plan(study, choice), earlier.get("study"), shards), study, "study"),
+        **found,
+    }
+
+
+def _filled(plan: Plan, earlier: RunRecords | None, shards: Iterable[RunRecords]) -> Table:
+    table = Table(plan)
+    every = [*([] if earlier is None else [earlier]), *shards]
+    for records in every:
+        table.add(records, lambda status: status == Status.ok)
+    for records in every:
+        table.add(records, lambda status: status != Status.not_run)
+    return table
+
+
+def _labelled(table: Table, study: Study, phase: str) -> xr.Dataset:
+    data = dataset(table, study)
+    data.attrs = {**global_attributes(study, phase), **data.attrs}
+    return data
