@@ -165,6 +165,37 @@ def summary(file: Path, over: str, variable: str, form: str) -> None:
         click.echo(f"evogt: {warning.message}", err=True)
 
 
+_code = click.option(
+    "--code",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where the study's own Python files are.  [default: where they were]",
+)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="The case: a value for each axis.")
+@click.option("--pilot", is_flag=True, help="A case of the pilot.")
+@_code
+def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) -> None:
+    """Compute one case of a result again, here, and compare it bit for bit; a traceback where the run raises.
+
+    Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
+    """
+    from evogt_study.sweep.replay import read_point
+    from evogt_study.sweep.replay import replay as replayed
+
+    made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
+    click.echo(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
+    for line in made.told():
+        click.echo(line)
+    if made.raised:
+        click.echo(made.raised, err=True, nl=False)
+    if not made.equal:
+        raise SystemExit(SOME_FAILED)
+
+
 @main.command()
 @click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(

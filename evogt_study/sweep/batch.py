@@ -7,7 +7,7 @@ or the worker.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,8 +75,12 @@ class RunRecords:
 
 def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on."""
+    return computed(batch, _stages(), lambda error: None)
+
+
+def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
+    """As `run_batch`, with these stages; `raised` is called with what a case raises."""
     method = load_method(batch.spec)
-    share = _stages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(batch.cases):
@@ -87,6 +91,7 @@ def run_batch(batch: Batch) -> RunRecords:
             except (Exception, SystemExit) as error:  # noqa: BLE001  # any failure of a run is that run's data
                 status = Status.diverged if isinstance(error, DivergedError) else Status.failed
                 message = one_line(error)
+                raised(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
     share.next_batch()
