@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import dask
-import numpy as np
 import xarray as xr
 from distributed import Client, Future, as_completed
 
@@ -176,7 +175,7 @@ class _Sweep:
         return table
 
     def known(self, plan: Plan, phase: str) -> Table:
-        """The plan's table with what is on disk: runs that are ok first, so that no older failure hides one."""
+        """The plan's table with what is on disk."""
         table = Table(plan)
         found = [self.previous[phase]] if phase in self.previous else []
         self.check_nothing_is_lost(table, found)
@@ -185,10 +184,7 @@ class _Sweep:
                 if set(records.keys) <= set(table.rows_of):
                     self.used.add(path)
                 found.append(records)
-        for records in found:
-            table.add(records, lambda status: status == Status.ok)
-        for records in found:
-            table.add(replace(records, attempts=np.zeros_like(records.attempts)), self.kept)
+        table.add_all(found, self.kept)
         return table
 
     def check_nothing_is_lost(self, table: Table, found: list[RunRecords]) -> None:
