@@ -79,6 +79,11 @@ def run(
         data = run_study(
             study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener
         )
+    _print_result(path, data)
+
+
+def _print_result(path: Path, data: xr.Dataset) -> None:
+    """Runs of a result that was written, by status; exit code 1 where some are not ok."""
     counts = status_counts(data)
     click.echo(f"{path}: {_counted(counts)}")
     if set(counts) - {"ok"}:
@@ -194,6 +199,29 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
         click.echo(made.raised, err=True, nl=False)
     if not made.equal:
         raise SystemExit(SOME_FAILED)
+
+
+@main.command()
+@click.argument("files", metavar="A.nc B.nc ...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="New file for the joined result.")
+@click.option(
+    "--study",
+    "study_file",
+    metavar="STUDY.toml",
+    type=click.Path(path_type=Path),
+    help="Study that asks for everything.  [default: that of a file whose axes have all values]",
+)
+def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> None:
+    """Join results of one study that were computed apart, for example some seeds on each machine.
+
+    The same run must have the same values everywhere, bit for bit; one that is ok is taken before one that is not.
+    Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
+    """
+    from evogt_study.sweep.merge import merge as merged
+    from evogt_study.sweep.study import Study
+
+    data = merged(files, output, study=None if study_file is None else Study.from_file(study_file))
+    _print_result(output, data)
 
 
 @main.command()
