@@ -225,6 +225,32 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
 
 
 @main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--sample", type=click.IntRange(0), default=3, show_default=True, help="Runs to compute again.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which runs are drawn.")
+@_code
+def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
+    """Check a result: checksums, schema, case keys, nothing missing, and a sample of its runs computed again.
+
+    Runs that failed or diverged are counted; they are outcomes.  Exit code 1 where anything is wrong.
+    """
+    from evogt_study.sweep.verify import verify as verified
+
+    made = verified(file, sample=sample, seed=seed, code=code)
+    for phase, data in made.phases.items():
+        click.echo(f"{file} ({phase}): {_counted(status_counts(data))}")
+    for line in made.recomputed:
+        click.echo(f"  computed again: {line}")
+    for line in made.findings:
+        click.echo(f"  wrong: {line}")
+    if made.left_out:
+        click.echo(f"  {made.left_out}")
+    click.echo(f"{file}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+    if not made.well:
+        raise SystemExit(SOME_FAILED)
+
+
+@main.command()
 @click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "-o",

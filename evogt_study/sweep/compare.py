@@ -101,7 +101,7 @@ def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any
     if not runs.size:
         return None
     first = int(runs[0])
-    return _largest(name, tuple(map(int, runs)), unequal[first], stored[first], now[first])
+    return _largest(name, tuple(map(int, runs)), *(np.asarray(each[first]) for each in (unequal, stored, now)))
 
 
 def _largest(
