@@ -28,10 +28,10 @@ UNDETERMINED = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """findings: one line for each thing that is wrong.  recomputed: one line for each run computed again.
+    """What was found: `findings` has a line for each thing that is wrong, `recomputed` one for each run computed again.
 
-    phases: the file's runs as they were read, empty where its bytes are damaged.  left_out: what was not checked because
-    of the findings.
+    phases: the file's runs as they were read, empty where its bytes are damaged.  left_out: what could not be checked
+    because of the findings, "" if nothing.
     """
 
     path: Path
