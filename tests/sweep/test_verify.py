@@ -93,6 +93,23 @@ def test_the_sample_is_the_seeds(result):
     assert verify(result, sample=0).recomputed == ()
 
 
+def test_a_method_that_returns_everything_a_result_can_hold(own_study, result_of, tmp_path):
+    method = """
+        import numpy as np, xarray as xr
+        def method(flag, widths, seed):
+            odd = {"units": "days since 2000-01-01", "empty": "", "one": 1, "half": 0.5, "word": "höhe", "list": "a b"}
+            x = xr.DataArray(np.array([1, 2, 2 + seed]), dims="x", attrs=odd)
+            u = xr.DataArray(np.array([0.5, -np.nan, -0.0], dtype="f4"), {"x": x}, "x", attrs=odd)
+            words = (("x",), np.array(["", "ä", "b" * seed]))
+            return {"u": u, "n": 3 if flag else 2.5, "ok": flag, "words": words, "error": 1.0, "k": np.uint8(seed)}
+    """
+    rest = "[axes]\nflag = [true, false]\nwidths = [[1, 2], [3]]\nseed = [0, 1]\n"
+    made = verify(result_of(own_study(method, rest), tmp_path / "own.nc"), sample=100)
+    assert made.findings == ()
+    assert len(made.recomputed) == 8
+    assert all(line.endswith("equal bit for bit") for line in made.recomputed)
+
+
 def test_a_result_without_digests_is_checked_otherwise(result):
     with netCDF4.Dataset(result, "a") as file:
         file.delncattr(DIGESTS)
