@@ -35,19 +35,25 @@ if TYPE_CHECKING:
     from evogt_study.method.problem import Problem
     from evogt_study.method.quadrature import QuadratureRule
     from evogt_study.problems.statement import Statement
+    from evogt_study.sweep.merge import merge
     from evogt_study.sweep.one_run import solve
+    from evogt_study.sweep.replay import replay
     from evogt_study.sweep.run import run
     from evogt_study.sweep.study import Study
+    from evogt_study.sweep.verify import verify
 
 _HOMES = {
     "Problem": "evogt_study.method.problem",
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.method.dictionary",
     "QuadratureRule": "evogt_study.method.quadrature",
+    "merge": "evogt_study.sweep.merge",
+    "replay": "evogt_study.sweep.replay",
     "solve": "evogt_study.sweep.one_run",
     "Study": "evogt_study.sweep.study",
     "run": "evogt_study.sweep.run",
     "summary": "evogt_study.analysis.statistics",
+    "verify": "evogt_study.sweep.verify",
 }
 _MODULES = ("errors", "problems")
 
@@ -58,10 +64,13 @@ __all__ = [
     "Statement",
     "Study",
     "errors",
+    "merge",
     "problems",
+    "replay",
     "run",
     "solve",
     "summary",
+    "verify",
 ]
 
 

@@ -98,6 +98,11 @@ def run(
             study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener,
             limits=Limits(run_limit, max_failures),
         )  # fmt: skip
+    _print_result(path, data)
+
+
+def _print_result(path: Path, data: xr.Dataset) -> None:
+    """Runs of a result that was written, by status; exit code 1 where some are not ok."""
     counts = status_counts(data)
     click.echo(f"{path}: {_counted(counts)}")
     if set(counts) - {"ok"}:
@@ -204,6 +209,86 @@ def summary(file: Path, over: str, variable: str, form: str) -> None:
     click.echo(rendered(header, body, form))
     for warning in caught:
         click.echo(f"evogt: {warning.message}", err=True)
+
+
+_code = click.option(
+    "--code",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where the study's own Python files are.  [default: where they were]",
+)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="The case: a value for each axis.")
+@click.option("--pilot", is_flag=True, help="A case of the pilot.")
+@_code
+def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) -> None:
+    """Compute one case of a result again, here, and compare it bit for bit; a traceback where the run raises.
+
+    Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
+    """
+    from evogt_study.sweep.replay import read_point
+    from evogt_study.sweep.replay import replay as replayed
+
+    made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
+    click.echo(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
+    for line in made.told():
+        click.echo(line)
+    if made.raised:
+        click.echo(made.raised, err=True, nl=False)
+    if not made.equal:
+        raise SystemExit(SOME_FAILED)
+
+
+@main.command()
+@click.argument("files", metavar="A.nc B.nc ...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="New file for the joined result.")
+@click.option(
+    "--study",
+    "study_file",
+    metavar="STUDY.toml",
+    type=click.Path(path_type=Path),
+    help="Study that asks for everything.  [default: that of a file whose axes have all values]",
+)
+def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> None:
+    """Join results of one study that were computed apart, for example some seeds on each machine.
+
+    The same run must have the same values everywhere, bit for bit; one that is ok is taken before one that is not.
+    Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
+    """
+    from evogt_study.sweep.merge import merge as merged
+    from evogt_study.sweep.study import Study
+
+    data = merged(files, output, study=None if study_file is None else Study.from_file(study_file))
+    _print_result(output, data)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--sample", type=click.IntRange(0), default=3, show_default=True, help="Runs to compute again.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which runs are drawn.")
+@_code
+def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
+    """Check a result: checksums, schema, case keys, nothing missing, and a sample of its runs computed again.
+
+    Runs that failed or diverged are counted; they are outcomes.  Exit code 1 where anything is wrong.
+    """
+    from evogt_study.sweep.verify import verify as verified
+
+    made = verified(file, sample=sample, seed=seed, code=code)
+    for phase, data in made.phases.items():
+        click.echo(f"{file} ({phase}): {_counted(status_counts(data))}")
+    for line in made.recomputed:
+        click.echo(f"  computed again: {line}")
+    for line in made.findings:
+        click.echo(f"  wrong: {line}")
+    if made.left_out:
+        click.echo(f"  {made.left_out}")
+    click.echo(f"{file}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+    if not made.well:
+        raise SystemExit(SOME_FAILED)
 
 
 @main.command()

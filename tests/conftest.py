@@ -4,8 +4,14 @@ import textwrap
 
 import pytest
 
+from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.labelled import dataset, global_attributes
+from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.plan import pilot_plan, study_plan
+from evogt_study.sweep.store import PILOT, write_result
 from evogt_study.sweep.study import Study
+from evogt_study.sweep.table import Table
 
 SMALL_STUDY = """
 name = "small"
@@ -60,3 +66,30 @@ def own_study(tmp_path):
         return Study.from_file(tmp_path / f"{name}.toml")
 
     return make
+
+
+@pytest.fixture
+def result_of():
+    """Called with a study and a path: the result as `evogt run` writes it, computed here instead of on workers."""
+    return written_result
+
+
+def written_result(study, path):
+    first, tables, choice = pilot_plan(study), {}, None
+    if first is not None:
+        tables[PILOT] = computed_table(first)
+        choice = choose(study.pilot, tables[PILOT])
+    tables["study"] = computed_table(study_plan(study, choice))
+    whole = {phase: dataset(table, study) for phase, table in tables.items()}
+    for phase, data in whole.items():
+        data.attrs = {**global_attributes(study, phase), **data.attrs}
+    if first is not None:
+        whole["study"].attrs["pilot_group"] = PILOT
+    write_result(path, whole["study"], whole.get(PILOT))
+    return path
+
+
+def computed_table(plan):
+    table = Table(plan)
+    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    return table

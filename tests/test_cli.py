@@ -91,7 +91,7 @@ def write(path, text=STUDY, attributes=None):
     table = Table(plan)
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
-    data.attrs = {**global_attributes(study, "study"), **(attributes or {})}
+    data.attrs = {**global_attributes(study, "study"), **data.attrs, **(attributes or {})}
     write_result(path, data, None)
     return path
 
@@ -284,7 +284,7 @@ def test_mistyped_options_are_answered_by_the_usage(evogt, folder, arguments, sa
 # --- mistakes in questions about results ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["status", "summary"])
+@pytest.mark.parametrize("command", ["status", "summary", "replay", "verify"])
 @pytest.mark.parametrize("path", ["gone.nc", "own.py", "taken", "own.py/gone.nc"])
 def test_a_result_that_cannot_be_read(refused, folder, command, path):
     (folder / "taken").mkdir()
@@ -403,6 +403,103 @@ def test_a_summary_over_everything(evogt, result):
     assert code == 0
     assert out.splitlines()[0] == "mean,std,median,ci lower,ci upper,n"
     assert out.splitlines()[1].endswith(",10/12")
+
+
+# --- one case again, results joined, a result checked ----------------------------------------------------------------
+
+
+def test_a_replay(evogt, folder, result):
+    before = listing(folder)
+    code, out, err = evogt("replay", "own.nc", "--at", "family=a,epsilon=0.1", "--at", "seed=1")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith("own.nc (study): family=a, epsilon=0.1, seed=1, case ")
+    assert second == "  equal bit for bit: error, rank, word"
+    assert listing(folder) == before
+
+
+def test_a_replay_of_a_run_that_raises(evogt, result):
+    code, out, err = evogt("replay", "own.nc", "--at", "family=b,epsilon=0.1,seed=2")
+    assert code == 1
+    assert out.splitlines()[1] == "  as in the file: failed, AssertionError: no luck"
+    assert err.startswith("Traceback (most recent call last):")
+    assert err.endswith("AssertionError: no luck\n")
+
+
+def test_a_replay_of_code_that_changed(evogt, folder, result):
+    (folder / "own.py").write_text(OWN.replace("7", "8"))
+    code, out, _ = evogt("replay", "own.nc", "--at", "family=a,epsilon=0.1,seed=1")
+    assert code == 1
+    lines = out.splitlines()
+    assert "another computation than the file's" in lines[1]
+    assert lines[2:] == [
+        "  rank: 7 in the file, 8 now, relative difference 1.4e-01",
+        "  equal bit for bit: error, word",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("seed=9,family=a,epsilon=0.1", "`seed` must be one of 0, 1, 2 (own.nc), got '9'"),
+        ("sed=1", "did you mean `seed`?"),
+        ("seed=1", "got none for family (own.nc has a, b)"),
+        ("nonsense", "must read axis=value,axis=value"),
+    ],
+)
+def test_a_replay_of_a_case_that_is_not_there(refused, result, at, said):
+    assert said in refused("replay", "own.nc", "--at", at)
+
+
+def test_code_that_is_not_where_it_was(refused, evogt, folder, result):
+    (folder / "code").mkdir()
+    (folder / "own.py").rename(folder / "code" / "own.py")
+    assert "--code FOLDER" in refused("verify", "own.nc")
+    assert evogt("verify", "own.nc", "--code", "code")[0] == 0
+
+
+def test_a_merge(evogt, folder):
+    """Seeds split between two machines, and the study file that asks for all of them."""
+    write(folder / "a.nc", STUDY.replace('["a", "b"]', '["a"]').replace("{ count = 3 }", "[0]"))
+    write(folder / "b.nc", STUDY.replace('["a", "b"]', '["a"]').replace("{ count = 3 }", "[1, 2]"))
+    (folder / "own.toml").write_text(STUDY.replace('["a", "b"]', '["a"]'))
+    assert evogt("merge", "a.nc", "b.nc", "--study", "own.toml", "-o", "c.nc") == (0, "c.nc: 6 runs, 6 ok\n", "")
+    assert evogt("verify", "c.nc", "--sample", "0") == (0, "c.nc (study): 6 runs, 6 ok\nc.nc: all well\n", "")
+
+
+def test_a_merge_with_failed_runs_is_exit_code_one(evogt, folder, result):
+    shutil.copy(result, folder / "b.nc")
+    code, out, _ = evogt("merge", "own.nc", "b.nc", "-o", "c.nc")
+    assert code == 1
+    assert out.splitlines()[0] == "c.nc: 12 runs, 10 ok, 2 failed"
+
+
+def test_merges_that_are_refused(refused, folder, result):
+    write(folder / "b.nc", STUDY.replace("{ count = 3 }", "[3]"))
+    assert "own.nc lacks seed = 3; b.nc lacks seed = 0, 1, 2" in refused("merge", "own.nc", "b.nc", "-o", "c.nc")
+    assert "one of the files to merge" in refused("merge", "own.nc", "b.nc", "-o", "b.nc")
+    assert "two results or more" in refused("merge", "own.nc", "-o", "c.nc")
+    assert "gone.toml" in refused("merge", "own.nc", "b.nc", "--study", "gone.toml", "-o", "c.nc")
+
+
+def test_a_result_that_is_all_well(evogt, folder, result):
+    before = listing(folder)
+    code, out, err = evogt("verify", "own.nc", "--sample", "2", "--seed", "1")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert (lines[0], lines[-1]) == ("own.nc (study): 12 runs, 10 ok, 2 failed", "own.nc: all well")
+    assert len(lines) == 4
+    assert all(line.startswith("  computed again: study run family=") for line in lines[1:3])
+    assert listing(folder) == before
+
+
+def test_a_result_that_is_damaged(evogt, result):
+    whole = result.read_bytes()
+    result.write_bytes(whole.replace(b"no luck", b"no lock"))
+    code, out, err = evogt("verify", "own.nc")
+    assert (code, err) == (1, "")
+    assert "  wrong: study: `message` is damaged: it is not what was written\n  nothing else was checked\n" in out
+    assert out.endswith("own.nc: 1 wrong\n")
 
 
 # --- running, where nothing is left to run ----------------------------------------------------------------------------
@@ -526,7 +623,7 @@ def test_a_mistyped_command_needs_nothing_heavy_either():
 def test_help_lists_the_commands(evogt):
     code, out, err = evogt("--help")
     assert (code, err) == (0, "")
-    for command in ("run", "plan", "status", "summary"):
+    for command in ("run", "plan", "status", "summary", "replay", "merge", "verify", "reproduce"):
         assert f"\n  {command} " in out
 
 

@@ -7,7 +7,7 @@ or the worker.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -86,8 +86,12 @@ def run_batch(batch: Batch) -> RunRecords:
         raise SweepError(
             f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
         )
+    return computed(batch, _stages(), lambda error: None)
+
+
+def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
+    """As `run_batch`, with these stages; `raised` is called with what a case raises."""
     method = load_method(batch.spec)
-    share = _stages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(batch.cases):
@@ -98,6 +102,7 @@ def run_batch(batch: Batch) -> RunRecords:
                 record = limited(batch.run_seconds, partial(method.run, values, share))
             except (Exception, SystemExit) as error:  # noqa: BLE001  # any failure of a run is that run's data
                 status, message = _fate(error), one_line(error)
+                raised(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
     share.next_batch()

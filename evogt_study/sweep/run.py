@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import dask
-import numpy as np
 import xarray as xr
 from distributed import Client
 
@@ -198,7 +197,7 @@ class _Sweep:
             )
 
     def known(self, plan: Plan, phase: str) -> Table:
-        """The plan's table with what is on disk: runs that are ok first, so that no older failure hides one."""
+        """The plan's table with what is on disk."""
         table = Table(plan)
         found = [self.previous[phase]] if phase in self.previous else []
         self.check_nothing_is_lost(table, found)
@@ -207,10 +206,7 @@ class _Sweep:
                 if set(records.keys) <= set(table.rows_of):
                     self.used.add(path)
                 found.append(records)
-        for records in found:
-            table.add(records, lambda status: status == Status.ok)
-        for records in found:
-            table.add(replace(records, attempts=np.zeros_like(records.attempts)), self.kept)
+        table.add_all(found, self.kept)
         return table
 
     def check_nothing_is_lost(self, table: Table, found: list[RunRecords]) -> None:

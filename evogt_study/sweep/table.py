@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,13 @@ class Table:
         A case that has a record keeps it: records with equal keys are equal.
         """
         rows: list[list[int]] = []
+        counted: set[str] = set()  # a result repeats a run for each of its cases
         for number, (key, status) in enumerate(zip(records.keys, records.status, strict=True)):
             open_cases = [case for case in self.rows_of.get(key, []) if self.status[case] == Status.not_run]
             rows.append(open_cases if wanted(Status(status)) else [])
-            for case in open_cases:
+            for case in open_cases if key not in counted else ():
                 self.attempts[case] += records.attempts[number]
+            counted.add(key)
             for case in rows[-1]:
                 self.status[case] = status
                 self.messages[case] = records.messages[number]
@@ -72,6 +74,15 @@ class Table:
                 self.software[case] = records.software[number]
         for stack in records.stacks:
             self._add_stack(stack, rows)
+
+    def add_all(
+        self, found: Sequence[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+    ) -> None:
+        """Take over several records, runs that are ok first, so that no older failure hides one."""
+        for records in found:
+            self.add(records, lambda status: status == Status.ok)
+        for records in found:
+            self.add(replace(records, attempts=np.zeros_like(records.attempts)), wanted)
 
     def _add_stack(self, stack: Stack, rows: list[list[int]]) -> None:
         source = [number for number, row in enumerate(stack.rows) for _ in rows[row]]

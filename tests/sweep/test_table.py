@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.sweep.batch import Batch, RunRecords, Stack, padded, run_batch
-from evogt_study.sweep.labelled import dataset
+from evogt_study.sweep.labelled import dataset, records_of
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import read_shard, write_shard
@@ -327,3 +327,16 @@ def test_a_variable_in_some_runs_cannot_be_a_dimension_in_others(plan):
     table = settled(plan, {0: {"v": (("k",), [1.0])}}, {1: {"k": 2.0, "v": (("k",), [1.0])}})
     assert table.status.tolist()[:2] == [Status.ok, Status.failed]
     assert "dimension in other runs" in table.messages[1]
+
+
+def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
+    """A result repeats it for each of them; taking the result up again must not count them as tries."""
+    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")
+    study = Study.from_text(text)
+    plan = study_plan(study)
+    table = Table(plan)
+    table.add(records(plan, {0: Status.failed}))
+    assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1
+    again = Table(plan)
+    again.add_all([records_of(dataset(table, study))])
+    assert again.attempts.tolist() == [1, 1, 0, 0]
