@@ -16,7 +16,7 @@ import pytest
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.cli import main
 from evogt_study.sweep import cluster as cluster_module
-from evogt_study.sweep.shards import shard_folder
+from evogt_study.sweep.shards import shard_files, shard_folder
 from evogt_study.sweep.store import read_study
 
 ROOT = Path(__file__).parents[1]
@@ -262,7 +262,7 @@ def test_it_is_interrupted_and_goes_on(client, evogt, tmp_path):
         [COMMAND, *arguments, "--workers", "1"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     limit = time.monotonic() + 60
-    while not any(shard_folder(out / "sleepy.nc").glob("[!.]*")):
+    while not shard_files(shard_folder(out / "sleepy.nc")):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < limit
         time.sleep(0.02)
