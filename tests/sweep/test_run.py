@@ -14,6 +14,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.sweep import flow as flow_module
+from evogt_study.sweep import run as run_module
 from evogt_study.sweep.batch import Batch, Stack, run_batch
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.plan import study_plan
