@@ -41,11 +41,16 @@ class Batch:
         common = {
             name: value
             for name, value in first.items()
-            if all(name in case.values and repr(case.values[name]) == repr(value) for case in cases)
+            if all(_same(case.values.get(name), value) for case in cases)
         }
         return Batch(spec, common, tuple(
             (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
         ))  # fmt: skip
+
+
+def _same(one: Value | None, other: Value) -> bool:
+    """Whether two values are one, 1 and true being two; most that are equal are the same object."""
+    return one is other or repr(one) == repr(other)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from distributed import Client, Future, as_completed
 
 from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
+from evogt_study.sweep.batch_size import BatchSize
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.contract import Case
 from evogt_study.sweep.files import check_writable
@@ -31,11 +32,6 @@ from evogt_study.sweep.store import PILOT, read_result, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 
-BATCH_SECONDS = 0.7
-"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
-LARGEST_BATCH = 1000
-FIRST_BATCH = 4
-"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
 WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
@@ -157,43 +153,48 @@ class _Sweep:
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
         table = self.known(plan, phase)
-        missing = set(table.missing())
+        missing = table.missing()
         counts = table.counts()
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
-        if missing:
-            for records in compute(plan, once(plan, missing), len(missing), self.workers.client):
+        if len(missing):
+            for records in compute(plan, plan.cases(missing), len(missing), self.workers.client):
                 self.used.add(write_shard(self.shards, records))
-                table.add(records)
+                new = table.add(records)
                 if self.stop.is_set():
                     raise SweepError("stopped because another study could not go on; what is finished is kept")
-                new = [rows for key in records.keys for rows in table.rows_of[key]]
-                failed = sum(int(table.status[row] != Status.ok) for row in new)
-                progress.add(len(new), failed)
+                progress.add(len(new), int(np.count_nonzero(table.status[new] != Status.ok)))
         progress.tell(final=True)
         return table
 
     def known(self, plan: Plan, phase: str) -> Table:
         """The plan's table with what is on disk: runs that are ok first, so that no older failure hides one."""
         table = Table(plan)
-        found = [self.previous[phase]] if phase in self.previous else []
-        self.check_nothing_is_lost(table, found)
-        if self.shards.exists():
-            for path, records in intact_shards(self.shards):
-                if set(records.keys) <= set(table.rows_of):
-                    self.used.add(path)
-                found.append(records)
-        for records in found:
+        others = []
+        for records in self.stored(table, phase):
             table.add(records, lambda status: status == Status.ok)
-        for records in found:
-            table.add(replace(records, attempts=np.zeros_like(records.attempts)), self.kept)
+            others.append(not_ok(records))
+        for records in others:
+            table.add(records, self.kept)
         return table
 
-    def check_nothing_is_lost(self, table: Table, found: list[RunRecords]) -> None:
+    def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
+        """What is on disk of the table's runs, the earlier result before the shards; each is in memory for its turn."""
+        if phase in self.previous:
+            records = self.previous.pop(phase)
+            self.check_nothing_is_lost(table, records)
+            yield records
+        if self.shards.exists():
+            for path, records in intact_shards(self.shards):
+                if table.knows(records.keys).all():
+                    self.used.add(path)
+                yield records
+
+    def check_nothing_is_lost(self, table: Table, records: RunRecords) -> None:
         """Refuse to replace a result that holds runs which the study does not ask for any more."""
-        lost = sum(key not in table.rows_of for records in found for key in records.keys)
+        lost = int(np.count_nonzero(~table.knows(records.keys)))
         if lost:
             raise ResultError(
                 f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
@@ -235,6 +236,20 @@ def _tried(status: Status) -> bool:
     return status != Status.not_run
 
 
+def not_ok(records: RunRecords) -> RunRecords:
+    """The runs among these that are not ok, which have no values; their attempts are taken as counted."""
+    rows = np.flatnonzero(records.status != Status.ok)
+    return RunRecords(
+        keys=tuple(records.keys[row] for row in rows),
+        status=records.status[rows],
+        messages=tuple(records.messages[row] for row in rows),
+        wall_seconds=records.wall_seconds[rows],
+        attempts=np.zeros(len(rows), dtype=np.int32),
+        software=tuple(records.software[row] for row in rows),
+        stacks=(),
+    )
+
+
 def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
     """The runs of an earlier result of this study at `path`, by phase.
 
@@ -254,15 +269,6 @@ def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
     return {phase: records_of(data) for phase, data in groups.items()}
 
 
-def once(plan: Plan, keys: set[str]) -> Iterator[Case]:
-    """The first case of each of `keys`, in the plan's walking order; cases with equal keys are one computation."""
-    left = set(keys)
-    for case in plan.cases():
-        if case.key in left:
-            left.remove(case.key)
-            yield case
-
-
 def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> Iterator[RunRecords]:
     """Records of `count` cases, batch by batch in the order in which they finish.
 
@@ -270,7 +276,7 @@ def compute(plan: Plan, cases: Iterator[Case], count: int, client: Client) -> It
     not depend on either.  Raises SweepError where there are no workers, or a batch is lost.
     """
     wait_for_workers(client)
-    size = _Size(count, threads_of(client), plan.group)
+    size = BatchSize(count, threads_of(client), plan.group)
     numbers = itertools.count()
     flow = as_completed([], loop=client.loop)
     in_flight: set[Future[RunRecords]] = set()
@@ -321,24 +327,3 @@ def wait_for_workers(client: Client) -> None:
 
 def _reason(future: Future[RunRecords]) -> str:
     return str(future.exception() if future.status == "error" else "its worker or the scheduler went away")
-
-
-class _Size:
-    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
-
-    def __init__(self, count: int, threads: int, group: int) -> None:
-        self.left, self.threads, self.group = count, threads, group
-        self.seconds, self.runs = 0.0, 0
-
-    def next(self) -> int:
-        fair = -(-self.left // (2 * self.threads))
-        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else FIRST_BATCH
-        size = max(1, min(wanted, fair, LARGEST_BATCH))
-        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
-            size = min(-(-size // self.group) * self.group, LARGEST_BATCH)
-        self.left -= size
-        return size
-
-    def measured(self, records: RunRecords) -> None:
-        self.seconds += float(records.wall_seconds.sum())
-        self.runs += len(records.keys)

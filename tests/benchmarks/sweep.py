@@ -5,10 +5,10 @@
 For each of SIZES (default: 10,000 and 100,000) a study of that many runs of a function of one line is run from the
 command line, run again when all is there, and its result is opened.  Prints, for each size:
 
-- run: wall seconds, start-up included, and milliseconds for each run from plan to consolidated file, without the seconds
-  that a study of a handful of runs takes;
-- memory: the largest resident memory of the process that plans, schedules and writes, and of the largest worker, sampled
-  twenty times a second;
+- run: wall seconds, start-up included, and milliseconds a run from plan to consolidated file, without the seconds that a
+  study of a handful of runs takes;
+- memory: the largest resident memory of the process that plans, schedules and writes, and of the largest worker,
+  sampled twenty times a second;
 - again: wall seconds of the same command when nothing is missing;
 - open, load: xarray's seconds to open the result, and to read all of it; and the file's size.
 

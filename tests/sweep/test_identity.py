@@ -63,3 +63,11 @@ def test_keys_of_shipped_studies_stay_as_they_were(name):
     study = Study.from_file(STUDIES / f"{name}.toml")
     plans = [plan for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))) if plan is not None]
     assert [(plan.space.size, content_hash(keys_of(plan))) for plan in plans] == SHIPPED[name]
+
+
+@pytest.mark.parametrize("name", sorted(str(path.relative_to(STUDIES)) for path in STUDIES.rglob("*.toml")))
+def test_keys_made_together_are_those_made_one_by_one(name):
+    study = Study.from_file(STUDIES / name)
+    for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))):
+        if plan is not None:
+            assert plan.keys.astype(str).tolist() == keys_of(plan)

@@ -13,6 +13,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
+from evogt_study.sweep import batch_size
 from evogt_study.sweep import run as run_module
 from evogt_study.sweep.batch import Batch, Stack, run_batch
 from evogt_study.sweep.cluster import connected
@@ -72,10 +73,10 @@ def test_run_equals_solve(small, client):
 
 def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch, tmp_path):
     many = evs.run(small, client=client, output=tmp_path / "a.nc")
-    monkeypatch.setattr(run_module, "LARGEST_BATCH", 1)
+    monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1)
     single = evs.run(small, client=client, output=tmp_path / "b.nc")
     with connected(None, 1) as lone:
-        monkeypatch.setattr(run_module, "LARGEST_BATCH", 1000)
+        monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1000)
         one = evs.run(small, client=lone, output=tmp_path / "c.nc")
     same_numbers(many, single)
     same_numbers(many, one)

@@ -137,12 +137,12 @@ def test_a_filled_table(plan):
     assert table.wall_seconds.tolist() == [1, 2, 3, 4, 5, 6]
     assert table.attempts.tolist() == [1] * 6
     assert table.counts()[Status.ok] == 4
-    assert table.missing() == []
+    assert table.missing().tolist() == []
 
 
 def test_what_has_not_been_run(plan):
     table = filled(plan, {1: {"v": 1.0}})
-    assert table.missing() == [plan.case(number).key for number in (0, 2, 3, 4, 5)]
+    assert table.missing().tolist() == [0, 2, 3, 4, 5]
     assert table.counts() == {**dict.fromkeys(Status, 0), Status.ok: 1, Status.not_run: 5}
     assert np.isnan(table.wall_seconds[[0, 2, 3, 4, 5]]).all()
     assert table.attempts.tolist() == [0, 1, 0, 0, 0, 0]
