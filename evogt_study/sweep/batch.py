@@ -6,6 +6,7 @@ or the worker.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,11 +29,14 @@ MESSAGE_LIMIT = 500
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases as sent to a worker: what they have in `common`, and of each its key and the rest of its parameters."""
+    """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
+
+    They are packed because a scheduler unpacks and packs what it passes on, and keeps the last thousand messages.
+    """
 
     spec: MethodSpec
     common: Mapping[str, Value]
-    cases: tuple[tuple[str, Mapping[str, Value]], ...]
+    packed: bytes
 
     @staticmethod
     def of(spec: MethodSpec, cases: Sequence[Case]) -> Batch:
@@ -43,9 +47,14 @@ class Batch:
             for name, value in first.items()
             if all(_same(case.values.get(name), value) for case in cases)
         }
-        return Batch(spec, common, tuple(
-            (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
-        ))  # fmt: skip
+        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
+        return Batch(spec, common, pickle.dumps(own))
+
+    @property
+    def cases(self) -> list[tuple[str, dict[str, Value]]]:
+        """The cases' keys, and the parameters that are not common to them."""
+        unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
+        return unpacked
 
 
 def _same(one: Value | None, other: Value) -> bool:
@@ -80,11 +89,11 @@ class RunRecords:
 
 def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on."""
-    method = load_method(batch.spec)
+    method, cases = load_method(batch.spec), batch.cases
     share = _stages()
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
-        for number, (_, own) in enumerate(batch.cases):
+        for number, (_, own) in enumerate(cases):
             status, message, record = Status.ok, "", None
             share.start(number)
             try:
@@ -96,7 +105,7 @@ def run_batch(batch: Batch) -> RunRecords:
     shares = share.shares()
     share.next_batch()
     return RunRecords(
-        keys=tuple(key for key, _ in batch.cases),
+        keys=tuple(key for key, _ in cases),
         status=np.array([status for status, *_ in outcomes], dtype=np.int8),
         messages=tuple(message for _, message, _, _ in outcomes),
         wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),

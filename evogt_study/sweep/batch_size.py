@@ -10,7 +10,7 @@ LEAST_SECONDS = 0.05
 """Work that is not divided further, even at the end: a task and its shard cost as much."""
 BATCH_BYTES = 32 * 2**20
 """Values that a batch returns at most: they are held by worker and client, and written at once."""
-LARGEST_BATCH = 20_000
+LARGEST_BATCH = 5_000
 """Cases in a batch at most: of runs that take no time, what is around them does."""
 FIRST_BATCH = 4
 """Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""

@@ -89,6 +89,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         "distributed.nanny.pre-spawn-environ": environment,
         "distributed.scheduler.worker-saturation": 1.0,
         "distributed.worker.memory.terminate": 0.98,
+        "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
         "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
     }
     with (

@@ -1,5 +1,6 @@
 """Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
 
+import pickle
 import random
 import threading
 
@@ -372,7 +373,7 @@ FAILURES = [
 def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Timed(clock, set(failing)))
-    batch = Batch(None, {}, tuple((f"key{number}", {"number": number}) for number in range(6)))
+    batch = Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(6)]))
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)
