@@ -43,9 +43,7 @@ class Batch:
         """A batch of these cases."""
         first = cases[0].values
         common = {
-            name: value
-            for name, value in first.items()
-            if all(_same(case.values.get(name), value) for case in cases)
+            name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
         return Batch(spec, common, pickle.dumps(own))

@@ -42,7 +42,7 @@ class BatchSize:
         """Runs that take `seconds`."""
         if not self.runs:
             return FIRST_BATCH
-        return min(int(seconds * self.runs / max(self.seconds, 1e-9)), GROWTH * self.runs)
+        return min(round(seconds * self.runs / max(self.seconds, 1e-9)), GROWTH * self.runs)
 
     def measured(self, records: RunRecords) -> None:
         """Count the time and the values of a finished batch."""

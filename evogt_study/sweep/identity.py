@@ -1,7 +1,7 @@
 """Identities of all cases of a space at once.
 
-A case's key is the hash of its identity's canonical JSON.  Most axes stand in that text as they are, a seed for one: the
-text is made once for all of their values, with a mark where each value goes.
+A case's key is the hash of its identity's canonical JSON.  Most axes stand in that text as they are, a seed for one:
+the text is made once for all of their values, with a mark where each value goes.
 """
 
 from __future__ import annotations

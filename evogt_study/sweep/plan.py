@@ -48,7 +48,8 @@ class Plan:
     def walk(self) -> npt.NDArray[np.int64]:
         """Numbers of all cases, ordered so that neighbours share their early stages."""
         order = self.space.walk(self.method.leading())
-        return order[self.keys[order] != b""]
+        planned: npt.NDArray[np.int64] = order[self.keys[order] != b""]
+        return planned
 
     def cases(self, numbers: npt.NDArray[np.int64] | None = None) -> Iterator[Case]:
         """The cases of these numbers, in this order; all of `walk` where none are given."""
@@ -71,7 +72,7 @@ class Plan:
         """Number of cases."""
         if not self.space.chosen:
             return self.space.size
-        return sum(self.space.values(index) is not None for index in range(self.space.size))
+        return sum(values is not None for values in self.space.each(np.arange(self.space.size)))
 
 
 @dataclass(frozen=True)

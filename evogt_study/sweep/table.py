@@ -85,8 +85,7 @@ class Table:
     ) -> npt.NDArray[np.intp]:
         """Take over the records of this plan's cases whose status is `wanted`; of others only the attempts count.
 
-        A case that has a record keeps it: records with equal keys are equal.  Returns the numbers of the cases that have
-        one now.
+        A case that has a record keeps it: records with equal keys are equal.  Returns the cases that have one now.
         """
         number, case = self._found(np.array(records.keys, dtype=np.bytes_))
         number, case = _where(self.status[case] == Status.not_run, number, case)
@@ -107,9 +106,7 @@ class Table:
         self.software_sets = list(numbers)
         return np.array(found, dtype=np.int32)
 
-    def _add_stack(
-        self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
-    ) -> None:
+    def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
         """Of the stack's values, which are of `count` records, those of records `number` go to `case`, one to one."""
         row_of = np.full(count, -1)
         row_of[stack.rows] = np.arange(len(stack.rows))
@@ -142,7 +139,8 @@ class Table:
         walk = self.plan.walk
         walk = walk[self.status[walk] == Status.not_run]
         _, first = np.unique(self.keys[walk], return_index=True)
-        return walk[np.sort(first)]
+        missing: npt.NDArray[np.int64] = walk[np.sort(first)]
+        return missing
 
     def settle(self) -> None:
         """Where runs disagree on what a name is, the lowest case is right and the others become failed.
