@@ -6,6 +6,7 @@ or the worker.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +31,14 @@ MESSAGE_LIMIT = 500
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases as sent to a worker: what they have in `common`, and of each its key and the rest of its parameters."""
+    """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
+
+    They are packed because a scheduler unpacks and packs what it passes on, and keeps the last thousand messages.
+    """
 
     spec: MethodSpec
     common: Mapping[str, Value]
-    cases: tuple[tuple[str, Mapping[str, Value]], ...]
+    packed: bytes
     run_seconds: float | None = None
     code: str = field(default_factory=package_code)
 
@@ -43,13 +47,21 @@ class Batch:
         """A batch of these cases, each with a time limit of `run_seconds`."""
         first = cases[0].values
         common = {
-            name: value
-            for name, value in first.items()
-            if all(name in case.values and repr(case.values[name]) == repr(value) for case in cases)
+            name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
-        return Batch(spec, common, tuple(
-            (case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases
-        ), run_seconds)  # fmt: skip
+        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
+        return Batch(spec, common, pickle.dumps(own), run_seconds)
+
+    @property
+    def cases(self) -> list[tuple[str, dict[str, Value]]]:
+        """The cases' keys, and the parameters that are not common to them."""
+        unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
+        return unpacked
+
+
+def _same(one: Value | None, other: Value) -> bool:
+    """Whether two values are one, 1 and true being two; most that are equal are the same object."""
+    return one is other or repr(one) == repr(other)
 
 
 @dataclass(frozen=True)
@@ -91,10 +103,10 @@ def run_batch(batch: Batch) -> RunRecords:
 
 def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
     """As `run_batch`, with these stages; `raised` is called with what a case raises."""
-    method = load_method(batch.spec)
+    method, cases = load_method(batch.spec), batch.cases
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
-        for number, (_, own) in enumerate(batch.cases):
+        for number, (_, own) in enumerate(cases):
             status, message, record = Status.ok, "", None
             share.start(number)
             try:
@@ -107,7 +119,7 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
     shares = share.shares()
     share.next_batch()
     return RunRecords(
-        keys=tuple(key for key, _ in batch.cases),
+        keys=tuple(key for key, _ in cases),
         status=np.array([status for status, *_ in outcomes], dtype=np.int8),
         messages=tuple(message for _, message, _, _ in outcomes),
         wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),

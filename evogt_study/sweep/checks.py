@@ -89,7 +89,7 @@ def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 def keys(result: Stored) -> Iterator[str]:
     """Case keys are those that the study asks for."""
     plan = result.plan
-    asked = Table(plan).keys
+    asked = plan.keys.astype(str)
     found = result.data["case_key"].values.ravel().astype(str)
     wrong = np.flatnonzero(asked != found)
     if wrong.size:
@@ -157,7 +157,7 @@ def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[
 
 def completeness(result: Stored) -> Iterator[str]:
     """Every planned run was run, and something came of it."""
-    planned = Table(result.plan).keys.reshape(result.plan.space.shape) != ""
+    planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status = result.data["status"].values
     for fate in Status:
         if fate not in ATTEMPTED:

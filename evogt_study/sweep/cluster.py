@@ -32,6 +32,7 @@ SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
     "distributed.worker.memory.terminate": 0.98,
+    "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
 }
 """Dask's settings for a cluster of our own."""

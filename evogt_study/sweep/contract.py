@@ -88,6 +88,12 @@ class Method(Protocol):
     def identity(self, values: Values) -> Mapping[str, Any]:
         """Everything that the record depends on, as JSON-able content; parameters the case does not use are no part."""
 
+    def copied(self) -> frozenset[str]:
+        """Parameters that `identity` takes over as they are and does not look at, so that any text may stand for one.
+
+        Cases that differ in these alone have identities that differ in these values alone.
+        """
+
     def stages(self, values: Values) -> Mapping[str, Hashable]:
         """Name and key of each stage of the computation; cases with equal keys can share the stage."""
 

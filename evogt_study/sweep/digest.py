@@ -1,4 +1,4 @@
-"""Digests of a result's content, written into it: HDF5 has no checksums for words, attributes and lost chunks."""
+"""Digests of a result's content, written into it: HDF5 has no checksums for attributes, long words and lost chunks."""
 
 from __future__ import annotations
 

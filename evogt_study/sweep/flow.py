@@ -17,16 +17,12 @@ from distributed import Client, Future, KilledWorker, as_completed
 
 from evogt_study.errors import SweepError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
+from evogt_study.sweep.batch_size import BatchSize
 from evogt_study.sweep.contract import Case
 from evogt_study.sweep.plan import Plan
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
 
-BATCH_SECONDS = 0.7
-"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
-LARGEST_BATCH = 1000
-FIRST_BATCH = 4
-"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
 WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
@@ -67,7 +63,7 @@ class Flow:
         self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
     ) -> None:
         self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
-        self.size = _Size(count, threads_of(client), plan.group)
+        self.size = BatchSize(count, threads_of(client), plan.group)
         self.again: deque[Trip] = deque()
         self.in_flight: dict[Future[RunRecords], Trip] = {}
         self.numbers = itertools.count()
@@ -155,24 +151,3 @@ def wait_for_workers(client: Client) -> None:
         raise SweepError(
             f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
         ) from None
-
-
-class _Size:
-    """How many cases the next batch takes: about `BATCH_SECONDS` of work, less near the end to finish together."""
-
-    def __init__(self, count: int, threads: int, group: int) -> None:
-        self.left, self.threads, self.group = count, threads, group
-        self.seconds, self.runs = 0.0, 0
-
-    def next(self) -> int:
-        fair = -(-self.left // (2 * self.threads))
-        wanted = int(BATCH_SECONDS * self.runs / self.seconds) if self.seconds > 0 else FIRST_BATCH
-        size = max(1, min(wanted, fair, LARGEST_BATCH))
-        if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
-            size = min(-(-size // self.group) * self.group, LARGEST_BATCH)
-        self.left -= size
-        return size
-
-    def measured(self, records: RunRecords) -> None:
-        self.seconds += float(records.wall_seconds.sum())
-        self.runs += len(records.keys)

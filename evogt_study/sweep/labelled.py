@@ -115,12 +115,20 @@ def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpa
     """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
     attributes = {**COORDINATES.get(name, {"long_name": name, "units": "1"}), **column.attributes}
     filled = column.values[column.present]
-    if len(filled) and all(np.array_equal(row, filled[0], equal_nan=row.dtype.kind == "f") for row in filled):
+    if len(filled) and _all_equal(filled):
         return {name: (dims, filled[0], attributes)}
     values = column.values.reshape(space.shape + column.values.shape[1:])
     attributes["comment"] = f"differs between runs; {name} is its index"
     attributes.pop("axis", None)
     return {name + OWN_VALUES: (space.names + dims, values, attributes)}
+
+
+def _all_equal(rows: npt.NDArray[Any]) -> bool:
+    """Whether every row is the first one; NaN is equal to NaN."""
+    same = rows == rows[0]
+    if rows.dtype.kind == "f":
+        same |= np.isnan(rows) & np.isnan(rows[0])
+    return bool(same.all())
 
 
 def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
@@ -130,14 +138,15 @@ def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
 
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     space = table.plan.space
-    sets = sorted({text for text in table.software if text})
+    sets = sorted({table.software_sets[number] for number in np.unique(table.software[table.software >= 0])})
+    renumbered = [sets.index(text) if text in sets else -1 for text in table.software_sets]
     values = {
         "status": table.status,
         "message": table.messages,
         "attempts": table.attempts,
         "wall_seconds": table.wall_seconds,
-        "case_key": table.keys.astype(object),
-        "software": np.array([sets.index(text) if text else -1 for text in table.software], dtype=np.int32),
+        "case_key": table.keys.astype(str),
+        "software": np.array([*renumbered, -1], dtype=np.int32)[table.software],
     }
     variables = {}
     for name, array in values.items():

@@ -7,9 +7,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from evogt_study.sweep.contract import Case, Method, MethodSpec
+from evogt_study.sweep.identity import Keys, case_keys
 from evogt_study.sweep.methods import load_method
-from evogt_study.sweep.space import CaseSpace, Chosen
+from evogt_study.sweep.space import BLOCK, CaseSpace, Chosen
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.values import content_hash
 
@@ -35,12 +39,27 @@ class Plan:
         values = self.space.values(index)
         return None if values is None else Case(index, values, content_hash(self.method.identity(values)))
 
-    def cases(self) -> Iterator[Case]:
-        """All cases, ordered so that neighbours share their early stages."""
-        for index in self.space.walk(self.method.leading()):
-            case = self.case(int(index))
-            if case is not None:
-                yield case
+    @cached_property
+    def keys(self) -> Keys:
+        """The key of every case, by its number; empty where none is planned."""
+        return case_keys(self.method, self.space)
+
+    @property
+    def walk(self) -> npt.NDArray[np.int64]:
+        """Numbers of all cases, ordered so that neighbours share their early stages."""
+        order = self.space.walk(self.method.leading())
+        planned: npt.NDArray[np.int64] = order[self.keys[order] != b""]
+        return planned
+
+    def cases(self, numbers: npt.NDArray[np.int64] | None = None) -> Iterator[Case]:
+        """The cases of these numbers, in this order; all of `walk` where none are given."""
+        numbers = self.walk if numbers is None else numbers
+        for start in range(0, len(numbers), BLOCK):
+            block = numbers[start : start + BLOCK]
+            keys = self.keys[block].astype(str).tolist()
+            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
+                if values is not None:
+                    yield Case(index, values, key)
 
     @property
     def group(self) -> int:
@@ -53,7 +72,7 @@ class Plan:
         """Number of cases."""
         if not self.space.chosen:
             return self.space.size
-        return sum(self.space.values(index) is not None for index in range(self.space.size))
+        return sum(values is not None for values in self.space.each(np.arange(self.space.size)))
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,10 @@ class ProblemMethod:
     def depends_on_seed(self) -> bool:
         return "seed" in self.source.parameters
 
+    def copied(self) -> frozenset[str]:
+        own = {name for name, parameter in self.source.parameters.items() if self.parameters[name] is parameter}
+        return frozenset({"seed", *own})
+
     def problem_identity(self, values: Values) -> Mapping[str, Any]:
         """What tells the case's problem from others, as JSON-able content."""
         return {"content": self.source.content, "values": self.problem_values(values)}

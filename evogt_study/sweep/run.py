@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import dask
+import numpy as np
 import xarray as xr
 from distributed import Client
 
 from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
-from evogt_study.sweep.contract import Case
 from evogt_study.sweep.files import check_writable
 from evogt_study.sweep.flow import NO_LIMITS, Flow, Limits
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
@@ -164,23 +164,21 @@ class _Sweep:
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
         table = self.known(plan, phase)
-        missing = set(table.missing())
+        missing = table.missing()
         counts = table.counts()
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
-        if missing:
+        if len(missing):
             describe(self.path, self.study)
-            flow = Flow(plan, once(plan, missing), len(missing), self.workers.client, self.limits)
+            flow = Flow(plan, plan.cases(missing), len(missing), self.workers.client, self.limits)
             for records in flow.records():
                 self.used.add(write_shard(self.shards, records))
-                table.add(records)
+                new = table.add(records)
                 if self.stop.is_set():
                     raise SweepError("stopped because another study could not go on; what is finished is kept")
-                new = [rows for key in records.keys for rows in table.rows_of[key]]
-                failed = sum(int(table.status[row] != Status.ok) for row in new)
-                progress.add(len(new), failed)
+                progress.add(len(new), int(np.count_nonzero(table.status[new] != Status.ok)))
                 self.check_failures(progress.failed, table)
         progress.tell(final=True)
         return table
@@ -199,19 +197,24 @@ class _Sweep:
     def known(self, plan: Plan, phase: str) -> Table:
         """The plan's table with what is on disk."""
         table = Table(plan)
-        found = [self.previous[phase]] if phase in self.previous else []
-        self.check_nothing_is_lost(table, found)
-        if self.shards.exists():
-            for path, records in intact_shards(self.shards):
-                if set(records.keys) <= set(table.rows_of):
-                    self.used.add(path)
-                found.append(records)
-        table.add_all(found, self.kept)
+        table.add_all(self.stored(table, phase), self.kept)
         return table
 
-    def check_nothing_is_lost(self, table: Table, found: list[RunRecords]) -> None:
+    def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
+        """What is on disk of the table's runs, the earlier result before the shards; each is in memory for its turn."""
+        if phase in self.previous:
+            records = self.previous.pop(phase)
+            self.check_nothing_is_lost(table, records)
+            yield records
+        if self.shards.exists():
+            for path, records in intact_shards(self.shards):
+                if table.knows(records.keys).all():
+                    self.used.add(path)
+                yield records
+
+    def check_nothing_is_lost(self, table: Table, records: RunRecords) -> None:
         """Refuse to replace a result that holds runs which the study does not ask for any more."""
-        lost = sum(key not in table.rows_of for records in found for key in records.keys)
+        lost = int(np.count_nonzero(~table.knows(records.keys)))
         if lost:
             raise ResultError(
                 f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
@@ -275,12 +278,3 @@ def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
             f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
         )
     return {phase: records_of(data) for phase, data in groups.items()}
-
-
-def once(plan: Plan, keys: set[str]) -> Iterator[Case]:
-    """The first case of each of `keys`, in the plan's walking order; cases with equal keys are one computation."""
-    left = set(keys)
-    for case in plan.cases():
-        if case.key in left:
-            left.remove(case.key)
-            yield case

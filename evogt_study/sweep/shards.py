@@ -23,7 +23,7 @@ from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.values import content_hash
 
 FAMILY = b"evogt shard "
-FORMAT = FAMILY + b"2\n"
+FORMAT = FAMILY + b"3\n"
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
 
@@ -104,10 +104,11 @@ def _digest(content: bytes) -> bytes:
 
 
 def _packed(records: RunRecords) -> bytes:
+    sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
     texts = {
         "keys": records.keys,
         "messages": records.messages,
-        "software": records.software,
+        "software_sets": list(sets),
         "stacks": [_description(stack) for stack in records.stacks],
     }
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -115,6 +116,7 @@ def _packed(records: RunRecords) -> bytes:
         "status": records.status,
         "wall_seconds": records.wall_seconds,
         "attempts": records.attempts,
+        "software": np.array([sets[text] for text in records.software], dtype=np.int32),
     }
     for number, stack in enumerate(records.stacks):
         arrays[f"values_{number}"], arrays[f"rows_{number}"] = stack.values, stack.rows
@@ -132,7 +134,7 @@ def _unpacked(content: bytes) -> RunRecords:
             messages=tuple(texts["messages"]),
             wall_seconds=arrays["wall_seconds"],
             attempts=arrays["attempts"],
-            software=tuple(texts["software"]),
+            software=tuple(texts["software_sets"][number] for number in arrays["software"].tolist()),
             stacks=tuple(
                 _stack(described, arrays[f"rows_{number}"], arrays[f"values_{number}"])
                 for number, described in enumerate(texts["stacks"])

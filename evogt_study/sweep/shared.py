@@ -43,6 +43,7 @@ class SharedStages:
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
         self._kept: OrderedDict[tuple[str, Hashable], _Kept] = OrderedDict()  # least recently used first
+        self._bytes = 0  # of all that is kept; summing would make a batch of small runs quadratic in their number
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
         self._user: Hashable = None
@@ -69,6 +70,7 @@ class SharedStages:
         self._costs.append(seconds)
         self._users.append({self._user})
         self._kept[stage, key] = _Kept(result, len(self._costs) - 1, size_of(result))
+        self._bytes += self._kept[stage, key].size
         self._forget()
         return result
 
@@ -81,10 +83,10 @@ class SharedStages:
         if latest is None or self._kept[latest].size < LARGE_BYTES or self._excess() <= 0:
             return
         for kept in [kept for kept in self._kept if _holds(kept[1], latest[1])]:
-            del self._kept[kept]
+            self._bytes -= self._kept.pop(kept).size
 
     def _excess(self) -> int:
-        return sum(kept.size for kept in self._kept.values()) - KEPT_BYTES
+        return self._bytes - KEPT_BYTES
 
     def _forget(self, idle: int | None = None) -> None:
         """Drop what was used longest ago until the rest is small enough: `idle` bytes between batches."""
@@ -94,7 +96,8 @@ class SharedStages:
         latest = dict(self._kept.keys()) if idle is None else {}  # the last key of each stage
         for stage, key in list(self._kept):
             if excess > 0 and latest.get(stage) != key:
-                excess -= self._kept.pop((stage, key)).size
+                size = self._kept.pop((stage, key)).size
+                excess, self._bytes = excess - size, self._bytes - size
 
     def next_batch(self) -> None:
         """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""

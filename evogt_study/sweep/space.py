@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.sweep.values import Value, text_label
 
@@ -16,6 +18,10 @@ CANDIDATE = "candidate"
 
 MAX_REPRESENTATIVES = 20_000
 """Points at which combinations of rules are looked at one by one; more are sampled evenly."""
+
+
+BLOCK = 4096
+"""Cases whose positions are worked out together, and combinations of rules that are remembered meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,34 @@ class CaseSpace:
         """The axis of that name."""
         return next(axis for axis in self.axes if axis.name == name)
 
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The axes on whose values rules and tables depend, and the candidate's number, which is no parameter."""
+        matched = {name for rule in self.rules for name in rule.match}
+        return frozenset(matched | {name for choice in self.chosen for name in choice.over} | {CANDIDATE})
+
     def values(self, index: int) -> dict[str, Value] | None:
         """All parameters of case `index`; None where no case is planned there."""
         positions = np.unravel_index(index, self.shape)
         return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
+
+    def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
+        """`values` of many cases in turn; rules and tables are looked at once for all that they do not tell apart."""
+        deciding = [number for number, axis in enumerate(self.axes) if axis.name in self.deciding]
+        free = [(number, axis.name, axis.values) for number, axis in enumerate(self.axes) if number not in deciding]
+        settled: dict[tuple[int, ...], dict[str, Value] | None] = {}
+        for start in range(0, len(indices), BLOCK):
+            positions = np.unravel_index(indices[start : start + BLOCK], self.shape)
+            for position in zip(*(along.tolist() for along in positions), strict=True):
+                key = tuple([position[number] for number in deciding])
+                if key not in settled:
+                    if len(settled) >= BLOCK:
+                        settled.clear()
+                    settled[key] = self.resolved(
+                        {self.axes[number].name: self.axes[number].values[position[number]] for number in deciding}
+                    )
+                rest = settled[key]
+                yield None if rest is None else rest | {name: values[position[number]] for number, name, values in free}
 
     def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
         """Constants, then the axes' values `at` a point, then rules in order, then tables."""

@@ -36,6 +36,14 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
         raise ResultError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
+FIXED_WIDTH_BYTES = 256 * 2**20
+"""Size up to which a variable's words are stored in fields of one width, checksummed and compressed like numbers.
+
+Beyond, they are stored one by one, of which HDF5 can do neither, and xarray reads them all to open the file.
+"""
+COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+
+
 def encoded(data: xr.Dataset) -> xr.Dataset:
     """The same data, told how to be stored: checksummed and compressed numbers, no fill value on coordinates (CF).
 
@@ -43,11 +51,14 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     """
     beside = {str(name): coord for name, coord in data.coords.items() if coord.ndim and name not in data.dims}
     data = data.copy(deep=False)
+    for name in data.data_vars:
+        if data[name].dtype.kind in "OU":
+            data[name] = fixed_width(data[name].variable)
     for name, variable in data.variables.items():
         encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}
         numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
-        if numbers and variable.ndim:
-            encoding |= {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+        if (numbers or variable.dtype.kind == "S") and variable.ndim:
+            encoding |= COMPRESSED
         if name not in data.coords:
             named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
             encoding["coordinates"] = " ".join(named) or None
@@ -57,6 +68,15 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
             encoding.setdefault("_FillValue", np.nan)
         data[name].encoding = encoding
     return data
+
+
+def fixed_width(words: xr.Variable) -> xr.Variable:
+    """The same words in fields of one width, in UTF-8, unless one is so long that this would be large."""
+    fields = [word.encode() for word in words.values.ravel().tolist()]
+    if len(fields) * max(map(len, fields), default=0) > FIXED_WIDTH_BYTES:
+        return words
+    array = np.array(fields, dtype=np.bytes_).reshape(words.shape)
+    return xr.Variable(words.dims, array, {**words.attrs, "_Encoding": "utf-8"})
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:

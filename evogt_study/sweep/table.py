@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.sweep.batch import RunRecords, Stack
+from evogt_study.sweep.identity import Keys
 from evogt_study.sweep.plan import Plan
 from evogt_study.sweep.schema import Status
 
@@ -34,60 +36,96 @@ class Table:
     """
 
     plan: Plan
-    rows_of: dict[str, list[int]] = field(init=False)
-    keys: npt.NDArray[np.str_] = field(init=False)
 
     def __post_init__(self) -> None:
         size = self.plan.space.size
-        self.keys = np.full(size, "", dtype="U20")
-        self.rows_of = {}
-        for case in self.plan.cases():
-            self.keys[case.index] = case.key
-            self.rows_of.setdefault(case.key, []).append(case.index)
+        self.keys = self.plan.keys
         self.status = np.full(size, Status.not_run, dtype=np.int8)
         self.messages = np.full(size, "", dtype=object)
         self.wall_seconds = np.full(size, np.nan)
         self.attempts = np.zeros(size, dtype=np.int32)
-        self.software = np.full(size, "", dtype=object)
+        self.software = np.full(size, -1, dtype=np.int32)
+        self.software_sets: list[str] = []
         self.variables: dict[Group, Column] = {}
         self.coordinates: dict[Group, Column] = {}
 
+    @cached_property
+    def _by_key(self) -> npt.NDArray[np.intp]:
+        """The cases in the order of their keys."""
+        return np.argsort(self.keys, kind="stable")
+
+    @cached_property
+    def _sorted_keys(self) -> Keys:
+        return self.keys[self._by_key]
+
+    def knows(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which of `keys` are those of a case."""
+        wanted = np.array(keys, dtype=np.bytes_)
+        found = np.zeros(len(keys), dtype=bool)
+        found[self._found(wanted)[0]] = True
+        return found
+
+    def _found(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Numbers of the keys that cases have, and of the cases, one pair for each case.
+
+        Of equal keys the first counts.
+        """
+        order = np.argsort(wanted, kind="stable")  # in order they are found several times faster
+        order = order[wanted[order] != b""]
+        first = np.searchsorted(self._sorted_keys, wanted[order], "left")
+        count = np.searchsorted(self._sorted_keys, wanted[order], "right") - first
+        number = np.repeat(order, count)
+        ahead = np.repeat(np.cumsum(count) - count, count)
+        case = self._by_key[np.repeat(first, count) + np.arange(len(number)) - ahead]
+        case, kept = np.unique(case, return_index=True)
+        return number[kept], case
+
     def add(
         self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
-    ) -> None:
+    ) -> npt.NDArray[np.intp]:
         """Take over the records of this plan's cases whose status is `wanted`; of others only the attempts count.
 
-        A case that has a record keeps it: records with equal keys are equal.
+        A case that has a record keeps it: records with equal keys are equal.  Returns the cases that have one now.
         """
-        rows: list[list[int]] = []
-        counted: set[str] = set()  # a result repeats a run for each of its cases
-        for number, (key, status) in enumerate(zip(records.keys, records.status, strict=True)):
-            open_cases = [case for case in self.rows_of.get(key, []) if self.status[case] == Status.not_run]
-            rows.append(open_cases if wanted(Status(status)) else [])
-            for case in open_cases if key not in counted else ():
-                self.attempts[case] += records.attempts[number]
-            counted.add(key)
-            for case in rows[-1]:
-                self.status[case] = status
-                self.messages[case] = records.messages[number]
-                self.wall_seconds[case] = records.wall_seconds[number]
-                self.software[case] = records.software[number]
+        number, case = self._found(np.array(records.keys, dtype=np.bytes_))
+        number, case = _where(self.status[case] == Status.not_run, number, case)
+        self.attempts[case] += records.attempts[number]
+        number, case = _where(np.isin(records.status[number], list(filter(wanted, Status))), number, case)
+        self.status[case] = records.status[number]
+        self.messages[case] = np.array(records.messages, dtype=object)[number]
+        self.wall_seconds[case] = records.wall_seconds[number]
+        self.software[case] = self._software_numbers(records.software)[number]
         for stack in records.stacks:
-            self._add_stack(stack, rows)
+            self._add_stack(stack, len(records.keys), number, case)
+        return case
 
     def add_all(
-        self, found: Sequence[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+        self, found: Iterable[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
     ) -> None:
-        """Take over several records, runs that are ok first, so that no older failure hides one."""
+        """Take over several records, runs that are ok first, so that no older failure hides one.
+
+        Of each, only the runs that are not ok stay in memory until all have had their turn.
+        """
+        others = []
         for records in found:
             self.add(records, lambda status: status == Status.ok)
-        for records in found:
-            self.add(replace(records, attempts=np.zeros_like(records.attempts)), wanted)
+            others.append(not_ok(records))
+        for records in others:
+            self.add(records, wanted)
 
-    def _add_stack(self, stack: Stack, rows: list[list[int]]) -> None:
-        source = [number for number, row in enumerate(stack.rows) for _ in rows[row]]
-        target = [case for row in stack.rows for case in rows[row]]
-        if not target:
+    def _software_numbers(self, software: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Positions in `software_sets`, to which new ones are added."""
+        numbers = {text: number for number, text in enumerate(self.software_sets)}
+        found = [numbers.setdefault(text, len(numbers)) for text in software]
+        self.software_sets = list(numbers)
+        return np.array(found, dtype=np.int32)
+
+    def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
+        """Of the stack's values, which are of `count` records, those of records `number` go to `case`, one to one."""
+        row_of = np.full(count, -1)
+        row_of[stack.rows] = np.arange(len(stack.rows))
+        source, target = _where(row_of[number] >= 0, row_of[number], case)
+        if not len(target):
             return
         values = _normal(stack.values)
         columns = self.coordinates if stack.coordinate else self.variables
@@ -99,20 +137,24 @@ class Table:
                 stack.dims,
                 _empty(len(self.keys), shape, values.dtype),
                 stack.attributes,
-                min(target),
+                int(target.min()),
                 np.zeros(len(self.keys), dtype=bool),
             )
         elif any(map(operator.lt, column.values.shape[1:], shape)) or column.values.dtype != values.dtype:
             column.values = _grown(column.values, shape, values.dtype)
-        if min(target) < column.first:
-            column.first, column.attributes = min(target), stack.attributes
+        if target.min() < column.first:
+            column.first, column.attributes = int(target.min()), stack.attributes
         room = column.values[(slice(None), *(slice(0, n) for n in shape))]
         room[target] = values[source]
         column.present[target] = True
 
-    def missing(self) -> list[str]:
-        """Keys that have no record yet, in the plan's walking order."""
-        return [key for key, rows in self.rows_of.items() if self.status[rows[0]] == Status.not_run]
+    def missing(self) -> npt.NDArray[np.int64]:
+        """The cases that have no record yet, in the plan's walking order; of those with equal keys the first."""
+        walk = self.plan.walk
+        walk = walk[self.status[walk] == Status.not_run]
+        _, first = np.unique(self.keys[walk], return_index=True)
+        missing: npt.NDArray[np.int64] = walk[np.sort(first)]
+        return missing
 
     def settle(self) -> None:
         """Where runs disagree on what a name is, the lowest case is right and the others become failed.
@@ -155,8 +197,14 @@ class Table:
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
-        planned = self.keys != ""
+        planned = self.keys != b""
         return {status: int(np.count_nonzero(planned & (self.status == status))) for status in Status}
+
+
+def _where(
+    holds: npt.NDArray[np.bool_], number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    return number[holds], case[holds]
 
 
 def _empty(count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -200,3 +248,17 @@ def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> s
 
 Group = tuple[str, tuple[str, ...], bool]
 """What tells variables apart: name, dimensions, and whether they are words."""
+
+
+def not_ok(records: RunRecords) -> RunRecords:
+    """The runs among these that are not ok, which have no values; their attempts are taken as counted."""
+    rows = np.flatnonzero(records.status != Status.ok)
+    return RunRecords(
+        keys=tuple(records.keys[row] for row in rows),
+        status=records.status[rows],
+        messages=tuple(records.messages[row] for row in rows),
+        wall_seconds=records.wall_seconds[rows],
+        attempts=np.zeros(len(rows), dtype=np.int32),
+        software=tuple(records.software[row] for row in rows),
+        stacks=(),
+    )

@@ -14,7 +14,6 @@ from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
-from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import readable_shards, shard_folder
 from evogt_study.sweep.store import PILOT, read_result
 from evogt_study.sweep.study import Study
@@ -61,7 +60,7 @@ def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
         pilot = _filled(first, earlier.get(PILOT), shards)
         found[PILOT] = _labelled(pilot, study, PILOT)
         try:
-            choice = None if pilot.missing() else choose(study.pilot, pilot)
+            choice = None if len(pilot.missing()) else choose(study.pilot, pilot)
         except PilotError:
             choice = None
         if choice is None:
@@ -74,11 +73,7 @@ def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
 
 def _filled(plan: Plan, earlier: RunRecords | None, shards: Iterable[RunRecords]) -> Table:
     table = Table(plan)
-    every = [*([] if earlier is None else [earlier]), *shards]
-    for records in every:
-        table.add(records, lambda status: status == Status.ok)
-    for records in every:
-        table.add(records, lambda status: status != Status.not_run)
+    table.add_all([*([] if earlier is None else [earlier]), *shards])
     return table
 
 

@@ -47,10 +47,7 @@ class PythonFile:
     @property
     def content(self) -> str:
         """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
-        tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
-        kept = [token for token in tokens if token.type not in _LAYOUT]
-        words = [_BLANK.get(token.type, token.string) for token in kept]
-        return hashlib.sha256("\0".join(words).encode()).hexdigest()
+        return _hash_of_words(self.source)
 
     def load(self) -> Any:
         """The thing named.  Raises StudyError where the file does not run or does not have it."""
@@ -61,6 +58,14 @@ class PythonFile:
         if self.attribute not in names:
             raise StudyError(f"{self.path} has no `{self.attribute}`")
         return names[self.attribute]
+
+
+@lru_cache(maxsize=32)  # every case's identity holds it
+def _hash_of_words(source: str) -> str:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    kept = [token for token in tokens if token.type not in _LAYOUT]
+    words = [_BLANK.get(token.type, token.string) for token in kept]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
 @lru_cache(maxsize=32)

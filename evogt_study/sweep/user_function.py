@@ -62,6 +62,9 @@ class UserFunction:
     def identity(self, values: Values) -> Mapping[str, Any]:
         return {"method": self.file.attribute, "file": self.file.content, "values": dict(values)}
 
+    def copied(self) -> frozenset[str]:
+        return frozenset(self.parameters)
+
     def stages(self, values: Values) -> Mapping[str, Hashable]:
         return {}
 

@@ -54,10 +54,17 @@ def jsonable(value: Any) -> Any:
     return value
 
 
-def content_hash(content: Any, digits: int = 20) -> str:
+KEY_DIGITS = 20
+
+
+def canonical_json(content: Any) -> str:
+    """The one JSON text of the content, in ASCII."""
+    return json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
     """Hexadecimal SHA-256 of the content's canonical JSON, cut to `digits` (80 bits by default)."""
-    text = json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:digits]
 
 
 def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
-from evogt_study.sweep import flow as flow_module
+from evogt_study.sweep import batch_size
 from evogt_study.sweep import run as run_module
 from evogt_study.sweep.batch import Batch, Stack, run_batch
 from evogt_study.sweep.cluster import connected
@@ -73,10 +74,10 @@ def test_run_equals_solve(small, client):
 
 def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch, tmp_path):
     many = evs.run(small, client=client, output=tmp_path / "a.nc")
-    monkeypatch.setattr(flow_module, "LARGEST_BATCH", 1)
+    monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1)
     single = evs.run(small, client=client, output=tmp_path / "b.nc")
     with connected(None, 1) as lone:
-        monkeypatch.setattr(flow_module, "LARGEST_BATCH", 1000)
+        monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1000)
         one = evs.run(small, client=lone, output=tmp_path / "c.nc")
     same_numbers(many, single)
     same_numbers(many, one)
@@ -366,6 +367,43 @@ def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
     evs.run(study, client=client, output=tmp_path / "small.nc")
     assert 2 <= len(written) < 40
     assert not shard_folder(tmp_path / "small.nc").exists()
+
+
+def test_twenty_thousand_runs(own_study, client, tmp_path):
+    """Every value in its place, in few shards; and nothing is done again."""
+    source = """
+        def method(i, j, word):
+            if i == 77:
+                raise ValueError(f"no {j}")
+            return {"error": float(100 * i + j), "said": word}
+    """
+    study = own_study(source, '[axes]\nj = { count = 50 }\nword = ["a", "b"]\ni = { count = 200 }')
+    path, started = tmp_path / "own.nc", time.perf_counter()
+    data, events = events_of(study, client=client, output=path)
+    expected = data.j + 100.0 * data.i.where(data.i != 77)
+    np.testing.assert_array_equal(data.error, expected.broadcast_like(data.error).transpose("j", "word", "i"))
+    assert (events["study"].done, events["study"].failed) == (20_000, 100)
+    assert (data.message.sel(i=77, j=9) == "ValueError: no 9").all()
+    assert set(data.said.sel(word="b", i=0).values.tolist()) == {"b"}
+    again, events = events_of(study, client=client, output=path)
+    assert events["study"].done == 0
+    same_numbers(again, data)
+    assert path.stat().st_size < 60 * 20_000
+    assert time.perf_counter() - started < 30  # a few seconds; 0.3 ms a run are the aim
+
+
+def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_path):
+    source = "def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n"
+    study = own_study(source, "[axes]\ni = { count = 3000 }")
+    whole = evs.run(study, client=client)
+    plan = study_plan(study)
+    cases, path = list(plan.cases()), tmp_path / "own.nc"
+    for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
+        write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, cases[start : start + 500])))
+    data, events = events_of(study, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (2000, 1000)
+    same_numbers(data, whole)
+    assert not shard_folder(path).exists()
 
 
 def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypatch):

@@ -2,11 +2,13 @@
 
 import os
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
 
 from evogt_study.errors import ResultError
+from evogt_study.sweep import store
 from evogt_study.sweep.batch import Batch, RunRecords, Stack, run_batch
 from evogt_study.sweep.files import check_writable, written_whole
 from evogt_study.sweep.plan import study_plan
@@ -74,7 +76,7 @@ def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, t
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 2\n", b"PK\x03\x04" + bytes(100)], ids=repr)
+@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 3\n", b"PK\x03\x04" + bytes(100)], ids=repr)
 def test_what_is_no_shard_is_damaged(tmp_path, content):
     (tmp_path / "a.shard").write_bytes(content)
     with pytest.raises(ResultError, match="damaged"):
@@ -85,7 +87,7 @@ def test_what_is_no_shard_is_damaged(tmp_path, content):
 
 def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     path = write_shard(tmp_path, records)
-    path.write_bytes(path.read_bytes().replace(b"evogt shard 2", b"evogt shard 3", 1))
+    path.write_bytes(path.read_bytes().replace(b"evogt shard 3", b"evogt shard 4", 1))
     with pytest.raises(ResultError, match="another format"):
         read_shard(path)
     assert list(intact_shards(tmp_path)) == []
@@ -123,3 +125,31 @@ def test_other_netcdf_is_no_result(tmp_path):
     xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "a.nc")
     with pytest.raises(ResultError, match="not a result of this package"):
         read_result(tmp_path / "a.nc")
+
+
+WORDS = {
+    "nothing": ["", ""],
+    "short": ["a", "größe ε"],
+    "keys": ["0123456789abcdef0123", ""],
+    "long": ["x" * 500, "ü"],
+}
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+@pytest.mark.parametrize("limit", [0, 10**9])
+@pytest.mark.parametrize("name", WORDS)
+def test_words_are_read_as_they_were_whichever_way_they_are_stored(tmp_path, monkeypatch, name, limit, engine):
+    monkeypatch.setattr(store, "FIXED_WIDTH_BYTES", limit)
+    for dtype in (object, str):
+        data = xr.Dataset({"v": ("seed", np.array(WORDS[name], dtype=dtype), {"units": ""})})
+        write_result(tmp_path / "a.nc", data, None)
+        xr.testing.assert_identical(xr.load_dataset(tmp_path / "a.nc", engine=engine).drop_attrs(deep=False), data)
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert (file["v"].dtype is str) == (limit == 0 and name != "nothing")
+
+
+def test_words_in_fields_of_one_width_are_compressed(tmp_path):
+    words = np.full(100_000, "", dtype=object)
+    words[7] = "x" * 200
+    write_result(tmp_path / "a.nc", xr.Dataset({"v": ("seed", words)}), None)
+    assert (tmp_path / "a.nc").stat().st_size < 200_000

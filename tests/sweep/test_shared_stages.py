@@ -1,7 +1,9 @@
 """Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
 
+import pickle
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -372,7 +374,7 @@ FAILURES = [
 def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
     monkeypatch.setattr(batch_module, "load_method", lambda spec: Timed(clock, set(failing)))
-    batch = Batch(None, {}, tuple((f"key{number}", {"number": number}) for number in range(6)))
+    batch = Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(6)]))
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
         Status.failed if number in dict(failing) else Status.ok for number in range(6)
@@ -406,3 +408,30 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
     records = run_batch(Batch.of(early.spec, [case, late]))
     assert records.status.tolist() == [Status.ok, Status.failed]
     assert records.messages[1].startswith("ProblemError: `diffusion` must be positive")
+
+
+def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch):
+    """They are not summed for each stage: a batch of small runs would take time quadratic in their number."""
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 4000)
+    monkeypatch.setattr(shared_module, "IDLE_BYTES", 1000)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 800)
+    stages, draw = SharedStages(), random.Random(3)
+    for number in range(300):
+        stages.start(number)
+        stage, size = draw.choice("abc"), draw.choice([1, 10, 100, 200])
+        stages(stage, (stage, draw.randrange(40)), lambda size=size: np.zeros(size))
+        if number % 50 == 49:
+            stages.next_batch()
+        assert stages._bytes == sum(kept.size for kept in stages._kept.values())
+
+
+def test_a_batch_of_many_small_runs_takes_time_in_proportion():
+    def seconds(count):
+        stages, started = SharedStages(), time.perf_counter()
+        for number in range(count):
+            stages.start(number)
+            stages("a", number, lambda: ())
+        return time.perf_counter() - started
+
+    few = min(seconds(1000) for _ in range(3))
+    assert seconds(10_000) < 40 * few  # quadratic would be a hundred times as long

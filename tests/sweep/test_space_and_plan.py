@@ -4,6 +4,7 @@ import itertools
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,6 +129,15 @@ def test_representatives_have_every_value_of_the_axes_that_are_asked_for(space):
     assert {(p[first], combination(space, p)) for p in found} == wanted
 
 
+@quick
+@given(spaces(), st.randoms(use_true_random=False))
+def test_many_points_at_once_are_those_one_by_one(space, random):
+    space = space.with_chosen(Chosen("q", (space.names[-1],), {("0",): 5.0, ("2",): 6.0}))
+    order = list(range(space.size))
+    random.shuffle(order)
+    assert list(space.each(np.array(order))) == [space.values(index) for index in order]
+
+
 def test_representatives_are_few():
     space = CaseSpace((Axis("seed", tuple(range(10_000))), Axis("d", ("t", "g", "u"))), {}, (rule({"d": ["g"]}, a=1),))
     assert len(list(space.representatives())) == 2
@@ -194,6 +204,7 @@ def test_every_case_has_its_number_its_values_and_a_key_of_its_own():
     assert all(case.values == plan.space.values(case.index) for case in cases)
     assert len({case.key for case in cases}) == 12
     assert all(plan.case(case.index) == case for case in cases)
+    assert list(plan.cases(np.array([5, 2]))) == [plan.case(5), plan.case(2)]
 
 
 def test_cases_that_share_their_early_stages_are_neighbours():

@@ -143,12 +143,11 @@ def test_one_bit_of_a_number_is_found_by_the_checksum(result, name):
 @pytest.mark.parametrize(
     ("old", "new", "part"),
     [
-        (b"ValueError: no luck", b"ValueError: no lucl", "`message`"),
         (b"what became of the run", b"what became of the rum", "`status`"),
         (b"parametric study, random", b"parametric study, sandom", "a global attribute"),
     ],
 )
-def test_words_and_attributes_have_digests(result, old, new, part):
+def test_attributes_have_digests(result, old, new, part):
     whole = result.read_bytes()
     assert whole.count(old) >= 1
     result.write_bytes(whole.replace(old, new))
