@@ -1,6 +1,7 @@
 """The command line: what it prints, and that a mistake costs one line, exit code 2 and nothing on the disk."""
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -495,10 +496,10 @@ def test_a_result_that_is_all_well(evogt, folder, result):
 
 def test_a_result_that_is_damaged(evogt, result):
     whole = result.read_bytes()
-    result.write_bytes(whole.replace(b"no luck", b"no lock"))
+    result.write_bytes(whole.replace(b"what became of the run", b"what became of the rum"))
     code, out, err = evogt("verify", "own.nc")
     assert (code, err) == (1, "")
-    assert "  wrong: study: `message` is damaged: it is not what was written\n  nothing else was checked\n" in out
+    assert re.search(r"  wrong: .* is damaged: .*\n  nothing else was checked\n", out)
     assert out.endswith("own.nc: 1 wrong\n")
 
 

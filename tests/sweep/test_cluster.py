@@ -30,7 +30,7 @@ def cluster(tmp_path):
 
     yield start
     for process in running:
-        process.terminate()
+        process.kill()
     for process in running:
         process.wait(30)
 
@@ -49,7 +49,7 @@ def scheduler(cluster, tmp_path):
 
 
 def worker_of(cluster, scheduler, folder, **environment):
-    options = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1", "--death-timeout", "30")
+    options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1")
     return cluster("dask_worker", scheduler, *options, folder=folder, **environment)
 
 

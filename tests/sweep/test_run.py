@@ -448,7 +448,7 @@ SLOW = """
 
 
 def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path):
-    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 240 }")
+    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 120 }")
     path = tmp_path / "own.nc"
     command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -463,9 +463,9 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
     assert not alive
     assert not path.exists()
     data, events = events_of(study, output=path, workers=2)
-    assert 0 < events["study"].reused < 240
-    assert events["study"].reused + events["study"].done == 240
-    np.testing.assert_array_equal(data.error, np.arange(240))
+    assert 0 < events["study"].reused < 120
+    assert events["study"].reused + events["study"].done == 120
+    np.testing.assert_array_equal(data.error, np.arange(120))
 
 
 def wait_for_shards(folder, process):
