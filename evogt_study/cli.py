@@ -62,6 +62,7 @@ _study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path
     "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
 )
 @click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
+@click.option("--rerun-outdated", is_flag=True, help="Run cases again that other versions of the software computed.")
 @click.option("--run-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of each run.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
 @click.option(
@@ -76,6 +77,7 @@ def run(
     scheduler_file: Path | None,
     cluster: str | None,
     retry_failed: bool,
+    rerun_outdated: bool,
     run_limit: float | None,
     max_failures: int | None,
     time_limit: str | None,
@@ -96,7 +98,7 @@ def run(
     with interruptible(time_limit), clients as client, display(quiet) as listener:
         data = run_study(
             study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener,
-            limits=Limits(run_limit, max_failures),
+            limits=Limits(run_limit, max_failures), rerun_outdated=rerun_outdated,
         )  # fmt: skip
     _print_result(path, data)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -75,6 +75,11 @@ class Stack:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     coordinate: bool = False
 
+    def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
+        """What belongs to the runs at `rows`, which are numbered anew."""
+        kept = np.isin(self.rows, rows)
+        return replace(self, rows=np.searchsorted(rows, self.rows[kept]), values=self.values[kept])
+
 
 @dataclass(frozen=True)
 class RunRecords:
@@ -87,6 +92,18 @@ class RunRecords:
     attempts: npt.NDArray[np.int32]
     software: tuple[str, ...]
     stacks: tuple[Stack, ...]
+
+    def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
+        """The runs at `rows`, which increase."""
+        return RunRecords(
+            keys=tuple(self.keys[row] for row in rows),
+            status=self.status[rows],
+            messages=tuple(self.messages[row] for row in rows),
+            wall_seconds=self.wall_seconds[rows],
+            attempts=self.attempts[rows],
+            software=tuple(self.software[row] for row in rows),
+            stacks=tuple(stack.selected(rows) for stack in self.stacks if np.isin(stack.rows, rows).any()),
+        )
 
 
 def run_batch(batch: Batch) -> RunRecords:

@@ -26,6 +26,7 @@ from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.progress import Listener, Progress
+from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder, write_shard
 from evogt_study.sweep.store import PILOT, read_result, write_result
@@ -46,12 +47,14 @@ def run(
     retry_failed: bool = False,
     listener: Listener | None = None,
     limits: Limits = NO_LIMITS,
+    rerun_outdated: bool = False,
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
 
     client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
     NetCDF file to write; runs that it already holds are reused by content.  None keeps nothing on disk.  listener is
-    called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.
+    called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.  rerun_outdated takes
+    up no run that other versions of the software computed; else they are kept, and `software` marks them.
 
     A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
     study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
@@ -59,7 +62,9 @@ def run(
     """
     with Workers(client, workers) as cluster:
         if output is not None:
-            return _Sweep(study, Path(output), cluster, retry_failed, listener, limits=limits).result()
+            sweep = _Sweep(study, Path(output), cluster, retry_failed, listener, limits=limits)
+            sweep.rerun_outdated = rerun_outdated
+            return sweep.result()
         with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
             path = Path(folder) / f"{study.name}.nc"
             return _Sweep(study, path, cluster, retry_failed, listener, limits=limits).result()
@@ -121,7 +126,7 @@ class _Sweep:
         limits: Limits = NO_LIMITS,
     ) -> None:
         check_writable(path)
-        self.limits = limits
+        self.limits, self.rerun_outdated = limits, False
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
         self.workers = workers
@@ -205,12 +210,18 @@ class _Sweep:
         if phase in self.previous:
             records = self.previous.pop(phase)
             self.check_nothing_is_lost(table, records)
-            yield records
+            yield self.usable(records)
         if self.shards.exists():
             for path, records in intact_shards(self.shards):
                 if table.knows(records.keys).all():
                     self.used.add(path)
-                yield records
+                yield self.usable(records)
+
+    def usable(self, records: RunRecords) -> RunRecords:
+        """The runs that are taken up again."""
+        if not self.rerun_outdated:
+            return records
+        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
 
     def check_nothing_is_lost(self, table: Table, records: RunRecords) -> None:
         """Refuse to replace a result that holds runs which the study does not ask for any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -252,13 +252,5 @@ Group = tuple[str, tuple[str, ...], bool]
 
 def not_ok(records: RunRecords) -> RunRecords:
     """The runs among these that are not ok, which have no values; their attempts are taken as counted."""
-    rows = np.flatnonzero(records.status != Status.ok)
-    return RunRecords(
-        keys=tuple(records.keys[row] for row in rows),
-        status=records.status[rows],
-        messages=tuple(records.messages[row] for row in rows),
-        wall_seconds=records.wall_seconds[rows],
-        attempts=np.zeros(len(rows), dtype=np.int32),
-        software=tuple(records.software[row] for row in rows),
-        stacks=(),
-    )
+    others = records.selected(np.flatnonzero(records.status != Status.ok))
+    return replace(others, attempts=np.zeros_like(others.attempts))

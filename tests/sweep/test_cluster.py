@@ -1,7 +1,9 @@
 """Workers and schedulers that are processes of their own."""
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -84,3 +86,50 @@ def test_a_worker_of_another_version_is_refused_with_both(cluster, scheduler, sm
         pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), and this is \d"),
     ):
         evs.run(study, client=client)
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Dask's TLS settings, as its environment variables, with one key for scheduler, worker and client."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl here to make a certificate")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    settings = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(cert), "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true"}
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings |= {
+            f"DASK_DISTRIBUTED__COMM__TLS__{role}__{name}": str(path) for name, path in (("KEY", key), ("CERT", cert))
+        }
+    return settings
+
+
+def test_a_scheduler_with_tls(cluster, certificate, small_study, tmp_path):
+    file = tmp_path / "scheduler.json"
+    options = (
+        "--protocol",
+        "tls",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(file),
+    )
+    process = cluster("dask_scheduler", *options, **certificate)
+    while not file.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    address = json.loads(file.read_text())["address"]
+    assert address.startswith("tls://")
+    worker_of(cluster, address, "worker", **certificate)
+    (tmp_path / "small.toml").write_text(small_study)
+    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q", "--scheduler", address]
+    run = functools.partial(subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    refused = run()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "Dask's configuration has no certificate" in refused.stderr
+    done = run(env=os.environ | certificate)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")

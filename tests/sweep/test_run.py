@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from dataclasses import replace
 
+import netCDF4
 import numpy as np
 import psutil
 import pytest
@@ -478,3 +480,22 @@ def wait_for_shards(folder, process):
         except subprocess.TimeoutExpired:
             continue
     raise AssertionError(process.stderr.read())
+
+
+def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, small_study, client, tmp_path):
+    path = tmp_path / "small.nc"
+    evs.run(small, client=client, output=path)
+    with netCDF4.Dataset(path, "a") as file:  # as if an older NumPy had computed all of it
+        text = file["software"].getncattr("software_sets")
+        file["software"].setncattr("software_sets", re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', text))
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
+    mixed, events = events_of(longer, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (12, 4)
+    sets = json.loads(mixed.software.attrs["software_sets"])
+    assert len(sets) == 2
+    old = next(number for number, entry in enumerate(sets) if entry["numpy"] == "1.0.0")
+    assert int((mixed.software == old).sum()) == 12
+    again, events = events_of(longer, client=client, output=path, rerun_outdated=True)
+    assert (events["study"].reused, events["study"].done) == (4, 12)
+    assert len(json.loads(again.software.attrs["software_sets"])) == 1
+    same_numbers(again, evs.run(longer, client=client))
