@@ -1,6 +1,8 @@
 """What ends `evogt run` early, and who else may write: the command as a process, really signalled."""
 
+import functools
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -133,3 +135,27 @@ def test_handlers_are_put_back():
         assert signal.getsignal(signal.SIGTERM) is not before[0]
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+LARGE = """
+    def method(seed):
+        return {"error": float(seed), "values": ("n", [float(seed)] * 1000)}
+"""
+
+
+def test_a_full_disk_is_told_and_loses_nothing_finished(own_study, tmp_path):
+    """As full as can be without a disk of one's own: no file may be larger than a few runs."""
+    study = own_study(LARGE, "[axes]\nseed = { start = 0, count = 300 }")
+    path = tmp_path / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "1"]
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    assert done.returncode == 2
+    assert re.search(r"^evogt: cannot write .*own\.nc.*: File too large$", done.stderr.splitlines()[-1])
+    assert "Traceback" not in done.stderr
+    assert shard_files(shard_folder(path))
+    assert not list(tmp_path.rglob("*.tmp"))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"{path}: 300 runs, 300 ok\n")
+    assert "of them from before" in done.stderr
+    np.testing.assert_array_equal(read_study(path)["values"][:, 0], np.arange(300))
