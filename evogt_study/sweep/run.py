@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dask
@@ -61,13 +61,12 @@ def run(
     another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
     """
     with Workers(client, workers) as cluster:
+        reuse = Reuse(retry_failed, rerun_outdated)
         if output is not None:
-            sweep = _Sweep(study, Path(output), cluster, retry_failed, listener, limits=limits)
-            sweep.rerun_outdated = rerun_outdated
-            return sweep.result()
+            return _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result()
         with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
             path = Path(folder) / f"{study.name}.nc"
-            return _Sweep(study, path, cluster, retry_failed, listener, limits=limits).result()
+            return _Sweep(study, path, cluster, reuse, listener, limits=limits).result()
 
 
 def run_all(
@@ -92,7 +91,7 @@ def run_all(
 
         def run_one(study: Study) -> Path:
             path = folder / f"{study.name}.nc"
-            _Sweep(study, path, cluster, retry_failed, _named(study.name, listener), stop).result()
+            _Sweep(study, path, cluster, Reuse(retry_failed), _named(study.name, listener), stop).result()
             return path
 
         running = [threads.submit(run_one, study) for study in studies]
@@ -112,6 +111,24 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
     return lambda event: listener(replace(event, phase=name if event.phase == "study" else f"{name} {event.phase}"))
 
 
+@dataclass(frozen=True)
+class Reuse:
+    """Which runs of an earlier result, and of shards, are taken up again: by default all that were tried."""
+
+    retry_failed: bool = False
+    rerun_outdated: bool = False
+
+    def keeps(self, status: Status) -> bool:
+        """Whether a run of this status needs no other try: one that diverged would do so again."""
+        return status in (Status.ok, Status.diverged) if self.retry_failed else status != Status.not_run
+
+    def usable(self, records: RunRecords) -> RunRecords:
+        """The runs of the software that is here now, where others are to be computed again."""
+        if not self.rerun_outdated:
+            return records
+        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+
+
 class _Sweep:
     """One call of `run`."""
 
@@ -120,17 +137,16 @@ class _Sweep:
         study: Study,
         path: Path,
         workers: Workers,
-        retry_failed: bool,
+        reuse: Reuse,
         listener: Listener | None,
         stop: threading.Event | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
         check_writable(path)
-        self.limits, self.rerun_outdated = limits, False
+        self.limits, self.reuse = limits, reuse
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
         self.workers = workers
-        self.kept = _settled if retry_failed else _tried
         self.previous: dict[str, RunRecords] = {}
         self.shards = shard_folder(path)
         self.used: set[Path] = set()
@@ -202,7 +218,7 @@ class _Sweep:
     def known(self, plan: Plan, phase: str) -> Table:
         """The plan's table with what is on disk."""
         table = Table(plan)
-        table.add_all(self.stored(table, phase), self.kept)
+        table.add_all(self.stored(table, phase), self.reuse.keeps)
         return table
 
     def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
@@ -210,18 +226,12 @@ class _Sweep:
         if phase in self.previous:
             records = self.previous.pop(phase)
             self.check_nothing_is_lost(table, records)
-            yield self.usable(records)
+            yield self.reuse.usable(records)
         if self.shards.exists():
             for path, records in intact_shards(self.shards):
                 if table.knows(records.keys).all():
                     self.used.add(path)
-                yield self.usable(records)
-
-    def usable(self, records: RunRecords) -> RunRecords:
-        """The runs that are taken up again."""
-        if not self.rerun_outdated:
-            return records
-        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+                yield self.reuse.usable(records)
 
     def check_nothing_is_lost(self, table: Table, records: RunRecords) -> None:
         """Refuse to replace a result that holds runs which the study does not ask for any more."""
@@ -261,15 +271,6 @@ class Workers:
             if self._client is None:
                 self._client = self._context.__enter__()
             return self._client
-
-
-def _settled(status: Status) -> bool:
-    """Runs that need no other try: a run that diverged would do so again."""
-    return status in (Status.ok, Status.diverged)
-
-
-def _tried(status: Status) -> bool:
-    return status != Status.not_run
 
 
 def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
