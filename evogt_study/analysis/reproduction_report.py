@@ -106,7 +106,7 @@ MARKS: Mapping[Kind, Mark] = {
     Kind.all_digits: Mark("✓", "agrees in all printed digits"),
     Kind.one_unit: Mark("±1", "within one unit of the last printed digit"),
     Kind.same_order: Mark("~", "same order of magnitude, which is all that this number means"),
-    Kind.known: Mark("†", "differs, and why is known"),
+    Kind.known: Mark("†", "differs, and is on the list of known differences"),
     Kind.differs: Mark("✗", "differs, unexplained"),
 }
 
