@@ -7,10 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.method.arrays import Array
-from evogt_study.method.galerkin import GalerkinSystem, weighted_gram
+from evogt_study.method.galerkin import (
+    NODES_AT_ONCE,
+    GalerkinSystem,
+    StiffnessTerm,
+    computed,
+    stiffness_terms,
+    weighted_gram,
+)
 from evogt_study.method.problem import Separable, SpaceTimeFunction
 from evogt_study.method.quadrature import Quadrature
-from evogt_study.method.retained_space import RetainedSpace, trial_jet
+from evogt_study.method.retained_space import RetainedSpace, retained_functions
 
 QUARTERS = 4
 """The stiffness of a time-dependent diffusion is compared at 0, T/4, T/2, 3T/4 and T."""
@@ -38,21 +45,28 @@ def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
     count, dimension = assessment.nodes.shape
     mass = np.zeros((space.rank, space.rank))
     gradients = np.empty((dimension, count, space.rank))
-    for block in space.features.blocks(count):
-        jet = trial_jet(space.features, assessment.nodes[block], 1)
-        mass += weighted_gram((jet.value @ space.transform)[None], assessment.weights[block])
-        if jet.gradient is not None:  # as asked for
-            gradients[:, block] = jet.gradient @ space.transform
+    for start in range(0, count, NODES_AT_ONCE):
+        block = slice(start, start + NODES_AT_ONCE)
+        nodes = assessment.nodes[block]
+        values, gradients[:, block] = retained_functions(space.features.first_order(nodes), nodes, space.transform)
+        mass += weighted_gram(values[None], assessment.weights[block])
     return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
 
 
 def cross_grid_defects(
-    basis: AssessedBasis, diffusion: SpaceTimeFunction, system: GalerkinSystem, final_time: float
+    basis: AssessedBasis,
+    diffusion: SpaceTimeFunction,
+    system: GalerkinSystem,
+    final_time: float,
+    term: StiffnessTerm = computed,
 ) -> CrossGridDefects:
-    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q."""
+    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q.
+
+    `term` as in `assemble`.
+    """
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
     modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
-    terms = np.stack([weighted_gram(basis.gradients, basis.quadrature.weights * profile) for profile in profiles])
+    terms = stiffness_terms(basis.gradients, basis.quadrature.weights, profiles, term)
     scales = np.abs(modulations).max(axis=1, keepdims=True)
     rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero but for rounding
     _, different = np.unique(rounded, axis=1, return_index=True)

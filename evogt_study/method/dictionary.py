@@ -20,8 +20,8 @@ from evogt_study.method.arrays import Array
 
 FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 
-# A block of nodes is sized so that one layer's activations stay in a core's second-level cache (1 MB of doubles).
-BLOCK_ENTRIES = 1 << 17
+# A block of nodes is sized so that the activations of one layer (2 MB of doubles) stay in cache.
+BLOCK_ENTRIES = 1 << 18
 
 
 def default_radius(dimension: int) -> float:
@@ -172,6 +172,42 @@ class Jet(NamedTuple):
     hessian: Array | None = None
 
 
+class FirstOrder(NamedTuple):
+    """Features at Q points with their first derivatives in factors.
+
+    value (Q, n).  slopes (d, Q, n) are the derivatives where `directions` is None.  Else each feature varies along one
+    direction, and slopes (1, Q, n) times directions (d, n) are the derivatives.
+    """
+
+    value: Array
+    slopes: Array
+    directions: Array | None = None
+
+    @property
+    def gradient(self) -> Array:
+        """The derivatives, (d, Q, n)."""
+        return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
+
+    def rows(self, block: slice) -> FirstOrder:
+        """The points of `block`."""
+        return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
+
+    def factor(self, matrix: Array) -> Array:
+        """What `mapped` multiplies with, for this `matrix` (n, r)."""
+        return matrix if self.directions is None else side_by_side(self.directions, matrix)
+
+    def mapped(self, factor: Array) -> Array:
+        """The derivatives times a matrix whose `factor` is given, (d, Q, r)."""
+        if self.directions is None:
+            return np.asarray(self.slopes @ factor)
+        return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
+
+
+def side_by_side(directions: Array, matrix: Array) -> Array:
+    """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
+    return np.concatenate([direction[:, None] * matrix for direction in directions], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class Features:
     """One sampled dictionary psi: R^d -> R^N.
@@ -190,36 +226,74 @@ class Features:
         return int(self.weights[-1].shape[0] if self.weights else self.slopes.shape[0])
 
     def values(self, nodes: Array) -> Array:
-        """psi at `nodes`, (Q, d) -> (Q, N)."""
-        return np.concatenate([self.jet(nodes[block], 0).value for block in self.blocks(len(nodes))])
+        """psi at `nodes`, (Q, d) -> (Q, N), block by block."""
+        values = np.empty((len(nodes), self.count))
+        for block in self.blocks(len(nodes)):
+            s = self._through(nodes[block], self.weights[:-1])
+            if self.weights:
+                np.matmul(s, self.weights[-1].T, out=values[block])
+                np.tanh(values[block], out=values[block])
+            else:
+                values[block] = s
+        return values
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """psi and its first derivatives at `nodes` (eq:tanh_chain_compact), those of one layer in factors."""
+        if not self.weights:
+            s = self._through(nodes, ())
+            return FirstOrder(s, _slope(s)[None], self.slopes.T)
+        value = np.empty((len(nodes), self.count))
+        slopes = np.empty((nodes.shape[1], *value.shape))
+        for block in self.blocks(len(nodes)):
+            value[block], slopes[:, block] = self._layered(nodes[block])
+        return FirstOrder(value, slopes)
+
+    def _layered(self, nodes: Array) -> tuple[Array, Array]:
+        """psi and its gradient where there is more than one layer, (Q, N) and (d, Q, N)."""
+        s = self._through(nodes, ())
+        gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
+        s = np.tanh(s @ self.weights[0].T)
+        gradient *= _slope(s)
+        for weight in self.weights[1:]:
+            s, gradient = np.tanh(s @ weight.T), gradient @ weight.T
+            gradient *= _slope(s)
+        return s, gradient
 
     def jet(self, nodes: Array, order: int) -> Jet:
         """psi at `nodes` with all derivatives up to `order` (0, 1 or 2), by the chain rule (eq:tanh_chain_compact)."""
-        slopes = self.slopes.T[:, None, :] if order >= 1 else None  # (d, 1, N1): the same at every node
-        z = Jet((nodes - self.centre) @ self.slopes.T + self.shifts, slopes)
-        if order == 1 and self.weights:
-            jet = _tanh(self._second_layer(z.value), 1)
-            rest = self.weights[1:]
-        else:
-            jet, rest = _tanh(z, order), self.weights
-        for weight in rest:
-            jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)), order)  # type: ignore[arg-type]  # the value is never None
+        if order == 0:
+            return Jet(self._through(nodes, self.weights))
+        if order == 1:
+            first = self.first_order(nodes)
+            return Jet(first.value, first.gradient)
+        jet = _tanh(Jet(self._first(nodes), self.slopes.T[:, None, :]))  # slopes (d, 1, N1): the same at every node
+        for weight in self.weights:
+            jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)))  # type: ignore[arg-type]  # the value is never None
         return jet
 
-    def _second_layer(self, z: Array) -> Jet:
-        """W tanh(z) with its gradient for a first layer of constant slopes a_l: (1 - s^2) @ (diag(a_l) W^T).
+    def _first(self, nodes: Array) -> Array:
+        """gamma_i (a_i . (x - x_c) + R xi_i), (Q, d) -> (Q, N1)."""
+        z = (nodes - self.centre) @ self.slopes.T
+        z += self.shifts
+        return np.asarray(z)
 
-        The slopes go into the matrix, so that one product gives all directions.
-        """
-        s = np.tanh(z)
-        weight = self.weights[0]
-        gradient = (1.0 - s * s) @ self._sloped_weights
-        return Jet(s @ weight.T, gradient.reshape(len(z), -1, len(weight)).swapaxes(0, 1))
+    def _through(self, nodes: Array, weights: tuple[Array, ...]) -> Array:
+        """Activations after the first layer and the layers of `weights`."""
+        s = self._first(nodes)
+        np.tanh(s, out=s)
+        for weight in weights:
+            s = s @ weight.T
+            np.tanh(s, out=s)
+        return s
 
     @cached_property
     def _sloped_weights(self) -> Array:
-        """diag(a_l) W^T for all directions l side by side, (N1, d N2)."""
-        return np.concatenate([slope[:, None] * self.weights[0].T for slope in self.slopes.T], axis=1)
+        """diag(a_l) W^T of the second layer for all directions l side by side, (N1, d N2).
+
+        The slopes a_l of the first layer, which are the same at all nodes, go into the matrix, so that one product of
+        (1 - s^2) with it gives all directions.
+        """
+        return side_by_side(self.slopes.T, self.weights[0].T)
 
     def blocks(self, count: int) -> Iterator[slice]:
         """Slices of `count` nodes, each small enough for a layer's activations to stay in cache.
@@ -231,15 +305,17 @@ class Features:
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _tanh(z: Jet, order: int) -> Jet:
-    """tanh of a jet: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
+def _slope(s: Array) -> Array:
+    """tanh' = 1 - s^2 where s = tanh."""
+    ds = s * s
+    return np.subtract(1.0, ds, out=ds)
+
+
+def _tanh(z: Jet) -> Jet:
+    """tanh of a jet of order 2: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
     s = np.tanh(z.value)
-    if order == 0 or z.gradient is None:
-        return Jet(s)
-    ds = 1.0 - s * s
+    ds = _slope(s)
     gradient = ds * z.gradient
-    if order == 1:
-        return Jet(s, gradient)
     hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None, :]
     if z.hessian is not None:
         hessian += ds * z.hessian

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -69,8 +69,20 @@ class GalerkinSystem:
     steady_load: bool = False
 
 
-def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
-    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted where there is one."""
+StiffnessTerm = Callable[[Array, Callable[[], Array]], Array]
+"""Given a profile at the nodes (Q,) and how to compute its stiffness, the stiffness: computed, or at hand."""
+
+
+def computed(profile: Array, compute: Callable[[], Array]) -> Array:
+    """The `StiffnessTerm` of a single system."""
+    return compute()
+
+
+def assemble(space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed) -> GalerkinSystem:
+    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted where there is one.
+
+    `term` may hand out the stiffness of a profile that another problem has in common with this one.
+    """
     rule = space.quadrature
     load = _moments(problem.source, rule.nodes, space.project)
     initial = problem.initial(rule.nodes)
@@ -80,7 +92,7 @@ def assemble(space: RetainedSpace, problem: Problem) -> GalerkinSystem:
         load = _lifted_load(space, load, problem.lifting, lifting)
         initial = initial - problem.lifting.value(rule.nodes, np.zeros(1))[0]
     return GalerkinSystem(
-        stiffness=_stiffness(space, problem.diffusion),
+        stiffness=_stiffness(space, problem.diffusion, term),
         autonomous=problem.diffusion.steady,
         load=load,
         initial=space.project(initial),
@@ -141,12 +153,18 @@ class NodalStiffness:
         return weighted_gram(self.space.gradients, rule.weights * self.diffusion.at(rule.nodes, t))
 
 
-def _stiffness(space: RetainedSpace, diffusion: SpaceTimeFunction) -> SeparableStiffness | NodalStiffness:
+def _stiffness(
+    space: RetainedSpace, diffusion: SpaceTimeFunction, term: StiffnessTerm
+) -> SeparableStiffness | NodalStiffness:
     if not isinstance(diffusion, Separable):
         return NodalStiffness(diffusion, space)
-    weights, nodes = space.quadrature.weights, space.quadrature.nodes
-    terms = [weighted_gram(space.gradients, weights * profile) for profile in diffusion.profiles(nodes)]
-    return SeparableStiffness(diffusion, np.stack(terms))
+    profiles = diffusion.profiles(space.quadrature.nodes)
+    return SeparableStiffness(diffusion, stiffness_terms(space.gradients, space.quadrature.weights, profiles, term))
+
+
+def stiffness_terms(gradients: Array, weights: Array, profiles: Array, term: StiffnessTerm) -> Array:
+    """K_k = sum_l G_l^T diag(w p_k) G_l for the profiles p_k: (d, Q, r), (Q,) and (K, Q) -> (K, r, r)."""
+    return np.stack([term(profile, partial(weighted_gram, gradients, weights * profile)) for profile in profiles])
 
 
 def _moments(function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array]) -> Series:

@@ -11,30 +11,37 @@ import scipy.linalg
 from evogt_study.errors import EmptySpaceError
 from evogt_study.method.arrays import Array
 from evogt_study.method.boundary import boundary_factor, boundary_gradient, boundary_hessian
-from evogt_study.method.dictionary import Features, Jet
+from evogt_study.method.dictionary import Features, FirstOrder, Jet
 from evogt_study.method.quadrature import Quadrature
+
+NODES_AT_ONCE = 512
+"""Nodes of a block that is worked on while it is in cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrialFunctions:
-    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes: values Phi (Q, N) and gradients G_l (d, Q, N)."""
+    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and their first derivatives."""
 
     features: Features
     quadrature: Quadrature
-    values: Array
-    gradients: Array
+    psi: FirstOrder
+
+    @property
+    def values(self) -> Array:
+        """Phi (Q, N), computed at each call."""
+        return np.asarray(boundary_factor(self.quadrature.nodes)[:, None] * self.psi.value)
+
+    @property
+    def gradients(self) -> Array:
+        """G_l (d, Q, N), computed at each call."""
+        nodes = self.quadrature.nodes
+        D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+        return np.asarray(dD * self.psi.value + D * self.psi.gradient)
 
 
 def trial_functions(features: Features, quadrature: Quadrature) -> TrialFunctions:
-    """Evaluate phi and its gradient on the assembly nodes, block by block (app:feature_derivatives)."""
-    count, dimension = quadrature.nodes.shape
-    values = np.empty((count, features.count))
-    gradients = np.empty((dimension, count, features.count))
-    for block in features.blocks(count):
-        jet = trial_jet(features, quadrature.nodes[block], 1)
-        values[block] = jet.value
-        gradients[:, block] = jet.gradient
-    return TrialFunctions(features, quadrature, values, gradients)
+    """Evaluate psi and its gradient on the assembly nodes (app:feature_derivatives)."""
+    return TrialFunctions(features, quadrature, features.first_order(quadrature.nodes))
 
 
 def trial_values(features: Features, nodes: Array) -> Array:
@@ -77,7 +84,8 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     M_q = Phi^T W_q Phi is never formed: its smallest eigenvalues would drown at machine epsilon.  With fewer nodes than
     features the missing singular values are zero.  Raises EmptySpaceError where sigma_1 = 0.
     """
-    weighted = np.sqrt(trial.quadrature.weights)[:, None] * trial.values
+    rule = trial.quadrature
+    weighted = (np.sqrt(rule.weights) * boundary_factor(rule.nodes))[:, None] * trial.psi.value
     (triangle,) = scipy.linalg.qr(weighted, mode="r", overwrite_a=True, check_finite=False)
     count = weighted.shape[1]
     _, sigma, right = np.linalg.svd(triangle[:count], full_matrices=False)
@@ -141,11 +149,23 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
-    return RetainedSpace(
-        trial.features,
-        trial.quadrature,
-        transform,
-        trial.values @ transform,
-        trial.gradients @ transform,
-        kept,
-    )
+    values, gradients = retained_functions(trial.psi, trial.quadrature.nodes, transform)
+    return RetainedSpace(trial.features, trial.quadrature, transform, values, gradients, kept)
+
+
+def retained_functions(psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
+    """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r).
+
+    The transform comes first and the boundary factor second, so that N-wide arrays need not be made conforming.
+    """
+    count, dimension = nodes.shape
+    values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
+    D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+    factor = psi.factor(transform)
+    for start in range(0, count, NODES_AT_ONCE):
+        block = slice(start, start + NODES_AT_ONCE)
+        np.multiply(psi.rows(block).mapped(factor), D[block], out=gradients[:, block])
+        for axis in range(dimension):
+            gradients[axis, block] += dD[axis, block] * values[block]
+    values *= D
+    return values, gradients

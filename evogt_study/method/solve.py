@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from evogt_study.method.arrays import Array
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.galerkin import GalerkinSystem, assemble, check_diffusion
+from evogt_study.method.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion
 from evogt_study.method.implicit_midpoint import implicit_midpoint
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import Quadrature, QuadratureRule
@@ -184,7 +185,11 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial))
     space = share("retained space", key["retained space"], lambda: retain(trial, svd, run.tau))
     share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
-    system = share("Galerkin system", key["Galerkin system"], lambda: assemble(space, problem))
+    system = share(
+        "Galerkin system",
+        key["Galerkin system"],
+        lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share)),
+    )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
     features = share(
@@ -204,6 +209,11 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
     features = run.dictionary.sample(run.seed, problem.dimension)
     return trial_functions(features, run.quadrature.on_unit_cube(problem.dimension))
+
+
+def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
+    """Stiffness terms of one space that problems share, known by the profiles' values at the nodes."""
+    return lambda profile, compute: share(stage, (space, blake2b(np.ascontiguousarray(profile)).digest()), compute)
 
 
 def _check(problem: Problem, run: Discretisation) -> None:
@@ -262,5 +272,11 @@ def _cross_grid(
     return share(
         "assessment",
         key["assessment"],
-        lambda: cross_grid_defects(basis, problem.diffusion, system, run.grid.final_time),
+        lambda: cross_grid_defects(
+            basis,
+            problem.diffusion,
+            system,
+            run.grid.final_time,
+            _terms("assessed stiffness term", key["assessed basis"], share),
+        ),
     )

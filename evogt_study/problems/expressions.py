@@ -35,9 +35,10 @@ Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 
 
 def separated(expression: sympy.Expr) -> Terms | None:
-    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), modulations all different; None where it does not split.
+    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None where it does not split.
 
-    Zero has no pairs.
+    Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
+    cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and what is computed for 1 serves other problems too.
 
     >>> x, t = COORDINATES[0], TIME
     >>> separated(sympy.exp(-t) * (sympy.sin(x) + 2) + 3 * sympy.exp(-t))
@@ -52,7 +53,19 @@ def separated(expression: sympy.Expr) -> Terms | None:
         if pair is None:
             return None
         profiles[pair[0]] = profiles.get(pair[0], sympy.S.Zero) + pair[1]
-    return tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
+    pairs = tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
+    regrouped = _by_profile(pairs)
+    return regrouped if 1 < len(pairs) >= len(regrouped) else pairs
+
+
+def _by_profile(pairs: Terms) -> Terms:
+    """The same sum, with the factors of one function of space, which has no constant of its own, in one modulation."""
+    modulations: dict[sympy.Expr, sympy.Expr] = {}
+    for modulation, profile in pairs:
+        for term in sympy.Add.make_args(profile):
+            scale, shape = term.as_independent(*COORDINATES, as_Add=False)
+            modulations[shape] = modulations.get(shape, sympy.S.Zero) + scale * modulation
+    return tuple((modulation, shape) for shape, modulation in modulations.items() if modulation != 0)
 
 
 def _mixed(expression: sympy.Expr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,13 +15,13 @@ T = TypeVar("T")
 KEPT_BYTES = 128 * 2**20
 """Results of stages that a batch keeps, by the size of their arrays.
 
-More than that stays only while it is the latest of its stage, and until that stage is computed anew.  What is forgotten
-is computed again: batches are walked so that neighbours share what is large.
+More than that stays only while it is the latest of its stage, and until that stage is computed anew, or while it is
+small.  What is forgotten is computed again: batches are walked so that neighbours share what is large.
 """
-
-
 LARGE_BYTES = 8 * 2**20
 """A stage whose result is at least as large is not kept while its successor is computed, where too much is kept."""
+SMALL_BYTES = 32 * 2**20
+"""Of results smaller than that, so much is kept beside what is large: a matrix that took a second has a megabyte."""
 IDLE_BYTES = 32 * 2**20
 """As `KEPT_BYTES`, from one batch to the next."""
 
@@ -90,12 +90,18 @@ class SharedStages:
 
     def _forget(self, idle: int | None = None) -> None:
         """Drop what was used longest ago until the rest is small enough: `idle` bytes between batches."""
-        excess = self._excess() if idle is None else self._excess() + KEPT_BYTES - idle
-        if excess <= 0:
-            return
-        latest = dict(self._kept.keys()) if idle is None else {}  # the last key of each stage
+        if idle is not None:
+            self._drop(self._bytes - idle, {}, small=True)
+        elif self._excess() > 0:
+            latest = dict(self._kept.keys())  # the last key of each stage
+            self._drop(self._excess(), latest, small=False)
+            small = sum(kept.size for kept in self._kept.values() if kept.size < LARGE_BYTES)
+            self._drop(min(self._excess(), small - SMALL_BYTES), latest, small=True)
+
+    def _drop(self, excess: int, spared: Mapping[str, Hashable], small: bool) -> None:
+        """Drop results that are not `spared`, least recently used first, until they were `excess` bytes."""
         for stage, key in list(self._kept):
-            if excess > 0 and latest.get(stage) != key:
+            if excess > 0 and spared.get(stage) != key and (small or self._kept[stage, key].size >= LARGE_BYTES):
                 size = self._kept.pop((stage, key)).size
                 excess, self._bytes = excess - size, self._bytes - size
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.method.dictionary import Dictionary
+from evogt_study.method.dictionary import Dictionary, FirstOrder
 from evogt_study.method.quadrature import Quadrature, QuadratureRule
 from evogt_study.method.retained_space import (
     TrialFunctions,
@@ -51,10 +51,16 @@ def weighted(trial):
 def synthetic(values, weights=None):
     """Trial functions that are nothing but their nodal values, (Q, N)."""
     count = len(values)
-    nodes = (np.arange(count)[:, None] + 0.5) / count
+    nodes = np.full((count, 1), 0.5)  # where the boundary factor is 1/4 exactly
     quadrature = Quadrature(nodes, np.full(count, 1.0 / count) if weights is None else weights)
     features = Dictionary("transnet", values.shape[1], 1.0).sample(0, 1)
-    return TrialFunctions(features, quadrature, values, np.zeros((1, *values.shape)))
+    return TrialFunctions(features, quadrature, FirstOrder(4.0 * values, np.zeros((1, *values.shape))))
+
+
+def mapped(trial, map_of_features):
+    """The trial functions of other features: linear combinations, or multiples."""
+    psi = FirstOrder(map_of_features(trial.psi.value), map_of_features(trial.psi.gradient))
+    return dataclasses.replace(trial, psi=psi)
 
 
 def assert_within(found, wanted, bound):
@@ -309,7 +315,7 @@ def test_with_fewer_nodes_than_features_the_rank_is_at_most_the_nodes():
 @pytest.mark.parametrize("factor", [3e-9, 7e11])
 def test_the_space_does_not_depend_on_the_scale_of_the_trial_functions(case, factor):
     trial = trial_of(case)
-    scaled = dataclasses.replace(trial, values=trial.values * factor, gradients=trial.gradients * factor)
+    scaled = mapped(trial, lambda features: features * factor)
     one, other = (retain(each, weighted_svd(each), 1e-8) for each in (trial, scaled))
     assert one.rank == other.rank
     assert other.condition == pytest.approx(one.condition, rel=1e-12, abs=0.0)
@@ -324,7 +330,7 @@ def test_the_space_does_not_depend_on_the_basis_of_the_trial_functions(case):
     trial = trial_of(case)
     count = trial.features.count
     rotation, _ = np.linalg.qr(np.random.default_rng(6).standard_normal((count, count)))
-    rotated = dataclasses.replace(trial, values=trial.values @ rotation, gradients=trial.gradients @ rotation)
+    rotated = mapped(trial, lambda features: features @ rotation)
     svds = [weighted_svd(each) for each in (trial, rotated)]
     assert svds[1].singular_values == pytest.approx(svds[0].singular_values, abs=16 * EPS * svds[0].singular_values[0])
     one, other = (retain(each, svd, 1e-6) for each, svd in zip((trial, rotated), svds, strict=True))
@@ -346,7 +352,8 @@ def test_the_space_does_not_depend_on_the_order_of_the_nodes():
     trial = trial_of("gtransnet-2d")
     order = np.random.default_rng(7).permutation(len(trial.values))
     quadrature = Quadrature(trial.quadrature.nodes[order], trial.quadrature.weights[order])
-    shuffled = TrialFunctions(trial.features, quadrature, trial.values[order], trial.gradients[:, order])
+    psi = FirstOrder(trial.psi.value[order], trial.psi.gradient[:, order])
+    shuffled = TrialFunctions(trial.features, quadrature, psi)
     one, other = (retain(each, weighted_svd(each), 1e-6) for each in (trial, shuffled))
     assert one.rank == other.rank
     assert_within(nodal_projector(other), nodal_projector(one)[np.ix_(order, order)], 2e-13)
