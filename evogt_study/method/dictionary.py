@@ -313,10 +313,12 @@ def _slope(s: Array) -> Array:
 
 def _tanh(z: Jet) -> Jet:
     """tanh of a jet of order 2: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
+    if z.gradient is None:  # it is the gradient that the Hessian of s comes from
+        raise ValueError("`z` must have a gradient")
     s = np.tanh(z.value)
     ds = _slope(s)
     gradient = ds * z.gradient
-    hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None, :]
+    hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None]
     if z.hessian is not None:
         hessian += ds * z.hessian
     return Jet(s, gradient, hessian)

@@ -213,7 +213,7 @@ def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
 
 def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
     """Stiffness terms of one space that problems share, known by the profiles' values at the nodes."""
-    return lambda profile, compute: share(stage, (space, blake2b(np.ascontiguousarray(profile)).digest()), compute)
+    return lambda profile, compute: share(stage, (space, blake2b(profile.tobytes()).digest()), compute)
 
 
 def _check(problem: Problem, run: Discretisation) -> None:
