@@ -273,9 +273,13 @@ class Features:
 
     def _first(self, nodes: Array) -> Array:
         """gamma_i (a_i . (x - x_c) + R xi_i), (Q, d) -> (Q, N1)."""
-        z = (nodes - self.centre) @ self.slopes.T
-        z += self.shifts
-        return np.asarray(z)
+        shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)
+        return np.asarray(shifted @ self._affine)
+
+    @cached_property
+    def _affine(self) -> Array:
+        """Slopes and shifts of the first layer, (d + 1, N1): the shifts join the product."""
+        return np.concatenate([self.slopes.T, self.shifts[None]])
 
     def _through(self, nodes: Array, weights: tuple[Array, ...]) -> Array:
         """Activations after the first layer and the layers of `weights`."""

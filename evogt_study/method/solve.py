@@ -12,6 +12,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.method import diagnostics
 from evogt_study.method.arrays import Array
+from evogt_study.method.boundary import boundary_factor
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.method.dictionary import Dictionary
@@ -25,7 +26,6 @@ from evogt_study.method.retained_space import (
     WeightedSVD,
     retain,
     trial_functions,
-    trial_values,
     weighted_svd,
 )
 from evogt_study.method.stabilized import stabilized_semi_implicit
@@ -192,12 +192,12 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
-    features = share(
-        "validation features", key["validation features"], lambda: trial_values(trial.features, rule.nodes)
-    )
+    features = share("validation features", key["validation features"], lambda: trial.features.values(rule.nodes))
     exact = share("reference", key["reference"], lambda: _reference(problem, run, rule, reference))
     coefficients = trajectory.coefficients[: len(exact)] @ space.transform.T
-    numerical = coefficients @ features.T + _lifted(problem, rule.nodes, trajectory.times[: len(exact)])
+    numerical = (coefficients @ features.T) * boundary_factor(rule.nodes) + _lifted(
+        problem, rule.nodes, trajectory.times[: len(exact)]
+    )
     errors = diagnostics.relative_errors(numerical, exact, rule.weights)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,

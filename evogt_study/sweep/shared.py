@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
-KEPT_BYTES = 128 * 2**20
-"""Results of stages that a batch keeps, by the size of their arrays.
+KEPT_BYTES = 96 * 2**20
+"""Large results of stages that a batch keeps, by the size of their arrays.
 
-More than that stays only while it is the latest of its stage, and until that stage is computed anew, or while it is
-small.  What is forgotten is computed again: batches are walked so that neighbours share what is large.
+More than that stays only while it is the latest of its stage, and until that stage is computed anew.  What is forgotten
+is computed again: batches are walked so that neighbours share what is large.
 """
-LARGE_BYTES = 8 * 2**20
-"""A stage whose result is at least as large is not kept while its successor is computed, where too much is kept."""
 SMALL_BYTES = 32 * 2**20
-"""Of results smaller than that, so much is kept beside what is large: a matrix that took a second has a megabyte."""
-IDLE_BYTES = 32 * 2**20
-"""As `KEPT_BYTES`, from one batch to the next."""
+"""As `KEPT_BYTES`, for results that are not large: a matrix that took a second has a megabyte."""
+LARGE_BYTES = 8 * 2**20
+"""A result at least as large is not kept while its successor is computed, where too much is kept."""
+IDLE_BYTES = 16 * 2**20
+"""As `KEPT_BYTES` and `SMALL_BYTES`, from one batch to the next."""
+LEAST_BYTES = 512
+"""What a result without arrays counts as, so that it is forgotten at last."""
+
+Name = tuple[str, Hashable]
+"""A stage and a key of it."""
 
 
 class _Kept(NamedTuple):
@@ -34,6 +39,45 @@ class _Kept(NamedTuple):
     size: int
 
 
+class _Pool:
+    """Results, least recently used first, and their bytes, counted as they come and go."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[Name, _Kept] = OrderedDict()
+        self.bytes = 0
+        self.latest: dict[str, Hashable] = {}
+
+    def use(self, name: Name) -> _Kept | None:
+        """What is kept under that name, now the latest of its stage."""
+        kept = self.kept.get(name)
+        if kept is not None:
+            self.kept.move_to_end(name)
+            self.latest[name[0]] = name[1]
+        return kept
+
+    def put(self, name: Name, kept: _Kept) -> None:
+        """Keep a result, the latest of its stage."""
+        self.kept[name] = kept
+        self.latest[name[0]] = name[1]
+        self.bytes += kept.size
+
+    def drop(self, names: Iterable[Name]) -> None:
+        """Forget these."""
+        for name in names:
+            self.bytes -= self.kept.pop(name).size
+
+    def trim(self, limit: int, spare: bool = True) -> None:
+        """Forget what was used longest ago until `limit` bytes are left; the latest of each stage is spared."""
+        excess, dropped = self.bytes - limit, []
+        for name, kept in self.kept.items():
+            if excess <= 0:
+                break
+            if not (spare and self.latest[name[0]] == name[1]):
+                dropped.append(name)
+                excess -= kept.size
+        self.drop(dropped)
+
+
 class SharedStages:
     """A `Share` that remembers results of stages, and who used what they cost.
 
@@ -42,8 +86,7 @@ class SharedStages:
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
-        self._kept: OrderedDict[tuple[str, Hashable], _Kept] = OrderedDict()  # least recently used first
-        self._bytes = 0  # of all that is kept; summing would make a batch of small runs quadratic in their number
+        self._large, self._small = _Pool(), _Pool()
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
         self._user: Hashable = None
@@ -52,10 +95,9 @@ class SharedStages:
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """As `evogt_study.method.solve.Share`."""
-        kept = self._kept.get((stage, key))
+        kept = self._small.use((stage, key)) or self._large.use((stage, key))
         if kept is None:
             return self._computed(stage, key, compute)
-        self._kept.move_to_end((stage, key))
         if kept.number is not None:
             self._users[kept.number].add(self._user)
         return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
@@ -69,48 +111,31 @@ class SharedStages:
         self.calls[stage] += 1
         self._costs.append(seconds)
         self._users.append({self._user})
-        self._kept[stage, key] = _Kept(result, len(self._costs) - 1, size_of(result))
-        self._bytes += self._kept[stage, key].size
-        self._forget()
+        size = max(size_of(result), LEAST_BYTES)
+        pool = self._large if size >= LARGE_BYTES else self._small
+        pool.put((stage, key), _Kept(result, len(self._costs) - 1, size))
+        self._large.trim(KEPT_BYTES)
+        self._small.trim(SMALL_BYTES)
         return result
 
     def _make_room(self, stage: str) -> None:
-        """Where too much is kept, drop the stage's latest result before the next takes as much, and what came from it.
+        """Where too much is kept, drop a large stage's latest result before the next, and what came from it.
 
         A result came from another if its key holds the other's.
         """
-        latest = next((key for key in reversed(self._kept) if key[0] == stage), None)
-        if latest is None or self._kept[latest].size < LARGE_BYTES or self._excess() <= 0:
+        latest = self._large.latest.get(stage)
+        if self._large.bytes <= KEPT_BYTES or (stage, latest) not in self._large.kept:
             return
-        for kept in [kept for kept in self._kept if _holds(kept[1], latest[1])]:
-            self._bytes -= self._kept.pop(kept).size
-
-    def _excess(self) -> int:
-        return self._bytes - KEPT_BYTES
-
-    def _forget(self, idle: int | None = None) -> None:
-        """Drop what was used longest ago until the rest is small enough: `idle` bytes between batches."""
-        if idle is not None:
-            self._drop(self._bytes - idle, {}, small=True)
-        elif self._excess() > 0:
-            latest = dict(self._kept.keys())  # the last key of each stage
-            self._drop(self._excess(), latest, small=False)
-            small = sum(kept.size for kept in self._kept.values() if kept.size < LARGE_BYTES)
-            self._drop(min(self._excess(), small - SMALL_BYTES), latest, small=True)
-
-    def _drop(self, excess: int, spared: Mapping[str, Hashable], small: bool) -> None:
-        """Drop results that are not `spared`, least recently used first, until they were `excess` bytes."""
-        for stage, key in list(self._kept):
-            if excess > 0 and spared.get(stage) != key and (small or self._kept[stage, key].size >= LARGE_BYTES):
-                size = self._kept.pop((stage, key)).size
-                excess, self._bytes = excess - size, self._bytes - size
+        for pool in (self._large, self._small):
+            pool.drop([name for name in pool.kept if _holds(name[1], latest)])
 
     def next_batch(self) -> None:
         """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""
         self.calls.clear()
         self._costs, self._users = [], []
-        self._kept = OrderedDict((key, kept._replace(number=None)) for key, kept in self._kept.items())
-        self._forget(IDLE_BYTES)
+        for pool in (self._large, self._small):
+            pool.trim(IDLE_BYTES, spare=False)
+            pool.kept = OrderedDict((name, kept._replace(number=None)) for name, kept in pool.kept.items())
 
     def start(self, user: Hashable) -> None:
         """What is computed from now on is used by `user`."""

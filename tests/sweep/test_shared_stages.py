@@ -300,7 +300,7 @@ def test_the_same_key_of_two_stages_are_two_results():
 def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(monkeypatch):
     """Three results of 800 bytes where 2000 are kept: each stage has its last one, whatever its size."""
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
-    monkeypatch.setattr(shared_module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
     share = SharedStages()
 
     def use(stage, key, entries=100):
@@ -319,7 +319,7 @@ def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(
 
 def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
-    monkeypatch.setattr(shared_module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
     share = SharedStages()
     for user, key in enumerate([0, 0, 1, 0]):
         share.start(user)
@@ -425,7 +425,8 @@ def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch)
         stages(stage, (stage, draw.randrange(40)), lambda size=size: np.zeros(size))
         if number % 50 == 49:
             stages.next_batch()
-        assert stages._bytes == sum(kept.size for kept in stages._kept.values())
+        for pool in (stages._large, stages._small):
+            assert pool.bytes == sum(kept.size for kept in pool.kept.values())
 
 
 def test_a_batch_of_many_small_runs_takes_time_in_proportion():
