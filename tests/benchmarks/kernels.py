@@ -1,0 +1,156 @@
+"""How near the dominant stages come to the machine: GFLOP/s of each beside a plain matrix product of like shape.
+
+    python tests/benchmarks/kernels.py [--dimension 1|2|3] [--repeats N]
+
+One core, one BLAS thread, best of N in processor seconds; stage
+and product take turns, so that both see the same machine.  Operations are those of the products and factorisations
+alone; a stage does more (tanh, scaling, copies), and what is between its figure and the product's is that.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import evogt_study as evs
+from evogt_study.baselines.finite_difference import sine_transform
+from evogt_study.method.cross_grid import assessed_basis
+from evogt_study.method.galerkin import weighted_gram
+from evogt_study.method.implicit_midpoint import implicit_midpoint
+from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.method.solve import assemble
+from evogt_study.method.time_grid import TimeGrid
+from evogt_study.problems import Statement
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """N features, N1 neurons before them, points a direction of assembly, validation and assessment, and gamma."""
+
+    N: int
+    N1: int
+    assembly: int
+    validation: int
+    assessment: int
+    gamma: float
+
+
+PAPER = {
+    1: Sizes(180, 720, 512, 4096, 640, 30.0),
+    2: Sizes(180, 720, 42, 64, 56, 8.0),
+    3: Sizes(320, 1280, 20, 22, 24, 3.5),
+}
+"""Of the paper's studies target_1d, nonseparable_2d and nonseparable_3d."""
+SMALL = {1: Sizes(20, 40, 60, 100, 80, 8.0), 2: Sizes(20, 40, 10, 12, 14, 4.0), 3: Sizes(20, 40, 6, 7, 8, 2.0)}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A stage, the operations of its products and factorisations, a product (m, k, n) of like shape, and its bound."""
+
+    name: str
+    run: Callable[[], object]
+    operations: float
+    product: tuple[int, int, int]
+    bound: str
+
+
+def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
+    """The dominant stages at these sizes."""
+    d, N, N1 = dimension, sizes.N, sizes.N1
+    rule, validation, assessment = (
+        QuadratureRule(name, points).on_unit_cube(d)
+        for name, points in (
+            ("gauss_legendre", sizes.assembly),
+            ("composite_midpoint" if d == 1 else "gauss_legendre", sizes.validation),
+            ("gauss_legendre", sizes.assessment),
+        )
+    )
+    layered = evs.Dictionary("gtransnet", N, sizes.gamma, N1=N1).sample(0, d)
+    single = evs.Dictionary("transnet", N, sizes.gamma).sample(0, d)
+    trial = trial_functions(layered, rule)
+    svd = weighted_svd(trial)
+    space = retain(trial, svd, 1e-12)
+    moving = Statement(
+        d, exact="exp(-t)*" + "*".join(f"sin(pi*{x})" for x in "xyz"[:d]), diffusion="2 + sin(t)*cos(x)"
+    )()
+    system, grid = assemble(space, moving), TimeGrid.of(0.2, 0.01, 2)
+    Q, V, A, r = len(rule.nodes), len(validation.nodes), len(assessment.nodes), space.rank
+    states = np.random.default_rng(0).standard_normal((26, N))
+    values = layered.values(validation.nodes)
+    block = max(32, (1 << 18) // N1)
+    field = np.random.default_rng(0).standard_normal((160, 160))
+    return [
+        Kernel("features and gradients, two layers", lambda: trial_functions(layered, rule), 2.0 * Q * N1 * N * (1 + d),
+               (min(block, Q), N1, d * N), "product; tanh of the first layer"),
+        Kernel("features, two layers, validation", lambda: layered.values(validation.nodes), 2.0 * V * N1 * N,
+               (min(block, V), N1, N), "product; tanh of the first layer"),
+        Kernel("features and slopes, one layer", lambda: trial_functions(single, rule), 2.0 * Q * N * (1 + d),
+               (Q, d + 1, N), "tanh and memory"),
+        Kernel("weighted SVD (QR, SVD of R)", lambda: weighted_svd(trial), 2.0 * Q * N**2 - 2 / 3 * N**3 + 12.0 * N**3,
+               (N, N, N), "LAPACK's panels"),
+        Kernel("retained values and gradients", lambda: retain(trial, svd, 1e-12), 2.0 * Q * N * r * (1 + d),
+               (min(512, Q), N, r), "product; memory of the gradients"),
+        Kernel("stiffness term", lambda: weighted_gram(space.gradients, rule.weights), 1.0 * d * Q * r**2,
+               (r, min(1024, Q), r), "symmetric product, half the operations"),
+        Kernel("basis on the assessment rule", lambda: assessed_basis(space, assessment),
+               2.0 * A * N1 * N * (1 + d) + 2.0 * A * N * r * (1 + d) + 1.0 * A * r**2,
+               (min(block, A), N1, d * N), "product"),
+        Kernel("20 steps, time-dependent operator", lambda: implicit_midpoint(system, grid),
+               20 * (r**3 / 3 + 10.0 * r**2),
+               (r, r, r), "Cholesky of (r, r); calls where r is small"),
+        Kernel("26 states at validation nodes", lambda: states @ values.T, 2.0 * 26 * N * V, (26, N, V), "memory"),
+        Kernel("sine transform, 160 x 160", lambda: sine_transform(field), 2.0 * 160**3, (80, 80, 160),
+               "product, folded"),
+    ]  # fmt: skip
+
+
+def best(run: Callable[[], object], seconds: float) -> float:
+    """The smaller of `seconds` and the processor seconds of one call."""
+    started = time.process_time()
+    run()
+    return min(seconds, max(time.process_time() - started, 1e-9))
+
+
+def measured(kernel: Kernel, repeats: int) -> tuple[float, float, float]:
+    """Seconds of the stage, its GFLOP/s, and those of the product."""
+    m, k, n = kernel.product
+    rng = np.random.default_rng(0)
+    left, right, out = rng.standard_normal((m, k)), rng.standard_normal((k, n)), np.empty((m, n))
+    calls = max(1, round(2e7 / (m * k * n)))  # a single small product is shorter than the clock's step
+
+    def products() -> None:
+        for _ in range(calls):
+            np.matmul(left, right, out=out)
+
+    stage = product = np.inf
+    for _ in range(repeats):
+        stage, product = best(kernel.run, stage), best(products, product)
+    return stage, kernel.operations / stage / 1e9, 2.0 * m * k * n * calls / product / 1e9
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dimension", type=int, choices=(1, 2, 3), action="append")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--small", action="store_true", help="sizes that take no time, to see that it runs")
+    given = parser.parse_args()
+    header = ("d", "stage", "ms", "GFLOP/s", "product (m, k, n)", "its GFLOP/s", "ratio", "bound by")
+    print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
+    for dimension in given.dimension or (1, 2, 3):
+        for kernel in kernels(dimension, (SMALL if given.small else PAPER)[dimension]):
+            seconds, rate, limit = measured(kernel, given.repeats)
+            print(
+                f"| {dimension} | {kernel.name} | {1e3 * seconds:.2f} | {rate:.1f} | {kernel.product} | {limit:.1f} "
+                f"| {rate / limit:.2f} | {kernel.bound} |"
+            )
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()

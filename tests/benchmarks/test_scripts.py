@@ -1,0 +1,26 @@
+"""Each benchmark script runs, at a size that takes seconds; no time is asserted.
+
+python -m pytest -q -o addopts= --benchmark-disable tests/benchmarks
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPTS = {
+    "kernels.py": ["--small", "--repeats", "1"],
+    "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
+    "sweep.py": ["200"],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script(script):
+    command = [sys.executable, str(HERE / script), *SCRIPTS[script]]
+    ended = subprocess.run(command, cwd=HERE.parents[1], env=os.environ, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout
