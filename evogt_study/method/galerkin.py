@@ -22,7 +22,7 @@ from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace
 
 TIMES_AT_ONCE = 64
-NODES_AT_ONCE = 1024
+NODES_AT_ONCE = 512
 
 Series = Callable[[Array], Array]
 """A quantity at several times: (T,) -> (T, ...)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -154,11 +155,12 @@ def stage_keys(
     `problem` identifies the problem, `reference` what errors are measured against if not its exact solution.
     """
     trial = (run.dictionary, run.seed, run.quadrature, dimension)
-    system = (trial, run.tau, problem)
+    space = (trial, run.tau)
+    system = (space, problem)  # keys hold those of what they are made of
     keys: dict[str, Hashable] = {
         "trial functions": trial,
         "weighted SVD": trial,
-        "retained space": (trial, run.tau),
+        "retained space": space,
         "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator.name),
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
@@ -168,7 +170,7 @@ def stage_keys(
     if run.coefficient_reference is not None:
         keys["coefficient reference"] = (system, run.grid.final_time, run.coefficient_reference)
     if run.assessment is not None:
-        keys["assessed basis"] = (trial, run.tau, run.assessment)
+        keys["assessed basis"] = (space, run.assessment)
         keys["assessment"] = (system, run.assessment, run.grid.final_time)
     return keys
 
@@ -181,9 +183,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     Raises ProblemError, EmptySpaceError, IndefiniteStiffnessError.
     """
     key = stage_keys(problem, problem.dimension, run, None if reference is None else reference.key)
-    trial = share("trial functions", key["trial functions"], lambda: _trial(problem, run))
-    svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial))
-    space = share("retained space", key["retained space"], lambda: retain(trial, svd, run.tau))
+    svd, space = _spaces(problem, run, key, share)
     share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
     system = share(
         "Galerkin system",
@@ -192,7 +192,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
-    features = share("validation features", key["validation features"], lambda: trial.features.values(rule.nodes))
+    features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
     exact = share("reference", key["reference"], lambda: _reference(problem, run, rule, reference))
     coefficients = trajectory.coefficients[: len(exact)] @ space.transform.T
     numerical = (coefficients @ features.T) * boundary_factor(rule.nodes) + _lifted(
@@ -204,6 +204,22 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
         reference_state=_reference_state(run, system, key, share),
         cross_grid=_cross_grid(problem, run, space, system, key, share),
     )  # fmt: skip
+
+
+def _spaces(
+    problem: Problem, run: Discretisation, key: dict[str, Hashable], share: Share
+) -> tuple[WeightedSVD, RetainedSpace]:
+    """Singular values and the retained space; the trial functions are asked for only where these are not at hand."""
+
+    @cache  # what shares may have no room for it between the two uses below
+    def trial() -> TrialFunctions:
+        return share("trial functions", key["trial functions"], lambda: _trial(problem, run))
+
+    def svd() -> WeightedSVD:
+        return share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
+
+    space = share("retained space", key["retained space"], lambda: retain(trial(), svd(), run.tau))
+    return svd(), space
 
 
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:

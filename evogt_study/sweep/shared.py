@@ -32,11 +32,15 @@ Name = tuple[str, Hashable]
 
 
 class _Kept(NamedTuple):
-    """A stage's result, the number of its computation in this batch (None: an earlier one), and its arrays' bytes."""
+    """A stage's result, the number of its computation in this batch (None: an earlier one), and its arrays' bytes.
+
+    ingredient: whether only other stages have asked for it so far.
+    """
 
     result: Any
     number: int | None
     size: int
+    ingredient: bool = False
 
 
 class _Pool:
@@ -47,10 +51,12 @@ class _Pool:
         self.bytes = 0
         self.latest: dict[str, Hashable] = {}
 
-    def use(self, name: Name) -> _Kept | None:
-        """What is kept under that name, now the latest of its stage."""
+    def use(self, name: Name, nested: bool) -> _Kept | None:
+        """What is kept under that name, now the latest of its stage; `nested` where another stage asks for it."""
         kept = self.kept.get(name)
         if kept is not None:
+            if kept.ingredient and not nested:
+                self.kept[name] = kept._replace(ingredient=False)
             self.kept.move_to_end(name)
             self.latest[name[0]] = name[1]
         return kept
@@ -67,21 +73,32 @@ class _Pool:
             self.bytes -= self.kept.pop(name).size
 
     def trim(self, limit: int, spare: bool = True) -> None:
-        """Forget what was used longest ago until `limit` bytes are left; the latest of each stage is spared."""
+        """Forget what was used longest ago until `limit` bytes are left.
+
+        The latest of each stage is spared, unless it is an ingredient: what was made of it is there.
+        """
         excess, dropped = self.bytes - limit, []
         for name, kept in self.kept.items():
             if excess <= 0:
                 break
-            if not (spare and self.latest[name[0]] == name[1]):
+            if not spare or kept.ingredient or self.latest[name[0]] != name[1]:
                 dropped.append(name)
                 excess -= kept.size
         self.drop(dropped)
 
 
+class _Frame:
+    """A stage that is being computed: the numbers of those that it asked for, and the seconds they took within it."""
+
+    def __init__(self) -> None:
+        self.parts: set[int] = set()
+        self.seconds = 0.0
+
+
 class SharedStages:
     """A `Share` that remembers results of stages, and who used what they cost.
 
-    `calls` counts computations by stage.
+    A stage may ask for others; who uses it uses them too.  `calls` counts computations by stage.
     """
 
     def __init__(self) -> None:
@@ -89,34 +106,62 @@ class SharedStages:
         self._large, self._small = _Pool(), _Pool()
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
+        self._parts: list[set[int]] = []
+        self._open: list[_Frame] = []
         self._user: Hashable = None
         self._inside = 0.0
         self._started = time.perf_counter()
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """As `evogt_study.method.solve.Share`."""
-        kept = self._small.use((stage, key)) or self._large.use((stage, key))
+        kept = self._small.use((stage, key), nested=bool(self._open))
+        kept = kept or self._large.use((stage, key), nested=bool(self._open))
         if kept is None:
             return self._computed(stage, key, compute)
         if kept.number is not None:
-            self._users[kept.number].add(self._user)
+            self._charge(kept.number)
         return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
+
+    def _charge(self, number: int) -> None:
+        """The current user, and the stage that is being computed, use this one and its parts."""
+        for each in (number, *self._parts[number]):
+            self._users[each].add(self._user)
+        if self._open:
+            self._open[-1].parts |= {number, *self._parts[number]}
 
     def _computed(self, stage: str, key: Hashable, compute: Callable[[], T]) -> T:
         self._make_room(stage)
+        frame = _Frame()
+        self._open.append(frame)
         started = time.perf_counter()
-        result = compute()
+        try:
+            result = compute()
+        except BaseException:
+            self._open.pop()
+            self._spent(frame.seconds)  # what it did itself counts as the run's own
+            raise
+        self._open.pop()
         seconds = time.perf_counter() - started
-        self._inside += seconds
+        self._spent(seconds)
         self.calls[stage] += 1
-        self._costs.append(seconds)
-        self._users.append({self._user})
+        number = len(self._costs)
+        self._costs.append(seconds - frame.seconds)
+        self._users.append(set())
+        self._parts.append(frame.parts)
+        self._charge(number)
         size = max(size_of(result), LEAST_BYTES)
         pool = self._large if size >= LARGE_BYTES else self._small
-        pool.put((stage, key), _Kept(result, len(self._costs) - 1, size))
+        pool.put((stage, key), _Kept(result, number, size, ingredient=bool(self._open)))
         self._large.trim(KEPT_BYTES)
         self._small.trim(SMALL_BYTES)
         return result
+
+    def _spent(self, seconds: float) -> None:
+        """Seconds of a stage, within another one or within the run."""
+        if self._open:
+            self._open[-1].seconds += seconds
+        else:
+            self._inside += seconds
 
     def _make_room(self, stage: str) -> None:
         """Where too much is kept, drop a large stage's latest result before the next, and what came from it.
@@ -132,7 +177,7 @@ class SharedStages:
     def next_batch(self) -> None:
         """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""
         self.calls.clear()
-        self._costs, self._users = [], []
+        self._costs, self._users, self._parts = [], [], []
         for pool in (self._large, self._small):
             pool.trim(IDLE_BYTES, spare=False)
             pool.kept = OrderedDict((name, kept._replace(number=None)) for name, kept in pool.kept.items())

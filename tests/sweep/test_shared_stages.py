@@ -386,6 +386,62 @@ def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failin
     assert (records.wall_seconds > 0).all()
 
 
+class Nested:
+    """A method whose `whole` is made of `part`, which 4 runs have in common; both take time of their own."""
+
+    def __init__(self, clock, failing=()):
+        self.clock, self.failing = clock, failing
+
+    def run(self, values, share):
+        number = values["number"]
+
+        def whole():
+            self.clock.pass_by(3.0)
+            share("part", number // 4, lambda: self.clock.pass_by(8.0))
+            if number in self.failing:
+                raise ValueError
+            self.clock.pass_by(2.0)
+
+        share("whole", number // 2, whole)
+        self.clock.pass_by(1.0)
+        return batch_module.Record({}, {})
+
+
+def nested_records(clock, monkeypatch, failing=()):
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Nested(clock, failing))
+    return run_batch(Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(4)])))
+
+
+def test_who_uses_a_stage_uses_what_it_is_made_of(clock, monkeypatch):
+    records = nested_records(clock, monkeypatch)
+    # a run's own second, half of a whole without its part (5 s), and a quarter of the part (8 s)
+    assert records.wall_seconds.tolist() == [1.0 + 2.5 + 2.0] * 4
+    assert clock.now == 22.0
+
+
+def test_a_stage_that_fails_after_a_part_of_it_was_made(clock, monkeypatch):
+    """The part is there for the others; what the failing stage did itself is the run's own time."""
+    records = nested_records(clock, monkeypatch, failing={0})
+    assert [int(status) for status in records.status] == [Status.failed, Status.ok, Status.ok, Status.ok]
+    assert records.wall_seconds.tolist() == [3.0 + 2.0, 1.0 + 5.0 + 2.0, 1.0 + 2.5 + 2.0, 1.0 + 2.5 + 2.0]
+    assert records.wall_seconds.sum() == clock.now
+
+
+def test_an_ingredient_is_forgotten_before_what_was_made_of_it(monkeypatch):
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+    share = SharedStages()
+
+    def made():
+        return share("dish", 0, lambda: np.full(150, share("ingredient", 0, lambda: np.full(150, 1.0))[0]))
+
+    made()  # 2400 bytes in all
+    assert made()[0] == 1.0
+    assert dict(share.calls) == {"ingredient": 1, "dish": 1}
+    share("ingredient", 0, lambda: np.zeros(1))
+    assert share.calls["ingredient"] == 2
+
+
 def test_the_diffusion_is_checked_at_each_cases_own_times():
     """A case that shares the operator with one of a shorter final time has later times to look at."""
     text = """
