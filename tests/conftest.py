@@ -1,6 +1,12 @@
 """Fixtures shared by the tests of the sweep: real processes, real files."""
 
+import itertools
+import json
+import os
+import subprocess
+import sys
 import textwrap
+import time
 
 import pytest
 
@@ -47,6 +53,74 @@ def client():
     """A client of two worker processes, as a run without one starts."""
     with connected(None, 2) as client:
         yield client
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Starts a Dask scheduler or worker, in a folder of its own, as the last words of a command; all end with the test.
+
+    Called with the program's name and arguments; `prefix` is what stands before, further keywords are environment.
+    """
+    running = []
+
+    def start(program, *arguments, folder=".", prefix=(), **environment):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        command = [*prefix, sys.executable, "-m", "distributed.cli." + program, *arguments]
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, cwd=tmp_path / folder, env=os.environ | environment, **silent)
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+    for process in running:
+        process.wait(30)
+
+
+@pytest.fixture
+def start_scheduler(cluster, tmp_path):
+    """Starts a scheduler on a free port, with more options and keywords of `cluster`: its process and its address."""
+    numbers = itertools.count()
+
+    def start(*options, host="127.0.0.1", **keywords):
+        file = tmp_path / f"scheduler-{next(numbers)}.json"
+        place = ("--host", host, "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+        process = cluster("dask_scheduler", *place, *options, **keywords)
+        return process, eventually(lambda: json.loads(file.read_text())["address"], process)
+
+    return start
+
+
+@pytest.fixture
+def start_worker(cluster):
+    """Starts a worker of one thread: called with the scheduler's address, a folder and keywords of `cluster`."""
+
+    def start(address, folder, host="127.0.0.1", **keywords):
+        options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", host)
+        return cluster("dask_worker", address, *options, folder=folder, **keywords)
+
+    return start
+
+
+def eventually(look, process=None, seconds=60):
+    """What `look` finds, once it finds something, while `process`, if there is one, lives."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found = look()
+        except (OSError, ValueError):  # a file that is not there, or not whole yet
+            found = None
+        if found:
+            return found
+        assert process is None or process.poll() is None, f"ended with {process.returncode}"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(name="eventually")
+def _eventually():
+    return eventually
 
 
 @pytest.fixture

@@ -54,8 +54,22 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {error}") from None
-    with client:
+    with _silent(), client:
         yield client
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Dask's loggers held to what is critical: a connection that is lost is told in one line, by the sweep."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _address_in(scheduler_file: Path) -> str:

@@ -8,14 +8,17 @@ deaths, while the rest goes on.  What a case gives does not depend on the batch 
 from __future__ import annotations
 
 import itertools
+from asyncio import CancelledError as AsyncCancelled
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError as Cancelled
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
-from evogt_study.errors import SweepError
+from evogt_study.errors import EvogtError, SweepError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
 from evogt_study.sweep.batch_size import BatchSize
 from evogt_study.sweep.contract import Case
@@ -28,6 +31,7 @@ BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 KILLS = 3
 """Workers that a run may take with it, alone in its batch, before it counts as lost."""
+GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ class Flow:
         self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
     ) -> None:
         self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
-        self.size = BatchSize(count, threads_of(client), plan.group)
+        with _connection(client):
+            self.size = BatchSize(count, threads_of(client), plan.group)
         self.again: deque[Trip] = deque()
         self.in_flight: dict[Future[RunRecords], Trip] = {}
         self.numbers = itertools.count()
@@ -76,16 +81,20 @@ class Flow:
         """
         wait_for_workers(self.client)
         try:
-            self.submit()
+            with _connection(self.client):
+                self.submit()
             for future in self.finished:
                 trip = self.in_flight.pop(future)
-                records = self.outcome(future, trip)
-                future.release()
-                self.submit()
+                with _connection(self.client):
+                    records = self.outcome(future, trip)
                 if records is not None:
-                    yield records
+                    yield records  # before the scheduler is asked for anything: what is finished is kept first
+                with _connection(self.client):
+                    future.release()
+                    self.submit()
         finally:
-            self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
+            with suppress(SweepError), _connection(self.client):
+                self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
 
     def submit(self) -> None:
         """Keep every worker supplied; workers may have joined since the last time."""
@@ -111,10 +120,12 @@ class Flow:
         error = future.exception() if future.status == "error" else None
         if isinstance(error, SweepError):
             raise error
+        if future.status == "cancelled":  # by the client, when its connection is closed
+            raise SweepError(GONE)
         if not isinstance(error, KilledWorker):
             raise SweepError(
-                f"a batch of runs was lost ({future.status}): {error or 'the scheduler went away'}; run the same "
-                "command again to compute what is missing"
+                f"a batch of runs was lost ({future.status}): {error}; finished runs are kept, the same command "
+                "computes the rest"
             )
         if len(trip.cases) == 1 and trip.deaths + 1 >= KILLS:
             beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
@@ -145,9 +156,23 @@ def threads_of(client: Client) -> int:
 
 def wait_for_workers(client: Client) -> None:
     """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
+    with _connection(client):
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise SweepError(
+                f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
+            ) from None
+
+
+@contextmanager
+def _connection(client: Client) -> Iterator[None]:
+    """Raise SweepError where the body fails because the client has lost its scheduler, whatever Dask raises for it."""
     try:
-        client.wait_for_workers(1, timeout=WORKER_SECONDS)
-    except TimeoutError:
-        raise SweepError(
-            f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
-        ) from None
+        yield
+    except EvogtError:
+        raise
+    except (Exception, AsyncCancelled) as error:
+        if not isinstance(error, (OSError, Cancelled, AsyncCancelled)) and client.status == "running":
+            raise
+        raise SweepError(GONE) from None

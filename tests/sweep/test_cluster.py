@@ -1,8 +1,8 @@
 """Workers and schedulers that are processes of their own."""
 
 import functools
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,59 +14,30 @@ from distributed import Client
 
 import evogt_study as evs
 from evogt_study.errors import SweepError
+from evogt_study.sweep.flow import GONE
 from evogt_study.sweep.schema import Status
+from evogt_study.sweep.shards import read_shard, shard_files, shard_folder
+from evogt_study.sweep.store import read_study
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    """Starts a scheduler, and workers in folders of their own; all end with the test."""
-    running = []
-
-    def start(program, *arguments, folder=".", **environment):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "distributed.cli." + program, *arguments]
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, cwd=tmp_path / folder, env=os.environ | environment, **silent)
-        running.append(process)
-        return process
-
-    yield start
-    for process in running:
-        process.kill()
-    for process in running:
-        process.wait(30)
-
-
-@pytest.fixture
-def scheduler(cluster, tmp_path):
+def scheduler(start_scheduler):
     """The address of a scheduler on a free port."""
-    file = tmp_path / "scheduler.json"
-    process = cluster(
-        "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)
-    )
-    while not file.exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    return json.loads(file.read_text())["address"]
+    return start_scheduler()[1]
 
 
-def worker_of(cluster, scheduler, folder, **environment):
-    options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1")
-    return cluster("dask_worker", scheduler, *options, folder=folder, **environment)
-
-
-def test_workers_in_separate_folders_that_join_and_leave(cluster, scheduler, small_study):
+def test_workers_in_separate_folders_that_join_and_leave(start_worker, scheduler, small_study):
     """Nothing is shared but the network: three workers, one of which leaves while another joins."""
     study = evs.Study.from_text(small_study.replace("count = 3", "count = 60"))
-    first = worker_of(cluster, scheduler, "one")
-    worker_of(cluster, scheduler, "two")
+    first = start_worker(scheduler, "one")
+    start_worker(scheduler, "two")
     events = []
 
     def listen(event):
         events.append(event)
         if len(events) == 3:
             first.kill()
-            worker_of(cluster, scheduler, "three")
+            start_worker(scheduler, "three")
 
     with Client(scheduler, set_as_default=False) as client:
         data = evs.run(study, client=client, listener=listen)
@@ -75,11 +46,100 @@ def test_workers_in_separate_folders_that_join_and_leave(cluster, scheduler, sma
     np.testing.assert_array_equal(data.error, expected.error)
 
 
-def test_a_worker_of_another_version_is_refused_with_both(cluster, scheduler, small_study, tmp_path):
+RECORDED = """
+    import os, time
+    import numpy as np
+    def method(seed):
+        with open(FILE, "a") as file:  # short lines of several processes do not mix
+            file.write(f"{seed}\\n")
+        time.sleep(0.01)
+        return {"error": float(seed), "draws": ("n", np.random.default_rng(seed).normal(size=3))}
+"""
+
+
+@pytest.fixture
+def recorded(own_study, tmp_path):
+    """A study of 200 runs, each of which leaves a line when it is computed, and those lines."""
+    file = tmp_path / "computed"
+    study = own_study(RECORDED.replace("FILE", repr(str(file))), "[axes]\nseed = { start = 0, count = 200 }")
+    return study, lambda: [int(line) for line in file.read_text().split()]
+
+
+def test_a_scheduler_that_is_killed_loses_nothing_finished(
+    recorded, start_scheduler, start_worker, eventually, client, tmp_path
+):
+    study, computed = recorded
+    path = tmp_path / "own.nc"
+
+    def start():
+        scheduler, address = start_scheduler()
+        workers = [start_worker(address, name) for name in ("one", "two")]
+        command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--scheduler", address]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), scheduler, workers
+
+    first, scheduler, workers = start()
+    eventually(lambda: len(shard_files(shard_folder(path))) > 2, first)
+    scheduler.kill()
+    killed = time.monotonic()
+    output, errors = first.communicate(timeout=60)
+    assert time.monotonic() - killed < 10
+    assert (first.returncode, output) == (1, "")
+    assert errors.splitlines()[-1] == f"evogt: {GONE}"
+    assert all(line.startswith("study: ") for line in errors.splitlines()[:-1])
+    assert not path.exists()
+    for worker in workers:
+        worker.kill()
+        worker.wait(30)
+    kept = [key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys]
+    before = computed()
+    assert 0 < len(kept) < 200
+    assert len(set(kept)) == len(kept) <= len(before)
+
+    second, _, _ = start()
+    output, errors = second.communicate(timeout=60)
+    assert (second.returncode, output) == (0, f"{path}: 200 runs, 200 ok\n")
+    assert re.match(rf"study: {len(kept)}/200 runs, {len(kept)} of them from before, 0 failed\n", errors)
+    again = computed()[len(before) :]
+    data = read_study(path)
+    missing = data.seed.values[~np.isin(data.case_key, kept)]
+    assert sorted(again) == missing.tolist()
+    expected = evs.run(study, client=client)
+    for name in ("status", "error", "draws"):
+        np.testing.assert_array_equal(data[name], expected[name])
+
+
+def test_a_connection_that_is_lost_anywhere_is_told_alike(
+    recorded, start_scheduler, start_worker, eventually, tmp_path
+):
+    """Between two batches, before the first one, and when the client has given up."""
+    study, _ = recorded
+    scheduler, address = start_scheduler()
+    start_worker(address, "one")
+    path, events = tmp_path / "own.nc", []
+
+    def kill(event):
+        events.append(event)
+        if len(events) == 3:
+            scheduler.kill()
+            scheduler.wait(30)
+
+    with Client(address, set_as_default=False, timeout=1) as client:
+        with pytest.raises(SweepError, match=GONE):
+            evs.run(study, client=client, output=path, listener=kill)
+        told = events[-1].done
+        assert sum(len(read_shard(shard).keys) for shard in shard_files(shard_folder(path))) == told > 0
+        with pytest.raises(SweepError, match=GONE):
+            evs.run(study, client=client, output=path)
+        eventually(lambda: client.status == "closed")
+        with pytest.raises(SweepError, match=GONE):
+            evs.run(study, client=client, output=path)
+
+
+def test_a_worker_of_another_version_is_refused_with_both(start_worker, scheduler, small_study, tmp_path):
     (tmp_path / "old" / "evogt_study-0.0.1.dist-info").mkdir(parents=True)
     (tmp_path / "old" / "evogt_study-0.0.1.dist-info" / "METADATA").write_text("Name: evogt-study\nVersion: 0.0.1\n")
     path = os.pathsep.join([str(tmp_path / "old"), os.environ.get("PYTHONPATH", "")])
-    worker_of(cluster, scheduler, "worker", PYTHONPATH=path)
+    start_worker(scheduler, "worker", PYTHONPATH=path)
     study = evs.Study.from_text(small_study)
     with (
         Client(scheduler, set_as_default=False) as client,
@@ -105,26 +165,10 @@ def certificate(tmp_path):
     return settings
 
 
-def test_a_scheduler_with_tls(cluster, certificate, small_study, tmp_path):
-    file = tmp_path / "scheduler.json"
-    options = (
-        "--protocol",
-        "tls",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--no-dashboard",
-        "--scheduler-file",
-        str(file),
-    )
-    process = cluster("dask_scheduler", *options, **certificate)
-    while not file.exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    address = json.loads(file.read_text())["address"]
+def test_a_scheduler_with_tls(start_scheduler, start_worker, certificate, small_study, tmp_path):
+    _, address = start_scheduler("--protocol", "tls", **certificate)
     assert address.startswith("tls://")
-    worker_of(cluster, address, "worker", **certificate)
+    start_worker(address, "worker", **certificate)
     (tmp_path / "small.toml").write_text(small_study)
     command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q", "--scheduler", address]
     run = functools.partial(subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
