@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import netCDF4
 import numpy as np
 import xarray as xr
 
 from evogt_study.errors import ResultError
 from evogt_study.sweep.digest import with_digests
 from evogt_study.sweep.files import written_whole
+from evogt_study.sweep.integrity import UNREADABLE
 from evogt_study.sweep.locks import HDF5_LOCK
 from evogt_study.sweep.schema import BOOKKEEPING
 
 PILOT = "pilot"
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
-"""What netCDF4 and xarray raise for a file that is none, or is damaged."""
 UNFILLED = ("status", "attempts", "software")
 """Whole numbers that have a value for every case, run or not."""
 
@@ -98,44 +93,6 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
     if not whole or "study" not in groups["study"].attrs:
         raise ResultError(f"{path} is not a result of this package")
     return groups
-
-
-def damaged_parts(path: Path) -> list[str]:
-    """Every variable and attribute read in full: one line for each that cannot be, or whose checksum does not hold.
-
-    Raises ResultError where the file is not HDF5 at all.
-    """
-    try:
-        with HDF5_LOCK, netCDF4.Dataset(path) as file:
-            groups = {"study": file, **file.groups}
-            return [f"{phase}: {line}" for phase, group in groups.items() for line in (*_damage(group), *_each(group))]
-    except UNREADABLE as error:
-        if path.is_file() and path.read_bytes().startswith(HDF5_SIGNATURE):
-            return [f"the file is damaged: it cannot be opened ({getattr(error, 'strerror', None) or error})"]
-        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
-
-
-def _each(group: netCDF4.Dataset) -> Iterator[str]:
-    for name, variable in group.variables.items():
-        variable.set_auto_maskandscale(False)
-        yield from (f"`{name}` is damaged: {line}" for line in _damage(variable))
-
-
-def _damage(part: netCDF4.Dataset | netCDF4.Variable[Any]) -> list[str]:
-    """What is wrong with the bytes of a group's attributes, or of a variable with its attributes."""
-    try:
-        for name in part.ncattrs():
-            part.getncattr(name)
-    except UNREADABLE as error:
-        return [f"its attributes cannot be read ({error})"]
-    if isinstance(part, netCDF4.Dataset):
-        return []
-    try:
-        part[...]
-    except UNREADABLE as error:
-        checked = (part.filters() or {}).get("fletcher32")
-        return [f"its checksum does not hold ({error})" if checked else f"it cannot be read ({error})"]
-    return []
 
 
 def read_study(path: Path) -> xr.Dataset:

@@ -12,9 +12,10 @@ import xarray as xr
 
 from evogt_study.sweep import checks
 from evogt_study.sweep.digest import changed
+from evogt_study.sweep.integrity import damaged_parts
 from evogt_study.sweep.replay import Replay, replayed
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.store import PILOT, damaged_parts, read_result
+from evogt_study.sweep.store import PILOT, read_result
 from evogt_study.sweep.stored import Stored, stored
 
 SAMPLE = 3

@@ -1,16 +1,22 @@
 """A result is all well, or everything that is wrong with it is named; flipped bits that matter are found."""
 
 import json
+import os
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import h5py
 import netCDF4
 import numpy as np
+import psutil
 import pytest
 
 from evogt_study.errors import ResultError
+from evogt_study.sweep import integrity
 from evogt_study.sweep.digest import DIGESTS
+from evogt_study.sweep.integrity import damaged_parts
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.store import read_result, write_result
 from evogt_study.sweep.study import Study
@@ -156,14 +162,14 @@ def test_attributes_have_digests(result, old, new, part):
 
 
 def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
-    """In numbers and in words.  HDF5's own tables are left alone: the library may go on for ever in a damaged one."""
+    """In numbers and in words."""
     whole = result.read_bytes()
     numbers = [at for offset, size in stored_at(result).values() for at in range(offset, offset + size)]
     words = [at.start() for at in re.finditer(rb"(?<=[ -~]{6})[ -~](?=[ -~]{6})", whole) if at.start() not in numbers]
     before = read_result(result)["study"]
     drawn = random.Random(7)
     found = 0
-    for position in drawn.sample(numbers, 25) + drawn.sample(words, 25):
+    for position in drawn.sample(numbers, 15) + drawn.sample(words, 15):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << drawn.randrange(7)
         result.write_bytes(damaged)
@@ -173,7 +179,62 @@ def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
             well = False
         found += not well
         assert not well or read_result(result)["study"].identical(before), position
-    assert found > 40
+    assert found > 24
+
+
+def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
+    """In its heap of words, a size of zero: the library looks for the next word where it is already."""
+    monkeypatch.setattr(integrity, "SECONDS", 3)
+    whole = bytearray(result.read_bytes())
+    at = whole.index(b"GCOL") + 16
+    for _ in range(2):
+        at += 16 + -(-int.from_bytes(whole[at + 8 : at + 16], "little") // 8) * 8
+    whole[at : at + 16] = bytes(16)
+    result.write_bytes(whole)
+    made = verify(result)
+    assert made.left_out == "nothing else was checked"
+    assert len(made.findings) == 1
+    assert re.search(r"the file is damaged: (reading it did not end within 3 s|it cannot be opened)", made.findings[0])
+    assert reading(result) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result, monkeypatch, seed):
+    """Whatever bytes are changed, the command ends."""
+    monkeypatch.setattr(integrity, "SECONDS", 10)
+    whole, before, drawn = result.read_bytes(), read_result(result)["study"], random.Random(seed)
+    numbers = {at for offset, size in stored_at(result).values() for at in range(offset, offset + size)}
+    tables = [at for at in range(len(whole)) if at not in numbers and whole[at]]
+    for _ in range(60):
+        damaged, at = bytearray(whole), drawn.choice(tables)
+        change = drawn.choice([bytes(16), b"\xff" * 8, bytes([drawn.randrange(256)]), bytes([whole[at] ^ 1])])
+        damaged[at : at + len(change)] = change
+        result.write_bytes(damaged[: len(whole)])
+        try:
+            well = verify(result, sample=0).well
+        except ResultError:
+            well = False
+        assert not well or read_result(result)["study"].identical(before), at
+    assert reading(result) == []
+
+
+def reading(path):
+    """Processes of ours that are reading this file."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.Error):  # it has just ended
+            found += [process] * (str(path) in process.cmdline())
+    return found
+
+
+def test_a_library_that_takes_its_process_with_it(eventually, tmp_path):
+    """Reading a pipe without a writer lasts until it is killed."""
+    os.mkfifo(tmp_path / "own.nc")
+    with ThreadPoolExecutor(1) as thread:
+        told = thread.submit(damaged_parts, tmp_path / "own.nc")
+        eventually(lambda: reading(tmp_path / "own.nc"))[0].kill()
+        assert told.result(60) == ["the file is damaged: reading it crashed (SIGKILL)"]
 
 
 def test_a_truncated_file_and_one_that_is_none(result, tmp_path):
