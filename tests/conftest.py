@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
+from helpers import eventually
 
+from evogt_study.cli import main
+from evogt_study.sweep import cluster as cluster_module
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.labelled import dataset, global_attributes
@@ -103,24 +105,27 @@ def start_worker(cluster):
     return start
 
 
-def eventually(look, process=None, seconds=60):
-    """What `look` finds, once it finds something, while `process`, if there is one, lives."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            found = look()
-        except (OSError, ValueError):  # a file that is not there, or not whole yet
-            found = None
-        if found:
-            return found
-        assert process is None or process.poll() is None, f"ended with {process.returncode}"
-        assert time.monotonic() < end
-        time.sleep(0.05)
+@pytest.fixture
+def evogt(capsys):
+    """Calls the command line: exit code, standard output, standard error.  Any other exception is a failure."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments], prog_name="evogt")
+        return (stopped.value.code or 0, *capsys.readouterr())
+
+    return call
 
 
-@pytest.fixture(name="eventually")
-def _eventually():
-    return eventually
+@pytest.fixture
+def no_workers(monkeypatch):
+    """A cluster that cannot be started: nothing is computed."""
+
+    def none(**_):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(cluster_module, "LocalCluster", none)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 import xarray as xr
 
 from evogt_study.cli import main
-from evogt_study.sweep import cluster as cluster_module
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.evolution import Evolution
 from evogt_study.sweep.labelled import dataset, global_attributes
@@ -46,19 +45,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "own.toml").write_text(STUDY)
     return tmp_path
-
-
-@pytest.fixture
-def evogt(capsys):
-    """Calls the command line: exit code, standard output, standard error.  Any other exception is a failure."""
-
-    def call(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments], prog_name="evogt")
-        return (stopped.value.code or 0, *capsys.readouterr())
-
-    return call
 
 
 def listing(folder):
@@ -504,16 +490,6 @@ def test_a_result_that_is_damaged(evogt, result):
 
 
 # --- running, where nothing is left to run ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def no_workers(monkeypatch):
-    """A cluster that cannot be started."""
-
-    def none(**_):
-        raise AssertionError("a cluster was started")
-
-    monkeypatch.setattr(cluster_module, "LocalCluster", none)
 
 
 def test_a_complete_result_is_left_as_it_is_and_failures_are_exit_code_one(evogt, folder, result, no_workers):

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import psutil
 import pytest
+from helpers import eventually
 
 from evogt_study.errors import InputError
 from evogt_study.interruption import interruptible, seconds
@@ -58,15 +59,6 @@ def finishes(slow):
     np.testing.assert_array_equal(data.error, np.arange(100))
 
 
-def wait_for_the_first_batch(process, path):
-    while not shard_files(shard_folder(path)):
-        assert process.poll() is None, process.stderr.read()
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-
-
 def asked(*arguments):
     done = subprocess.run(
         [sys.executable, "-m", "evogt_study", *map(str, arguments)], capture_output=True, text=True, timeout=60
@@ -77,7 +69,7 @@ def asked(*arguments):
 
 def test_sigterm_keeps_what_is_finished_for_status_summary_and_the_same_command(slow):
     process, path = slow()
-    wait_for_the_first_batch(process, path)
+    eventually(lambda: shard_files(shard_folder(path)), process)
     process.send_signal(signal.SIGTERM)
     code, errors = ended(process)
     assert code == 130
@@ -104,7 +96,7 @@ def test_a_time_limit_stops_before_others_do(slow):
 
 def test_a_second_command_on_the_same_result_is_refused(slow):
     first, path = slow()
-    wait_for_the_first_batch(first, path)
+    eventually(lambda: shard_files(shard_folder(path)), first)
     second, _ = slow()
     code, errors = ended(second)
     assert code == 2

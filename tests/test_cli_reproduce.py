@@ -14,8 +14,6 @@ import psutil
 import pytest
 
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.cli import main
-from evogt_study.sweep import cluster as cluster_module
 from evogt_study.sweep.shards import shard_files, shard_folder
 from evogt_study.sweep.store import read_study
 
@@ -55,27 +53,10 @@ def reproduced(tmp_path_factory, client):
 
 
 @pytest.fixture
-def evogt(capsys, monkeypatch):
-    """Calls the command line in the repository: exit code, standard output, standard error."""
+def evogt(evogt, monkeypatch):
+    """Calls the command line in the repository."""
     monkeypatch.chdir(ROOT)
-
-    def call(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments], prog_name="evogt")
-        return (stopped.value.code or 0, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def no_workers(monkeypatch):
-    """A cluster that cannot be started: nothing is computed."""
-
-    def none(**_):
-        raise AssertionError("a cluster was started")
-
-    monkeypatch.setattr(cluster_module, "LocalCluster", none)
+    return evogt
 
 
 def entries(folder):

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers import computed, keys, section
 
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import finite_differences
@@ -37,10 +38,6 @@ METHODS = tuple(CONSTANTS)
 RECORDED = '["error_history", "field"]'
 
 
-def section(name, entries):
-    return "".join([f"[{name}]\n", *(f"{key} = {value}\n" for key, value in entries.items() if value is not None)])
-
-
 def toml(method, constants=None, *, axes=AXES, problem=HEAT, output=None, extra="", name="tiny"):
     """A small study of a baseline; None takes an entry away."""
     return (
@@ -51,18 +48,6 @@ def toml(method, constants=None, *, axes=AXES, problem=HEAT, output=None, extra=
         + (section("output", output) if output else "")
         + extra
     )
-
-
-def keys(text):
-    """Case keys in the order of the axes."""
-    return [case.key for case in sorted(study_plan(Study.from_text(text)).cases(), key=lambda case: case.index)]
-
-
-def computed(text):
-    """Status, messages and variables of all runs, without a cluster."""
-    plan = study_plan(Study.from_text(text))
-    records = run_batch(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
-    return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 
 def relative(values, exact, weights):

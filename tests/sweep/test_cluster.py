@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from distributed import Client
+from helpers import eventually
 
 import evogt_study as evs
 from evogt_study.errors import SweepError
@@ -65,9 +66,7 @@ def recorded(own_study, tmp_path):
     return study, lambda: [int(line) for line in file.read_text().split()]
 
 
-def test_a_scheduler_that_is_killed_loses_nothing_finished(
-    recorded, start_scheduler, start_worker, eventually, client, tmp_path
-):
+def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_scheduler, start_worker, client, tmp_path):
     study, computed = recorded
     path = tmp_path / "own.nc"
 
@@ -108,9 +107,7 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(
         np.testing.assert_array_equal(data[name], expected[name])
 
 
-def test_a_connection_that_is_lost_anywhere_is_told_alike(
-    recorded, start_scheduler, start_worker, eventually, tmp_path
-):
+def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_scheduler, start_worker, tmp_path):
     """Between two batches, before the first one, and when the client has given up."""
     study, _ = recorded
     scheduler, address = start_scheduler()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import cases, computed, keys, section
 
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference
@@ -37,10 +38,6 @@ DIFFERENCES = {"reference": '"finite_difference"', "reference_points": "31"}
 EIGEN, DOP853 = {"coefficient_reference": '"eigendecomposition"'}, {"coefficient_reference": '"dop853"'}
 
 
-def section(name, entries):
-    return "".join([f"[{name}]\n", *(f"{key} = {value}\n" for key, value in entries.items() if value is not None)])
-
-
 def toml(constants=None, *, axes=None, problem=HEAT, output=None, extra=""):
     """A small study of two seeds; None takes an entry away."""
     return (
@@ -51,21 +48,6 @@ def toml(constants=None, *, axes=None, problem=HEAT, output=None, extra=""):
         + (section("output", output) if output else "")
         + extra
     )
-
-
-def cases(text):
-    return sorted(study_plan(Study.from_text(text)).cases(), key=lambda case: case.index)
-
-
-def keys(text):
-    return [case.key for case in cases(text)]
-
-
-def computed(text):
-    """Status, messages and variables of all runs, without a cluster."""
-    spec = study_plan(Study.from_text(text)).spec
-    records = run_batch(Batch.of(spec, cases(text)))
-    return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 
 def discretised(seed, **changed):

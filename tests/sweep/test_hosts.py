@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import eventually
 
 import evogt_study as evs
 from evogt_study.sweep.schema import Status
@@ -82,7 +83,7 @@ def hosts():
 
 @pytest.mark.parametrize("lost", ["link", "worker"])
 def test_a_host_that_is_lost_and_one_that_joins(
-    hosts, own_study, start_scheduler, start_worker, eventually, client, tmp_path, lost
+    hosts, own_study, start_scheduler, start_worker, client, tmp_path, lost
 ):
     study = own_study(WHERE, "[axes]\nseed = { start = 0, count = 200 }")
     path = tmp_path / "own.nc"

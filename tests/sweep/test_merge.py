@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import xarray as xr
+from helpers import PARABOLA, PILOTED, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ResultError
 from evogt_study.sweep.merge import merge
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.store import read_result, read_study, write_result
+from evogt_study.sweep.store import read_result, read_study
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.verify import verify
 
@@ -21,17 +21,6 @@ OWN = """
         error = float("nan") if seed == 6 else scale * (1 + seed)
         return {"error": error, "trace": ("n", [0.1 * seed] * (1 + seed)), "word": family}
 """
-PILOT = """
-    [axes]
-    target = [2, 5]
-    seed = SEEDS
-    [pilot]
-    parameter = "gamma"
-    seeds = { start = 100, count = 2 }
-    by = ["target"]
-    candidates = [1, 4, 6]
-"""
-PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
 
 
 @pytest.fixture
@@ -44,18 +33,6 @@ def part(own_study, result_of, tmp_path):
         return study, result_of(study, tmp_path / f"{name}.nc")
 
     return make
-
-
-def same_numbers(one, other):
-    one, other = (data.drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other))
-    xr.testing.assert_identical(one, other)
-
-
-def rewritten(path, change, phase="study"):
-    groups = read_result(path)
-    change(groups[phase])
-    write_result(path, groups["study"], groups.get("pilot"))
-    return path
 
 
 def refused(match, *arguments, **options):
@@ -129,7 +106,7 @@ def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):
 
 
 def test_pilots_of_both_machines(own_study, result_of, tmp_path):
-    studies = [own_study(PARABOLA, PILOT.replace("SEEDS", seeds)) for seeds in ("[0, 1]", "[2, 3]", "[0, 1, 2, 3]")]
+    studies = [own_study(PARABOLA, PILOTED.replace("[0, 1]", seeds)) for seeds in ("[0, 1]", "[2, 3]", "[0, 1, 2, 3]")]
     a, b, whole = (result_of(study, tmp_path / f"{name}.nc") for name, study in zip("abw", studies, strict=True))
     same_numbers(merge([a, b], tmp_path / "c.nc", study=studies[2]), read_study(whole))
     same_numbers(read_result(tmp_path / "c.nc")["pilot"], read_result(whole)["pilot"])
@@ -143,8 +120,8 @@ def test_a_machine_without_pilot_that_was_given_the_choice(own_study, result_of,
         f"[[when]]\nmatch = {{ target = {at} }}\nset = {{ gamma = {to} }}\n" for at, to in ((2, 1), (5, 4))
     )
     b = result_of(own_study(PARABOLA, rules), tmp_path / "b.nc")
-    a = result_of(own_study(PARABOLA, PILOT.replace("SEEDS", "[0, 1]")), tmp_path / "a.nc")
-    whole = own_study(PARABOLA, PILOT.replace("SEEDS", "[0, 1, 2]"))
+    a = result_of(own_study(PARABOLA, PILOTED), tmp_path / "a.nc")
+    whole = own_study(PARABOLA, PILOTED.replace("[0, 1]", "[0, 1, 2]"))
     data = merge([a, b], tmp_path / "c.nc", study=whole)
     assert (data.status == Status.ok).all()
     assert verify(tmp_path / "c.nc").well
@@ -244,7 +221,7 @@ def test_pilots_that_disagree(own_study, result_of, tmp_path):
     def chosen(data):
         data["gamma"].values[0] = 4
 
-    whole = own_study(PARABOLA, PILOT.replace("SEEDS", "[0, 1]"))
+    whole = own_study(PARABOLA, PILOTED)
     a, b = (result_of(whole, tmp_path / f"{name}.nc") for name in "ab")
     rewritten(b, worse, "pilot")
     refused("pilot run target=2, candidate=0, seed=100 has two values: error", [a, b], tmp_path / "c.nc")
@@ -253,9 +230,9 @@ def test_pilots_that_disagree(own_study, result_of, tmp_path):
 
 
 def test_a_pilot_that_no_file_has(own_study, result_of, tmp_path):
-    study = own_study(PARABOLA, PILOT.replace("SEEDS", "[0, 1]"))
+    study = own_study(PARABOLA, PILOTED)
     a = result_of(study, tmp_path / "a.nc")
-    more = own_study(PARABOLA, PILOT.replace("SEEDS", "[0, 1]").replace("[2, 5]", "[2, 5, 7]"))
+    more = own_study(PARABOLA, PILOTED.replace("[2, 5]", "[2, 5, 7]"))
     refused("no file has a pilot's choice of `gamma` for target=7", [a, a], tmp_path / "c.nc", study=more)
 
 

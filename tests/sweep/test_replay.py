@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import PARABOLA, PILOTED, rewritten
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.sweep.batch import Batch, run_batch
@@ -12,7 +13,6 @@ from evogt_study.sweep.plan import pilot_plan, study_plan
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.replay import read_point, replay
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.store import read_result, write_result
 from evogt_study.sweep.study import Study
 
 OWN = """
@@ -24,30 +24,11 @@ OWN = """
         return {"error": error, "rank": 7, "word": family, "trace": ("n", 0.1 * np.arange(1 + seed))}
 """
 REST = '[axes]\nfamily = ["a", "b"]\nepsilon = [0.2, 0.1]\nseed = { count = 4 }\n'
-PILOT = """
-    [axes]
-    target = [2, 5]
-    seed = { count = 2 }
-    [pilot]
-    parameter = "gamma"
-    seeds = { start = 100, count = 2 }
-    by = ["target"]
-    candidates = [1, 4, 6]
-"""
-PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
 
 
 @pytest.fixture
 def result(own_study, result_of, tmp_path):
     return result_of(own_study(OWN, REST), tmp_path / "own.nc")
-
-
-def rewritten(path, change):
-    """The result with its data changed by hand, through the package's own writer."""
-    groups = read_result(path)
-    change(groups["study"])
-    write_result(path, groups["study"], groups.get("pilot"))
-    return path
 
 
 def test_each_case_of_the_papers_method_is_equal_bit_for_bit(small_study, result_of, tmp_path):
@@ -145,7 +126,7 @@ def test_other_software_is_said(result):
 
 
 def test_what_a_pilot_chose_is_read_and_its_runs_can_be_replayed(own_study, result_of, tmp_path):
-    path = result_of(own_study(PARABOLA, PILOT), tmp_path / "own.nc")
+    path = result_of(own_study(PARABOLA, PILOTED), tmp_path / "own.nc")
 
     def change(data):
         data["gamma"].values[0] = 6  # not what the pilot would choose: 1
@@ -198,7 +179,7 @@ def test_values_with_commas_and_rules_are_found_by_their_labels(small_study, res
 
 
 def test_a_point_without_a_run(own_study, result_of, tmp_path):
-    rest = PILOT.replace('by = ["target"]', 'by = ["target"]').replace("[1, 4, 6]", "{ 2 = [1, 4], 5 = [6] }")
+    rest = PILOTED.replace("[1, 4, 6]", "{ 2 = [1, 4], 5 = [6] }")
     path = result_of(own_study(PARABOLA, rest), tmp_path / "own.nc")
     with pytest.raises(InputError, match="no run is planned at target=5, candidate=1, seed=100"):
         replay(path, {"target": 5, "candidate": 1, "seed": 100}, pilot=True)

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 import xarray as xr
+from helpers import eventually, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
@@ -24,12 +25,6 @@ from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder, write_shard
 from evogt_study.sweep.store import read_result, read_study
-
-
-def same_numbers(one, other):
-    """Identical but for the time that runs took and the file's own history."""
-    one, other = (data.drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other))
-    xr.testing.assert_identical(one, other)
 
 
 @pytest.fixture
@@ -454,7 +449,7 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
     path = tmp_path / "own.nc"
     command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    wait_for_shards(shard_folder(path), process)
+    eventually(lambda: shard_files(shard_folder(path)), process)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(2)
     _, errors = process.communicate(timeout=60)
@@ -468,18 +463,6 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
     assert 0 < events["study"].reused < 120
     assert events["study"].reused + events["study"].done == 120
     np.testing.assert_array_equal(data.error, np.arange(120))
-
-
-def wait_for_shards(folder, process):
-    """Until the first batch is on disk: watching for it is the only sign of life there is from outside."""
-    while process.poll() is None:
-        if folder.exists() and any(shard_files(folder)):
-            return
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-    raise AssertionError(process.stderr.read())
 
 
 def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, small_study, client, tmp_path):

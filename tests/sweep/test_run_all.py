@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 import pytest
 import xarray as xr
+from helpers import same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
@@ -49,12 +50,6 @@ seeds = [7, 8]
 by = []
 candidates = [0.001, 0.002]
 """
-
-
-def same_numbers(one, other):
-    """Identical but for the time that runs took and the file's own history."""
-    one, other = (data.drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other))
-    xr.testing.assert_identical(one, other)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import netCDF4
 import numpy as np
 import psutil
 import pytest
+from helpers import PARABOLA, PILOTED, eventually, rewritten
 
 from evogt_study.errors import ResultError
 from evogt_study.sweep import integrity
@@ -30,17 +31,6 @@ OWN = """
         return {"error": error, "rank": 7, "word": family, "trace": ("n", [0.1] * (1 + seed))}
 """
 REST = '[axes]\nfamily = ["a", "b"]\nseed = { count = 4 }\n'
-PILOT = """
-    [axes]
-    target = [2, 5]
-    seed = [0, 1]
-    [pilot]
-    parameter = "gamma"
-    seeds = { start = 100, count = 2 }
-    by = ["target"]
-    candidates = [1, 4, 6]
-"""
-PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
 
 
 @pytest.fixture
@@ -50,15 +40,7 @@ def result(own_study, result_of, tmp_path):
 
 @pytest.fixture
 def piloted(own_study, result_of, tmp_path):
-    return result_of(own_study(PARABOLA, PILOT), tmp_path / "own.nc")
-
-
-def rewritten(path, change, phase="study"):
-    """The result changed on purpose: its digests are those of what it holds then."""
-    groups = read_result(path)
-    change(groups[phase])
-    write_result(path, groups["study"], groups.get("pilot"))
-    return path
+    return result_of(own_study(PARABOLA, PILOTED), tmp_path / "own.nc")
 
 
 def findings(path, **options):
@@ -228,7 +210,7 @@ def reading(path):
     return found
 
 
-def test_a_library_that_takes_its_process_with_it(eventually, tmp_path):
+def test_a_library_that_takes_its_process_with_it(tmp_path):
     """Reading a pipe without a writer lasts until it is killed."""
     os.mkfifo(tmp_path / "own.nc")
     with ThreadPoolExecutor(1) as thread:

@@ -1,0 +1,73 @@
+"""Small studies, and what tests do with results again and again; fixtures are in `conftest`."""
+
+import time
+
+import xarray as xr
+
+from evogt_study.sweep.batch import Batch, run_batch
+from evogt_study.sweep.plan import study_plan
+from evogt_study.sweep.store import read_result, write_result
+from evogt_study.sweep.study import Study
+
+PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
+"""A method for `PILOTED`, which chooses gamma = 1 for target 2 and gamma = 4 for target 5."""
+PILOTED = """
+    [axes]
+    target = [2, 5]
+    seed = [0, 1]
+    [pilot]
+    parameter = "gamma"
+    seeds = { start = 100, count = 2 }
+    by = ["target"]
+    candidates = [1, 4, 6]
+"""
+
+
+def section(name, entries):
+    """A table of a study file; None takes an entry away."""
+    return "".join([f"[{name}]\n", *(f"{key} = {value}\n" for key, value in entries.items() if value is not None)])
+
+
+def cases(text):
+    """The cases of a study in the order of its axes."""
+    return sorted(study_plan(Study.from_text(text)).cases(), key=lambda case: case.index)
+
+
+def keys(text):
+    """Case keys in the order of the axes."""
+    return [case.key for case in cases(text)]
+
+
+def computed(text):
+    """Status, messages and variables of all runs, without a cluster."""
+    records = run_batch(Batch.of(Study.from_text(text).spec, cases(text)))
+    return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
+
+
+def rewritten(path, change, phase="study"):
+    """The result changed on purpose: its digests are those of what it holds then."""
+    groups = read_result(path)
+    change(groups[phase])
+    write_result(path, groups["study"], groups.get("pilot"))
+    return path
+
+
+def same_numbers(one, other):
+    """Identical but for the time that runs took and the file's own history."""
+    one, other = (data.drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other))
+    xr.testing.assert_identical(one, other)
+
+
+def eventually(look, process=None, seconds=60):
+    """What `look` finds, once it finds something, while `process`, if there is one, lives."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found = look()
+        except (OSError, ValueError):  # a file that is not there, or not whole yet
+            found = None
+        if found:
+            return found
+        assert process is None or process.poll() is None, f"ended with {process.returncode}"
+        assert time.monotonic() < end
+        time.sleep(0.05)
