@@ -107,6 +107,31 @@ def test_a_second_command_on_the_same_result_is_refused(slow):
         pass
 
 
+def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, tmp_path):
+    source = """
+        import os, time
+        def method(seed):
+            while seed > 50 and not os.path.exists(GO):
+                time.sleep(0.01)
+            return {"error": float(seed)}
+    """
+    go, path = tmp_path / "go", tmp_path / "own.nc"
+    study = own_study(source.replace("GO", repr(str(go))), "[axes]\nseed = { start = 0, count = 100 }")
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            eventually(lambda: shard_files(shard_folder(path)), process)
+            told, beside = asked("status", path)
+            assert re.match(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok\n", told)
+            assert "is not finished" in beside
+            assert re.search(r"  \d+/100\n", asked("summary", path, "--over", "seed")[0])
+            assert process.poll() is None
+        finally:
+            go.touch()
+            assert ended(process) == (0, "")
+    assert (read_study(path).status == Status.ok).all()
+
+
 @pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(InputError, match="`--time-limit` must be a time such as"):

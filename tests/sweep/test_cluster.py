@@ -7,15 +7,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import numpy as np
+import psutil
 import pytest
 from distributed import Client
 from helpers import eventually
 
 import evogt_study as evs
 from evogt_study.errors import SweepError
-from evogt_study.sweep.flow import GONE
+from evogt_study.sweep import batch_size
+from evogt_study.sweep.flow import BATCHES_AHEAD, GONE
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import read_shard, shard_files, shard_folder
 from evogt_study.sweep.store import read_study
@@ -66,7 +69,10 @@ def recorded(own_study, tmp_path):
     return study, lambda: [int(line) for line in file.read_text().split()]
 
 
-def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_scheduler, start_worker, client, tmp_path):
+@pytest.mark.parametrize("victim", ["scheduler", "client"])
+def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
+    recorded, start_scheduler, start_worker, client, tmp_path, victim
+):
     study, computed = recorded
     path = tmp_path / "own.nc"
 
@@ -74,27 +80,32 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
         scheduler, address = start_scheduler()
         workers = [start_worker(address, name) for name in ("one", "two")]
         command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--scheduler", address]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), scheduler, workers
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return run, [scheduler, *workers]
 
-    first, scheduler, workers = start()
+    first, beside = start()
     eventually(lambda: len(shard_files(shard_folder(path))) > 2, first)
-    scheduler.kill()
     killed = time.monotonic()
+    if victim == "client":
+        first.kill()
+    else:
+        beside[0].kill()
     output, errors = first.communicate(timeout=60)
-    assert time.monotonic() - killed < 10
-    assert (first.returncode, output) == (1, "")
-    assert errors.splitlines()[-1] == f"evogt: {GONE}"
-    assert all(line.startswith("study: ") for line in errors.splitlines()[:-1])
+    if victim == "scheduler":
+        assert time.monotonic() - killed < 10
+        assert (first.returncode, output) == (1, "")
+        assert errors.splitlines()[-1] == f"evogt: {GONE}"
+        assert all(line.startswith("study: ") for line in errors.splitlines()[:-1])
+    for process in beside:
+        process.kill()
+        process.wait(30)
     assert not path.exists()
-    for worker in workers:
-        worker.kill()
-        worker.wait(30)
     kept = [key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys]
     before = computed()
     assert 0 < len(kept) < 200
     assert len(set(kept)) == len(kept) <= len(before)
 
-    second, _, _ = start()
+    second, _ = start()
     output, errors = second.communicate(timeout=60)
     assert (second.returncode, output) == (0, f"{path}: 200 runs, 200 ok\n")
     assert re.match(rf"study: {len(kept)}/200 runs, {len(kept)} of them from before, 0 failed\n", errors)
@@ -105,6 +116,49 @@ def test_a_scheduler_that_is_killed_loses_nothing_finished(recorded, start_sched
     expected = evs.run(study, client=client)
     for name in ("status", "error", "draws"):
         np.testing.assert_array_equal(data[name], expected[name])
+
+
+def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_scheduler, start_worker, tmp_path):
+    study, computed = recorded
+    _, address = start_scheduler()
+    first, _ = (start_worker(address, name) for name in ("one", "two"))
+    kept, path = [], tmp_path / "own.nc"
+
+    def kill(event):
+        if event.done and not kept:
+            kept.extend(key for shard in shard_files(shard_folder(path)) for key in read_shard(shard).keys)
+            first.kill()
+
+    with Client(address, set_as_default=False) as client:
+        data = evs.run(study, client=client, output=path, listener=kill)
+    assert (data.status == Status.ok).all()
+    finished = data.seed.values[np.isin(data.case_key, kept)].tolist()
+    times = Counter(computed())
+    assert set(times) == set(range(200))
+    assert 0 < len(finished) < 200
+    assert all(times[seed] == 1 for seed in finished)
+
+
+def test_client_and_scheduler_hold_no_more_for_a_larger_study(
+    own_study, start_scheduler, start_worker, monkeypatch, tmp_path
+):
+    """Batches on their way, and memory of the scheduler, for a study and for one of ten times its size."""
+    monkeypatch.setattr(batch_size, "LARGEST_BATCH", 10)
+    process, address = start_scheduler()
+    start_worker(address, "one")
+    source, most, memory = "def method(i):\n    return {'error': float(i)}\n", [], []
+    with Client(address, set_as_default=False) as client:
+
+        def count(event):
+            tasks = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            most.append(max(len(client.futures), tasks))
+
+        for size in (300, 3000):
+            evs.run(own_study(source, f"[axes]\ni = {{ count = {size} }}"), client=client, listener=count)
+            memory.append(psutil.Process(process.pid).memory_info().rss)
+    assert len(most) > 300  # an event for each batch
+    assert max(most) <= BATCHES_AHEAD + 1
+    assert memory[1] - memory[0] < 10e6  # 270 batches more, of which a trace would be seen
 
 
 def test_a_connection_that_is_lost_anywhere_is_told_alike(recorded, start_scheduler, start_worker, tmp_path):

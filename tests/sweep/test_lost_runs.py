@@ -14,22 +14,34 @@ from evogt_study.sweep.schema import Status
 from evogt_study.sweep.time_limit import limited
 
 KILLER = """
-import os, signal
-def method(seed, deadly=-1):
+import ctypes, os, signal
+def method(seed, way, deadly):
     if seed == deadly:
-        os.kill(os.getpid(), signal.SIGKILL)
+        if way == "exit":
+            os._exit(1)
+        elif way == "segfault":
+            ctypes.string_at(0)
+        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory has run out
     return {"error": float(seed)}
 """
 
 
-def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp_path):
-    study = own_study(KILLER, "[axes]\nseed = { start = 0, count = 40 }\n[constants]\ndeadly = 23")
+@pytest.mark.parametrize("way", ["exit", "segfault", "memory"])
+def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp_path, way):
+    study = own_study(KILLER, f'[axes]\nseed = {{ start = 0, count = 40 }}\n[constants]\ndeadly = 23\nway = "{way}"')
     data = evs.run(study, workers=2, output=tmp_path / "own.nc")
     expected = np.where(np.arange(40) == 23, Status.lost, Status.ok)
     np.testing.assert_array_equal(data.status, expected)
     np.testing.assert_array_equal(data.error, np.where(np.arange(40) == 23, np.nan, np.arange(40)))
     assert "worker process died 3 times" in str(data.message.sel(seed=23).item())
     assert int(data.attempts.sel(seed=23)) == 3
+
+
+def test_memory_that_is_refused_is_a_failed_run(own_study, client):
+    source = "def method(seed):\n    return {'error': float(len(bytes(2**62 if seed == 1 else 8)))}\n"
+    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
+    assert data.status.values.tolist() == [Status.ok, Status.failed, Status.ok]
+    assert str(data.message.sel(seed=1).item()).startswith("MemoryError")
 
 
 ENDLESS = """

@@ -137,6 +137,14 @@ def test_extended_study_computes_the_new_cases_only(small_study, client, tmp_pat
     same_numbers(data, evs.run(longer, client=client))
 
 
+def test_a_constant_that_becomes_an_axis_keeps_its_runs(small_study, client, tmp_path):
+    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
+    text = small_study.replace("gamma = 2\n", "").replace("k = [1, 2]", "k = [1, 2]\ngamma = [3, 2]")
+    data, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 12)
+    same_numbers(data, evs.run(evs.Study.from_text(text), client=client))
+
+
 def test_equal_cases_are_computed_once(small_study, client):
     text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1, 2]\nN1 = [24, 30]")
     data, events = events_of(evs.Study.from_text(text), client=client)
@@ -400,6 +408,25 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
     data, events = events_of(study, client=client, output=path)
     assert (events["study"].reused, events["study"].done) == (2000, 1000)
     same_numbers(data, whole)
+    assert not shard_folder(path).exists()
+
+
+def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client, tmp_path):
+    study = own_study("def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n", "[axes]\ni = { count = 400 }")
+    cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"
+    starts = (0, 100, 200, 300)
+    shards = [
+        write_shard(shard_folder(path), run_batch(Batch.of(study.spec, cases[start : start + 100]))) for start in starts
+    ]
+    content = shards[0].read_bytes()
+    shards[0].write_bytes(content[: len(content) // 2])
+    flipped = bytearray(shards[1].read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    shards[1].write_bytes(flipped)
+    shards[2].unlink()
+    data, events = events_of(study, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (100, 300)
+    same_numbers(data, evs.run(study, client=client))
     assert not shard_folder(path).exists()
 
 
