@@ -1,5 +1,6 @@
 """The command line: what it prints, and that a mistake costs one line, exit code 2 and nothing on the disk."""
 
+import json
 import os
 import re
 import resource
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import rewritten
 
 from evogt_study.cli import main
 from evogt_study.sweep.batch import Batch, run_batch
@@ -340,6 +342,18 @@ def test_the_status_of_a_study_is_that_of_its_result(evogt, folder, result):
 def test_the_status_of_a_complete_result_has_nothing_to_tell(evogt, folder):
     write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]'))
     assert evogt("status", "own.nc") == (0, "own.nc (study): 6 runs, 6 ok\n", "")
+
+
+def test_the_status_counts_the_runs_of_each_software(evogt, result):
+    def older(data):
+        (entry,) = json.loads(data.software.attrs["software_sets"])
+        data.software.attrs["software_sets"] = json.dumps([entry, entry | {"numpy": "1.0.0"}])
+        data.software.values[..., 0] = 1
+
+    code, out, _ = evogt("status", rewritten(result, older))
+    assert code == 0
+    assert re.search(rf"^  8 runs by .*, numpy {re.escape(np.__version__)}, ", out, re.M)
+    assert re.search(r"^  4 runs by .*, numpy 1\.0\.0, ", out, re.M)
 
 
 def test_diverged_runs_are_counted_as_such(evogt, folder):
