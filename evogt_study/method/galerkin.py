@@ -78,24 +78,50 @@ def computed(profile: Array, compute: Callable[[], Array]) -> Array:
     return compute()
 
 
-def assemble(space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed) -> GalerkinSystem:
+@dataclass(frozen=True, eq=False)
+class NodalData:
+    """A problem's data at the assembly nodes, which all seeds have in common.
+
+    Profiles of the diffusion and of the source (K, Q), None for one that does not split; initial value less u_b (Q,).
+    """
+
+    diffusion: Array | None
+    source: Array | None
+    initial: Array
+
+
+def nodal_data(problem: Problem, nodes: Array) -> NodalData:
+    """Evaluate what does not depend on time at `nodes` (Q, d)."""
+    initial = problem.initial(nodes)
+    if problem.lifting is not None:
+        initial = initial - problem.lifting.value(nodes, np.zeros(1))[0]
+    return NodalData(_profiles(problem.diffusion, nodes), _profiles(problem.source, nodes), initial)
+
+
+def _profiles(function: SpaceTimeFunction, nodes: Array) -> Array | None:
+    return function.profiles(nodes) if isinstance(function, Separable) else None
+
+
+def assemble(
+    space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed, nodal: NodalData | None = None
+) -> GalerkinSystem:
     """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted where there is one.
 
-    `term` may hand out the stiffness of a profile that another problem has in common with this one.
+    `term` may hand out the stiffness of a profile that another problem has in common with this one, and `nodal` is the
+    problem's `nodal_data`, where it is at hand.
     """
     rule = space.quadrature
-    load = _moments(problem.source, rule.nodes, space.project)
-    initial = problem.initial(rule.nodes)
+    nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
+    load = _moments(problem.source, rule.nodes, space.project, nodal.source)
     lifting = None
     if problem.lifting is not None:
         lifting = _assembled_lifting(space, problem.lifting)
         load = _lifted_load(space, load, problem.lifting, lifting)
-        initial = initial - problem.lifting.value(rule.nodes, np.zeros(1))[0]
     return GalerkinSystem(
-        stiffness=_stiffness(space, problem.diffusion, term),
+        stiffness=_stiffness(space, problem.diffusion, nodal.diffusion, term),
         autonomous=problem.diffusion.steady,
         load=load,
-        initial=space.project(initial),
+        initial=space.project(nodal.initial),
         lifting=lifting,
         reaction=None if problem.potential is None else Reaction(problem.potential, space.values, rule.weights),
         steady_load=has_steady_load(problem),
@@ -154,11 +180,12 @@ class NodalStiffness:
 
 
 def _stiffness(
-    space: RetainedSpace, diffusion: SpaceTimeFunction, term: StiffnessTerm
+    space: RetainedSpace, diffusion: SpaceTimeFunction, profiles: Array | None, term: StiffnessTerm
 ) -> SeparableStiffness | NodalStiffness:
     if not isinstance(diffusion, Separable):
         return NodalStiffness(diffusion, space)
-    profiles = diffusion.profiles(space.quadrature.nodes)
+    if profiles is None:
+        profiles = diffusion.profiles(space.quadrature.nodes)
     return SeparableStiffness(diffusion, stiffness_terms(space.gradients, space.quadrature.weights, profiles, term))
 
 
@@ -167,14 +194,16 @@ def stiffness_terms(gradients: Array, weights: Array, profiles: Array, term: Sti
     return np.stack([term(profile, partial(weighted_gram, gradients, weights * profile)) for profile in profiles])
 
 
-def _moments(function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array]) -> Series:
+def _moments(
+    function: SpaceTimeFunction, nodes: Array, project: Callable[[Array], Array], profiles: Array | None = None
+) -> Series:
     """times -> `project` of the function's nodal values, (T,) -> (T, r); one projection for each profile that it has.
 
     project: (..., Q) -> (..., r), linear.
     """
     if not isinstance(function, Separable):
         return lambda times: np.concatenate([project(function(nodes, part)) for part in in_blocks(times)])
-    terms = project(function.profiles(nodes))
+    terms = project(function.profiles(nodes) if profiles is None else profiles)
     return lambda times: np.asarray(function.modulated(times).T @ terms)
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.method import diagnostics
 from evogt_study.method.arrays import Array
-from evogt_study.method.boundary import boundary_factor
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion
+from evogt_study.method.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
 from evogt_study.method.implicit_midpoint import implicit_midpoint
 from evogt_study.method.problem import Problem
 from evogt_study.method.quadrature import Quadrature, QuadratureRule
@@ -31,6 +30,7 @@ from evogt_study.method.retained_space import (
 )
 from evogt_study.method.stabilized import stabilized_semi_implicit
 from evogt_study.method.time_grid import TimeGrid, Trajectory
+from evogt_study.method.validation import Target, relative_errors, weighted_features
 
 T = TypeVar("T")
 
@@ -162,6 +162,7 @@ def stage_keys(
         "weighted SVD": trial,
         "retained space": space,
         "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator.name),
+        "nodal data": (problem, run.quadrature, dimension),
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
         "validation features": (run.dictionary, run.seed, run.validation, dimension),
@@ -185,20 +186,18 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     key = stage_keys(problem, problem.dimension, run, None if reference is None else reference.key)
     svd, space = _spaces(problem, run, key, share)
     share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
+    nodal = share("nodal data", key["nodal data"], lambda: nodal_data(problem, space.quadrature.nodes))
     system = share(
         "Galerkin system",
         key["Galerkin system"],
-        lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share)),
+        lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
     )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
-    features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
-    exact = share("reference", key["reference"], lambda: _reference(problem, run, rule, reference))
-    coefficients = trajectory.coefficients[: len(exact)] @ space.transform.T
-    numerical = (coefficients @ features.T) * boundary_factor(rule.nodes) + _lifted(
-        problem, rule.nodes, trajectory.times[: len(exact)]
-    )
-    errors = diagnostics.relative_errors(numerical, exact, rule.weights)
+    features = share("validation features", key["validation features"], lambda: weighted_features(space.features, rule))
+    target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
+    raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
+    errors = relative_errors(raw, features, target)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
         reference_state=_reference_state(run, system, key, share),
@@ -240,15 +239,18 @@ def _validation_rule(problem: Problem, run: Discretisation) -> Quadrature:
     return run.validation.on_unit_cube(problem.dimension)
 
 
-def _reference(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Array:
-    """What the solution should be at the observed times, (S, Q), or at the first alone where no more is known.
+def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
+    """What the solution should be at the observed times, or at the first alone where no more is known.
 
     The initial value is known in any case, so that the error there is that of the projection only.
     """
-    initial = problem.initial(rule.nodes)[None, :]
+    times, nodes = run.grid.observed_times, rule.nodes
+    exact = problem.initial(nodes)[None, :]
     if reference is not None:
-        return np.concatenate([initial, reference(rule.nodes, run.grid.observed_times[1:])])
-    return initial if problem.exact is None else problem.exact(rule.nodes, run.grid.observed_times)
+        exact = np.concatenate([exact, reference(nodes, times[1:])])
+    elif problem.exact is not None:
+        exact = problem.exact(nodes, times)
+    return Target.of(exact, _lifted(problem, nodes, times[: len(exact)]), rule)
 
 
 def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:

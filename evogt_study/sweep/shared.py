@@ -18,8 +18,9 @@ KEPT_BYTES = 96 * 2**20
 More than that stays only while it is the latest of its stage, and until that stage is computed anew.  What is forgotten
 is computed again: batches are walked so that neighbours share what is large.
 """
-SMALL_BYTES = 32 * 2**20
-"""As `KEPT_BYTES`, for results that are not large: a matrix that took a second has a megabyte."""
+SMALL_BYTES = 128 * 2**20
+"""As `KEPT_BYTES`, for results that are not large: a matrix that took a second has a megabyte, and a sweep over many
+values of epsilon comes back to the references of all of them with the next seed."""
 LARGE_BYTES = 8 * 2**20
 """A result at least as large is not kept while its successor is computed, where too much is kept."""
 IDLE_BYTES = 16 * 2**20
