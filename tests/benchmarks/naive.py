@@ -233,7 +233,7 @@ class Comparison:
         for name, value in found.items():
             shipped = data[name].values.reshape(size, -1)[case.index]
             difference = np.abs(np.ravel(value) - shipped)
-            if name == "error":
+            if name in ("error", "coefficient_error"):
                 self.largest = max(self.largest, float((difference / np.abs(shipped)).max()))
             if not np.all(difference <= ATOL.get(name, 0.0) + RTOL * np.abs(shipped)):
                 self.differing.append(f"{name} of case {case.index}: {np.ravel(value)[:4]}, not {shipped[:4]}")
