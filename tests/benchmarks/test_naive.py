@@ -14,20 +14,17 @@ import pytest
 import xarray as xr
 from threadpoolctl import threadpool_limits
 
-ROOT = Path(__file__).parents[1]
-BENCHMARKS = ROOT / "tests" / "benchmarks"
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = Path(__file__).parent
 sys.path.insert(0, str(BENCHMARKS))
 
 import naive  # noqa: E402
 
 STUDIES = sorted(path.stem for path in (ROOT / "studies" / "paper").glob("*.toml") if path.stem != naive.NOT_COUNTED)
 TWO_RUNS = {"oscillatory_1d", "target_1d", "operator_2d", "feature_count", "quadrature", "threshold"}
-SECONDS_EACH = {"nonseparable_3d"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SECONDS_EACH else []) for name in STUDIES]
-)
+@pytest.mark.parametrize("name", STUDIES)
 def test_the_transcription_gives_the_shipped_numbers(name):
     with threadpool_limits(1):  # several threads wait for each other where tests of other processes run beside this one
         compared = naive.compute(name, limit=2 if name in TWO_RUNS else 1)
