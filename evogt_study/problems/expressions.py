@@ -1,22 +1,17 @@
-"""From symbolic expressions to functions that NumPy evaluates: separation of time and space, and evaluation.
-
-Evaluation walks the expression tree and applies one NumPy function per node, each distinct subexpression once.  No code
-is generated from the text of a formula, so none can be executed.
-"""
+"""From symbolic expressions to functions of nodes and times, by separation of time and space."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 import sympy
 
-from evogt_study.errors import FormulaError
 from evogt_study.method.arrays import Array
 from evogt_study.method.problem import NonSeparable, Separable, SpaceTimeFunction
+from evogt_study.problems.evaluation import evaluate, evaluate_all
 from evogt_study.problems.grammar import SPACE, symbol
 
 TIME = symbol("t")
@@ -24,12 +19,6 @@ COORDINATES = tuple(symbol(name) for name in SPACE)
 
 # A product of sums is multiplied out only while the result stays small; beyond, the general path is the cheaper one.
 MAX_TERMS = 500
-
-_NUMPY: dict[Any, Callable[..., Any]] = {
-    sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
-    sympy.atan: np.arctan, sympy.sinh: np.sinh, sympy.cosh: np.cosh, sympy.tanh: np.tanh, sympy.exp: np.exp,
-    sympy.log: np.log, sympy.Abs: np.abs, sympy.sign: np.sign,
-}  # fmt: skip
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
 
@@ -135,11 +124,13 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
         return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
 
     def profiles(nodes: Array) -> Array:
-        known: dict[sympy.Expr, Any] = {}  # shared by the profiles, which have most of their factors in common
-        return np.stack([_at_nodes(profile, nodes, values, known) for _, profile in pairs])
+        # together: profiles have most of their factors in common
+        found = evaluate_all(tuple(profile for _, profile in pairs), {**values, **_columns(nodes)})
+        return np.stack([_broadcast(each, len(nodes)) for each in found])
 
     def modulations(times: Array) -> Array:
-        return np.stack([_broadcast(evaluate(m, {**values, "t": times}), len(times)) for m, _ in pairs])
+        found = evaluate_all(tuple(modulation for modulation, _ in pairs), {**values, "t": times})
+        return np.stack([_broadcast(each, len(times)) for each in found])
 
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
     return Separable(profiles, None if steady else modulations)
@@ -163,62 +154,21 @@ def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Cal
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression as a function of the one variable `name`, applied to each entry of an array."""
-    return lambda array: np.broadcast_to(np.asarray(evaluate(expression, {**values, name: array})), array.shape)
+
+    def function(array: Array) -> Array:
+        found = np.asarray(evaluate(expression, {**values, name: array}))
+        return found if found.shape == array.shape else np.broadcast_to(found, array.shape)
+
+    return function
 
 
-def _at_nodes(
-    expression: sympy.Expr, nodes: Array, values: Mapping[str, Any], known: dict[sympy.Expr, Any] | None = None
-) -> Array:
-    columns = dict(zip(SPACE, nodes.T, strict=False))
-    return _broadcast(evaluate(expression, {**values, **columns}, known), len(nodes))
+def _at_nodes(expression: sympy.Expr, nodes: Array, values: Mapping[str, Any]) -> Array:
+    return _broadcast(evaluate(expression, {**values, **_columns(nodes)}), len(nodes))
+
+
+def _columns(nodes: Array) -> dict[str, Array]:
+    return dict(zip(SPACE, nodes.T, strict=False))
 
 
 def _broadcast(value: Any, count: int) -> Array:
     return np.broadcast_to(np.asarray(value, dtype=float), (count,))
-
-
-def evaluate(expression: sympy.Expr, values: Mapping[str, Any], known: dict[sympy.Expr, Any] | None = None) -> Any:
-    """The number or array that `expression` is, given `values` of its symbols; `known` remembers subexpressions.
-
-    Raises FormulaError for an operation that has no numerical counterpart (a derivative that sympy left standing).
-    """
-    known = {} if known is None else known
-    found = known.get(expression)
-    if found is None:
-        found = known[expression] = _evaluated(expression, values, known)
-    return found
-
-
-def _evaluated(expression: sympy.Expr, values: Mapping[str, Any], known: dict[sympy.Expr, Any]) -> Any:
-    if expression.is_Symbol:
-        return values[expression.name]
-    if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point below
-        return _number(expression)
-    arguments = [evaluate(argument, values, known) for argument in expression.args]
-    if expression.is_Add:
-        return reduce(np.add, arguments)
-    if expression.is_Mul:
-        return reduce(np.multiply, arguments)
-    if expression.is_Pow:
-        return _power(arguments[0], expression.exp, arguments[1])
-    if expression.func not in _NUMPY:
-        raise FormulaError(f"{expression.func.__name__} has no numerical value; use smoother functions")
-    return _NUMPY[expression.func](*arguments)
-
-
-@lru_cache(maxsize=1024)  # sympy's own conversion costs as much as a small array
-def _number(expression: sympy.Expr) -> float:
-    if not (expression.is_number and expression.is_real):
-        raise FormulaError(f"{expression} is not a real number")
-    return float(expression)
-
-
-def _power(base: Any, exponent: sympy.Expr, value: Any) -> Any:
-    if exponent == sympy.S.Half:
-        return np.sqrt(base)
-    if exponent == -1:
-        return np.divide(1.0, base)
-    if exponent.is_Integer and abs(exponent) <= 8:
-        power = reduce(np.multiply, [base] * abs(int(exponent)))
-        return power if exponent > 0 else np.divide(1.0, power)
-    return np.power(np.asarray(base, dtype=float), value)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import FormulaError
-from evogt_study.problems.expressions import evaluate
+from evogt_study.problems.evaluation import evaluate
 from evogt_study.problems.grammar import FUNCTIONS, MAX_DEPTH, MAX_EXPONENT, MAX_LENGTH, parameters_of, parse
 
 EPS = 2.0**-52

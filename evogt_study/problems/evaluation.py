@@ -1,0 +1,111 @@
+"""Expressions evaluated by NumPy: each is once laid out as a list of operations on arrays, then run through.
+
+No code is generated from the text of a formula, so none can be executed.  Subexpressions that several expressions have
+in common are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial, reduce
+from typing import Any
+
+import numpy as np
+import sympy
+
+from evogt_study.errors import FormulaError
+
+_NUMPY: dict[Any, Callable[..., Any]] = {
+    sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
+    sympy.atan: np.arctan, sympy.sinh: np.sinh, sympy.cosh: np.cosh, sympy.tanh: np.tanh, sympy.exp: np.exp,
+    sympy.log: np.log, sympy.Abs: np.abs, sympy.sign: np.sign,
+}  # fmt: skip
+LARGEST_PRODUCT = 8
+"""Exponents up to this one are products, which are faster than np.power and exact for whole numbers."""
+
+
+def evaluate(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
+    """The number or array that `expression` is, given `values` of its symbols.
+
+    Raises FormulaError for an operation that has no numerical counterpart (a derivative that sympy left standing).
+    """
+    return evaluate_all((expression,), values)[0]
+
+
+def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
+    """As `evaluate`, for several expressions of the same symbols."""
+    operations, results = _laid_out(expressions)
+    slots: list[Any] = []
+    for operate, arguments in operations:
+        slots.append(values[operate] if isinstance(operate, str) else operate(*[slots[i] for i in arguments]))
+    return [slots[i] for i in results]
+
+
+Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
+"""A symbol's name, or a function and the numbers of the operations whose results it takes."""
+
+
+@lru_cache(maxsize=256)
+def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
+    """Operations in an order in which each finds its arguments computed, and where the expressions' results are."""
+    operations: list[Operation] = []
+    places: dict[sympy.Expr, int] = {}
+
+    def place(expression: sympy.Expr) -> int:
+        if expression not in places:
+            arguments = tuple(place(argument) for argument in _operands(expression))
+            operations.append((_operation(expression), arguments))
+            places[expression] = len(operations) - 1
+        return places[expression]
+
+    results = tuple(place(expression) for expression in expressions)
+    return tuple(operations), results
+
+
+def _operands(expression: sympy.Expr) -> tuple[sympy.Expr, ...]:
+    """What is evaluated before the expression; an exponent that is a small whole number is not."""
+    if expression.is_Pow and _power_of(expression.exp) is not None:
+        return (expression.base,)
+    return tuple(expression.args)
+
+
+def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
+    """What the expression does to the values of its operands."""
+    if expression.is_Symbol:
+        return str(expression.name)
+    if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point
+        number = _number(expression)
+        return lambda: number
+    if expression.is_Add:
+        return lambda *terms: reduce(np.add, terms)
+    if expression.is_Mul:
+        return lambda *factors: reduce(np.multiply, factors)
+    if expression.is_Pow:
+        return _power_of(expression.exp) or _power
+    if expression.func not in _NUMPY:
+        raise FormulaError(f"{expression.func.__name__} has no numerical value; use smoother functions")
+    return _NUMPY[expression.func]
+
+
+def _number(expression: sympy.Expr) -> float:
+    if not (expression.is_number and expression.is_real):
+        raise FormulaError(f"{expression} is not a real number")
+    return float(expression)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return np.power(np.asarray(base, dtype=float), exponent)
+
+
+def _power_of(exponent: sympy.Expr) -> Callable[[Any], Any] | None:
+    """The power as a function of the base alone; None where it takes a general one."""
+    if exponent == sympy.S.Half:
+        return np.sqrt
+    if exponent == -1:
+        return partial(np.divide, 1.0)
+    if not (exponent.is_Integer and abs(exponent) <= LARGEST_PRODUCT):
+        return None
+    count = abs(int(exponent))
+    if exponent > 0:
+        return lambda base: reduce(np.multiply, [base] * count)
+    return lambda base: np.divide(1.0, reduce(np.multiply, [base] * count))
