@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 
@@ -34,13 +36,27 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
         )
     factor = (1.0 - scaled) / (1.0 + scaled)
     forcing = (loads @ basis) / (1.0 + scaled)
+    stride, factor, forcing = _in_strides(factor, forcing, math.gcd(*grid.observed))
     alpha, observed = system.initial @ basis, set(grid.observed)
     states = {0: alpha}
-    for step in range(grid.steps):
-        alpha = factor * alpha + forcing[step]
-        if step + 1 in observed:
-            states[step + 1] = alpha
+    for number, force in enumerate(forcing, start=1):
+        alpha = factor * alpha + force
+        if number * stride in observed:
+            states[number * stride] = alpha
     return np.asarray(np.stack([states[step] for step in grid.observed]) @ basis.T)
+
+
+def _in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
+    """The recurrence alpha <- factor alpha + forcing[n] over `stride` steps at once, where powers are in range.
+
+    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
+    (steps / stride, r).
+    """
+    powers = np.cumprod(np.broadcast_to(factor, (stride, len(factor))), axis=0)
+    if stride == 1 or not np.isfinite(powers).all():
+        return 1, factor, forcing
+    weights = np.concatenate([powers[-2::-1], np.ones((1, len(factor)))])
+    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
 
 
 def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:

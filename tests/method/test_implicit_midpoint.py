@@ -338,3 +338,21 @@ def test_the_message_has_the_least_eigenvalue_or_the_time():
     )
     with pytest.raises(IndefiniteStiffnessError, match="at t = 0.75"):  # 1 + 0.25 (1 - 6) < 0, but not at t = 0.25
         implicit_midpoint(moving, every_step(1.0, 2))
+
+
+@pytest.mark.parametrize("observed", [(0, 60), (0, 20, 40, 60), (0, 12, 18, 60), tuple(range(61)), (0, 7, 60)])
+@pytest.mark.parametrize("dt", [1e-3, 10.0])  # of slow steps, and of such that every mode alternates
+def test_states_do_not_depend_on_which_are_observed(observed, dt):
+    """The eigenbasis is advanced over as many steps at once as lie between observed ones."""
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((7, 7))
+    loads = rng.standard_normal((61, 7))
+    system = GalerkinSystem(
+        stiffness=lambda t: root @ root.T,
+        autonomous=True,
+        load=lambda times: loads[np.round(times / dt - 0.5).astype(int)],
+        initial=rng.standard_normal(7),
+    )
+    every = implicit_midpoint(system, TimeGrid(60 * dt, 60, tuple(range(61)))).coefficients
+    some = implicit_midpoint(system, TimeGrid(60 * dt, 60, observed)).coefficients
+    assert some == pytest.approx(every[list(observed)], rel=1e-12, abs=1e-13 * np.abs(every).max())
