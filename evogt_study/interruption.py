@@ -1,13 +1,14 @@
 """What ends a command early, made the same: Ctrl-C, a SIGTERM, or a time limit of its own.
 
 Each raises KeyboardInterrupt in the main thread, with the reason as its text, so that one path closes the cluster and
-keeps what is finished.
+keeps what is finished.  While a cluster starts there is nothing to close yet, and they wait.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -42,6 +43,30 @@ def interruptible(time_limit: str | None = None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Hold back what would end the body half done, and let it act at the body's end; in other threads nothing does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[tuple[int, FrameType | None]] = []
+    before = {number: signal.signal(number, lambda *signalled: arrived.append(signalled)) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for arrival, frame in arrived[:1]:
+            handler = before[signal.Signals(arrival)]
+            if callable(handler):
+                handler(arrival, frame)
+            else:
+                signal.raise_signal(arrival)
 
 
 def seconds(text: str) -> float:

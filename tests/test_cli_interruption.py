@@ -13,7 +13,7 @@ import pytest
 from helpers import eventually
 
 from evogt_study.errors import InputError
-from evogt_study.interruption import interruptible, seconds
+from evogt_study.interruption import deferred, interruptible, seconds
 from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
@@ -33,11 +33,19 @@ def slow(own_study, tmp_path):
     study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 100 }")
     path = tmp_path / "own.nc"
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "2"]
+    started = []
 
     def start(*options):
-        return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), path
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        return process, path
 
-    return start
+    yield start
+    for process in started:
+        if process.poll() is None:  # the test failed
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            process.communicate(timeout=60)
 
 
 def ended(process):
@@ -94,11 +102,45 @@ def test_a_time_limit_stops_before_others_do(slow):
     )
 
 
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_cluster_starts(slow, which):
+    """Its first process is there, its workers are not."""
+    process, path = slow()
+    eventually(lambda: psutil.Process(process.pid).children(recursive=True), process)
+    process.send_signal(which)
+    code, errors = ended(process)
+    assert code == 130
+    assert errors.count("\n") == 1, errors
+    assert errors.startswith("evogt: ")
+    assert not path.exists()
+    finishes(slow)
+
+
+def test_what_is_deferred_acts_at_the_end():
+    reached = []
+
+    def body():
+        with interruptible(), deferred():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("end")
+
+    with pytest.raises(KeyboardInterrupt, match="terminated"):
+        body()
+    assert reached == ["end"]
+    with pytest.raises(KeyboardInterrupt), deferred():
+        signal.raise_signal(signal.SIGINT)
+    with deferred():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_second_command_on_the_same_result_is_refused(slow):
     first, path = slow()
     eventually(lambda: shard_files(shard_folder(path)), first)
+    first.send_signal(signal.SIGSTOP)  # it holds the lock however long the second takes to start
     second, _ = slow()
     code, errors = ended(second)
+    first.send_signal(signal.SIGCONT)
     assert code == 2
     assert f"own.nc is being written by process {first.pid} on " in errors
     assert errors.count("\n") == 1

@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import dask
@@ -17,6 +17,7 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 
 from evogt_study.errors import InputError
+from evogt_study.interruption import deferred
 
 BLAS_THREADS = (
     "OMP_NUM_THREADS",
@@ -107,17 +108,17 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         yield client
         return
     environment = dict.fromkeys(BLAS_THREADS, "1")
-    with (
-        dask.config.set({**SETTINGS, "distributed.nanny.pre-spawn-environ": environment}),
-        LocalCluster(
-            n_workers=workers or CPU_COUNT,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            env=environment,
-            silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as own,
-    ):
-        yield own
+    with dask.config.set({**SETTINGS, "distributed.nanny.pre-spawn-environ": environment}), ExitStack() as stack:
+        with deferred():  # Dask cannot close a cluster that is half started
+            cluster = LocalCluster(
+                n_workers=workers or CPU_COUNT,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                env=environment,
+                silence_logs=logging.CRITICAL,
+            )
+            stack.enter_context(cluster)
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        yield client
