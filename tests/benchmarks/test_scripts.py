@@ -15,6 +15,7 @@ SCRIPTS = {
     "kernels.py": ["--small", "--repeats", "1"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],
+    "scaling.py": ["studies/paper/space_time_evolution.toml", "--workers", "1"],
 }
 
 
