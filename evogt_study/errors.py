@@ -72,6 +72,10 @@ class SweepError(EvogtError):
     """A study could not go on; what is finished is kept."""
 
 
+class IncompleteError(EvogtError):
+    """A statistic was asked for over all planned runs, and some have no value."""
+
+
 class PilotError(EvogtError):
     """The pilot could not choose a value, because no candidate's runs were all ok."""
 

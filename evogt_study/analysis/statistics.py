@@ -2,139 +2,157 @@
 
 from __future__ import annotations
 
-import math
+import re
 import warnings
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import InputError
+from evogt_study.analysis import intervals, kernels
+from evogt_study.analysis.blocks import (
+    BOUND,
+    IncompleteWarning,
+    check_policy,
+    dimensions,
+    planned_counts,
+    reduced,
+    tell_missing,
+)
+from evogt_study.analysis.intervals import CONFIDENCE, RESAMPLES, Bootstrap, bootstrap_interval
+from evogt_study.analysis.kernels import Array, Kernel
+from evogt_study.errors import ParameterError
 
-Array = npt.NDArray[np.float64]
+__all__ = [
+    "CONFIDENCE",
+    "RESAMPLES",
+    "STATISTICS",
+    "Bootstrap",
+    "IncompleteWarning",
+    "UndefinedIntervalWarning",
+    "bootstrap_interval",
+    "kernel_of",
+    "summary",
+]
 
-CONFIDENCE = 0.95
-RESAMPLES = 999
-BOOTSTRAP_SEED = 0
-
-
-class IncompleteWarning(UserWarning):
-    """A statistic leaves out runs that were planned: they failed, diverged or were not run."""
-
-
-def summary(values: xr.DataArray, over: str | Iterable[str] = "seed") -> xr.Dataset:
-    """Mean, sample standard deviation, median and a confidence interval of the mean over dimensions `over`.
-
-    Returns a Dataset with, over the other dimensions: mean; std (divisor n - 1, NaN for one run); median; ci, with
-    dimension `bound` (lower, upper): the 95 % percentile bootstrap interval of the mean (999 resamples, seed 0); n_ok,
-    the runs the numbers rest on; n_planned, the runs there should be.  A run counts as ok where its value is finite.
-
-    Where runs are missing the numbers are over the others, n_ok < n_planned says so, and an IncompleteWarning is given.
-
-    Raises InputError for a dimension that `values` does not have.
-    """
-    dims = [over] if isinstance(over, str) else list(dict.fromkeys(over))
-    unknown = [dim for dim in dims if dim not in values.dims]
-    if unknown or not dims:
-        raise InputError(
-            f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
-            f"got {', '.join(unknown) or 'none'}"
-        )
-    if values.dtype.kind not in "iufb":
-        raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
-    flat = values.transpose(..., *dims)
-    kept = flat.dims[: flat.ndim - len(dims)]
-    shape = flat.shape[: len(kept)]
-    samples = flat.values.reshape(*shape, math.prod(flat.shape[len(kept) :])).astype(float)
-    result = _statistics(samples)
-    missing = int((result["n_planned"] - result["n_ok"]).sum())
-    if missing:
-        warnings.warn(
-            f"{missing} of {samples.size} runs have no finite `{values.name}`; they are left out, see n_ok",
-            IncompleteWarning,
-            stacklevel=2,
-        )
-    return _labelled(result, values, kept, dims)
+STATISTICS: Mapping[str, tuple[Kernel, str]] = {
+    "mean": (kernels.mean, "mean"),
+    "std": (kernels.std, "sample standard deviation (divisor n - 1)"),
+    "median": (kernels.median, "median"),
+    "geometric_mean": (kernels.geometric_mean, "geometric mean"),
+    "min": (kernels.minimum, "minimum"),
+    "max": (kernels.maximum, "maximum"),
+}
+"""Statistics by name: what computes them, and their words.  Beside them: ci, and quantiles as q25, q97.5."""
+CI = "ci"
+DEFAULT = ("mean", "std", "median", CI)
+TWO_NEEDED = "NaN below two runs"
+_QUANTILE = re.compile(r"q(\d{1,3}(?:\.\d+)?)")
 
 
-def _statistics(samples: Array) -> dict[str, npt.NDArray[Any]]:
-    """Statistics over the last axis, (..., n) -> (...); ci is (..., 2)."""
-    ok = np.isfinite(samples)
-    n = ok.sum(axis=-1)
-    known = np.where(ok, samples, 0.0)
-    # a power of two brings the values near one without rounding, so that squares of very large ones do not overflow
-    scale = np.exp2(np.frexp(np.abs(known).max(axis=-1, initial=0.0))[1] - 1.0)
-    scaled = known / scale[..., None]
-    mean = np.divide(scaled.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
-    squares = (np.where(ok, scaled - mean[..., None], 0.0) ** 2).sum(axis=-1)
-    std = np.sqrt(np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1))
-    return {
-        "mean": mean * scale,
-        "std": std * scale,
-        "median": _median(samples, ok, n),
-        "ci": bootstrap_interval(samples),
-        "n_ok": n.astype(np.int64),
-        "n_planned": np.full(n.shape, samples.shape[-1], dtype=np.int64),
-    }
+class UndefinedIntervalWarning(UserWarning):
+    """A bca interval is not defined for some samples, and NaN."""
 
 
-def _median(samples: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.integer]) -> Array:
-    """Middle of the finite values; sorting puts the others, as infinities, behind them."""
-    if not samples.shape[-1]:
-        return np.full(n.shape, np.nan)
-    ordered = np.sort(np.where(ok, samples, np.inf), axis=-1)
-    low = np.take_along_axis(ordered, np.maximum((n - 1) // 2, 0)[..., None], axis=-1)[..., 0]
-    high = np.take_along_axis(ordered, np.minimum(n // 2, samples.shape[-1] - 1)[..., None], axis=-1)[..., 0]
-    return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
-
-
-def bootstrap_interval(samples: Array, confidence: float = CONFIDENCE) -> Array:
-    """Percentile bootstrap interval of the mean over the last axis, (..., n) -> (..., 2); NaN below two values.
-
-    All complete rows share one set of resamples, so that they cost one matrix product.  A row with missing values is
-    resampled from its own finite ones.
-    """
-    rows = samples.reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
-    interval = np.full((len(rows), 2), np.nan)
-    complete = np.isfinite(rows).all(axis=-1)
-    tails = [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0]
-    if rows.shape[1] > 1 and complete.any():
-        means = rows[complete] @ _resampling_weights(rows.shape[1]).T
-        interval[complete] = np.quantile(means, tails, axis=-1).T
-    for number in np.flatnonzero(~complete):
-        row = rows[number][np.isfinite(rows[number])]
-        if len(row) > 1:
-            interval[number] = np.quantile(row @ _resampling_weights(len(row)).T, tails)
-    return interval.reshape(*samples.shape[:-1], 2)
-
-
-@lru_cache(maxsize=32)  # the same for every sample of this size
-def _resampling_weights(count: int) -> Array:
-    """Weights (RESAMPLES, count) whose product with a sample gives the means of its bootstrap resamples."""
-    rng = np.random.default_rng(BOOTSTRAP_SEED)
-    weights = rng.multinomial(count, np.full(count, 1.0 / count), size=RESAMPLES) / count
-    weights.flags.writeable = False
-    return weights
-
-
-def _labelled(
-    result: dict[str, npt.NDArray[Any]], values: xr.DataArray, kept: tuple[object, ...], dims: list[str]
+def summary(
+    values: xr.DataArray,
+    over: str | Iterable[str] = "seed",
+    *,
+    statistics: Iterable[str] = DEFAULT,
+    interval: Bootstrap = Bootstrap(),  # noqa: B008  # frozen
+    missing: str = "warn",
+    planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
+    """Statistics over dimensions `over`: mean, sample standard deviation, median, interval of the mean, as a default.
+
+    statistics: of mean; std (divisor n - 1, NaN for one run); median; geometric_mean (NaN where a value is negative);
+    min; max; quantiles in percent, as q25 (linear between sorted values); and ci, with dimension `bound` (lower,
+    upper): the bootstrap confidence interval that `interval` describes, without arguments the 95 % percentile interval
+    of the mean from 999 resamples of seed 0.  It is the value itself where all are equal, and NaN for one run.
+
+    Returns a Dataset of these over the other dimensions, with n_ok, the runs the numbers rest on, and n_planned, the
+    runs there should be: all, or those where `planned` holds.  A run counts as ok where its value is finite.
+
+    missing: where runs are, the numbers are over the others and n_ok < n_planned says so; "warn" gives an
+    IncompleteWarning, "drop" does not, "raise" raises IncompleteError.
+
+    Values in a file, or held by dask, are read block by block of the other dimensions and never as a whole.
+
+    Raises InputError for a dimension that `values` does not have, ParameterError for an unknown statistic or policy.
+    """
+    dims, names = dimensions(values, over), list(dict.fromkeys(statistics))
+    check_policy(missing)
+    computed = {name: _ci(interval) if name == CI else kernel_of(name)[0] for name in names}
+    outputs: dict[str, tuple[str, ...]] = {name: (BOUND,) if name == CI else () for name in names}
+
+    def on_samples(samples: Array) -> list[Array]:
+        return [*(each(samples) for each in computed.values()), kernels.count(samples).astype(float)]
+
+    found = reduced(values, dims, on_samples, {**outputs, "n_ok": ()}, planned=planned)
+    found["n_ok"] = found["n_ok"].astype(np.int64)
+    found["n_planned"] = planned_counts(values, dims, planned, found["n_ok"].dims)
+    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
+    tell_missing(n_planned - n_ok, n_planned, values.name, missing)
+    _tell_undefined(found, interval)
+    return _labelled(found, values, dims, interval)
+
+
+def kernel_of(name: str) -> tuple[Kernel, str]:
+    """What computes a statistic, and its words.  Raises ParameterError for a name that is none."""
+    if name in STATISTICS:
+        return STATISTICS[name]
+    percent = _QUANTILE.fullmatch(name)
+    if percent is None or float(percent[1]) > 100.0:
+        wanted = ", ".join(STATISTICS)
+        raise ParameterError("statistic", f"one of {wanted}, {CI}, or a quantile in percent like q25", name)
+    return partial(kernels.quantile, probability=float(percent[1]) / 100.0), f"{percent[1]} % quantile"
+
+
+def _ci(how: Bootstrap) -> Kernel:
+    of = kernel_of(how.of)[0]
+
+    def limits(samples: Array) -> Array:
+        return intervals.interval(samples, of, how)
+
+    return limits
+
+
+def _tell_undefined(found: xr.Dataset, how: Bootstrap) -> None:
+    if CI not in found or how.method != "bca":
+        return
+    undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] > 1)).sum())
+    if undefined:
+        warnings.warn(
+            f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {how.of}, which is NaN there; "
+            'method="percentile" has one',
+            UndefinedIntervalWarning,
+            stacklevel=3,
+        )
+
+
+def _labelled(found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Bootstrap) -> xr.Dataset:
+    """The numbers with the coordinates of what is left, units, and names that say what they are."""
     units, of = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     over = ", ".join(dims)
-    words = {
-        "mean": ("mean", units), "median": ("median", units),
-        "std": ("sample standard deviation (divisor n - 1)", units),
-        "ci": (f"{CONFIDENCE:.0%} bootstrap confidence interval of the mean", units),
-        "n_ok": ("number of runs with a finite value", "1"), "n_planned": ("number of runs planned", "1"),
-    }  # fmt: skip
-    coords = {name: coord for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}
-    data = {
-        name: ((*kept, "bound") if name == "ci" else kept, result[name],
-               {"long_name": f"{text} over {over} of {of}", "units": unit})
-        for name, (text, unit) in words.items()
-    }  # fmt: skip
-    return xr.Dataset(data, {**coords, "bound": ["lower", "upper"]})
+    special = {
+        CI: f"{100.0 * how.confidence:g}% {_method(how)} confidence interval of the {kernel_of(how.of)[1]}",
+        "n_ok": "number of runs with a finite value",
+        "n_planned": "number of runs planned",
+    }
+    for name in map(str, found.data_vars):
+        words = special[name] if name in special else kernel_of(name)[1]
+        counted = name in ("n_ok", "n_planned")
+        found[name].attrs = {"long_name": f"{words} over {over} of {of}", "units": "1" if counted else units}
+        if name in (CI, "std"):
+            found[name].attrs["comment"] = TWO_NEEDED
+    return found.assign_coords(kept_coordinates(values, dims) | ({BOUND: ["lower", "upper"]} if CI in found else {}))
+
+
+def _method(how: Bootstrap) -> str:
+    return "bootstrap" if how.method == "percentile" else f"bootstrap ({how.method})"
+
+
+def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
+    """The coordinates of `values` that are not over the dimensions `dims`."""
+    return {name: coord for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

@@ -1,0 +1,106 @@
+"""Statistics of samples on arrays: over the last axis, (..., n) -> (...), of those values that are finite.
+
+A row without finite values has the statistic NaN.  Labels are the matter of `statistics`, resampling of `intervals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Kernel = Callable[[Array], Array]
+
+
+def count(samples: Array) -> Counts:
+    """Number of finite values."""
+    counts: Counts = np.isfinite(samples).sum(axis=-1, dtype=np.int64)
+    return counts
+
+
+def mean(samples: Array) -> Array:
+    """sum_i x_i / n."""
+    ok, scale, scaled = _scaled(samples)
+    return _mean(ok, scaled) * scale
+
+
+def std(samples: Array) -> Array:
+    """sqrt(sum_i (x_i - mean)^2 / (n - 1)); NaN below two values, zero to the last digit where all are equal."""
+    ok, scale, scaled = _scaled(samples)
+    n = ok.sum(axis=-1)
+    squares = (np.where(ok, scaled - _mean(ok, scaled)[..., None], 0.0) ** 2).sum(axis=-1)
+    variance: Array = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
+    return np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, np.sqrt(variance) * scale)
+
+
+def median(samples: Array) -> Array:
+    """Middle of the sorted values, or half the sum of the two in the middle."""
+    ordered, n = _ordered(samples)
+    low, high = _entry(ordered, (n - 1) // 2), _entry(ordered, n // 2)
+    return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
+
+
+def quantile(samples: Array, probability: float) -> Array:
+    """Sorted value at place p (n - 1), counted from zero, linear in between: NumPy's default."""
+    ordered, n = _ordered(samples)
+    place = probability * np.maximum(n - 1, 0)
+    below = np.floor(place).astype(np.int64)
+    low, high, part = _entry(ordered, below), _entry(ordered, below + 1), place - below
+    with np.errstate(invalid="ignore"):  # an infinity from behind the values, times zero
+        between = np.where((part == 0.0) | (low == high), low, (1.0 - part) * low + part * high)
+    return np.where(n > 0, between, np.nan)
+
+
+def geometric_mean(samples: Array) -> Array:
+    """(x_1 ... x_n)^(1/n); zero where a value is zero, NaN where one is negative."""
+    ok = np.isfinite(samples)
+    n = ok.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms = np.log(np.where(ok, samples, 1.0))
+    mean_logarithm: Array = np.divide(logarithms.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
+    return np.exp(mean_logarithm)
+
+
+def minimum(samples: Array) -> Array:
+    """Least value."""
+    ok = np.isfinite(samples)
+    least: Array = np.where(ok, samples, np.inf).min(axis=-1, initial=np.inf)
+    return np.where(ok.any(axis=-1), least, np.nan)
+
+
+def maximum(samples: Array) -> Array:
+    """Greatest value."""
+    return -minimum(-samples)
+
+
+def _scaled(samples: Array) -> tuple[npt.NDArray[np.bool_], Array, Array]:
+    """Which values are finite, a scale for each row, and the values divided by it, with zero for the others.
+
+    A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
+    """
+    ok = np.isfinite(samples)
+    known = np.where(ok, samples, 0.0)
+    scale = np.exp2(np.frexp(np.abs(known).max(axis=-1, initial=0.0))[1] - 1.0)
+    return ok, scale, known / scale[..., None]
+
+
+def _mean(ok: npt.NDArray[np.bool_], scaled: Array) -> Array:
+    n = ok.sum(axis=-1)
+    divided: Array = np.divide(scaled.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
+    return divided
+
+
+def _ordered(samples: Array) -> tuple[Array, Counts]:
+    """The finite values in order, the others behind them as infinities, and how many are finite."""
+    return np.sort(np.where(np.isfinite(samples), samples, np.inf), axis=-1), count(samples)
+
+
+def _entry(ordered: Array, place: Counts) -> Array:
+    """The entry of each row at its place, moved to the ends where it is beyond; infinite where a row has none."""
+    size = ordered.shape[-1]
+    if not size:
+        return np.full(place.shape, np.inf)
+    return np.take_along_axis(ordered, np.clip(place, 0, size - 1)[..., None], axis=-1)[..., 0]

@@ -1,0 +1,85 @@
+"""Observed orders of convergence along a numeric axis: dt, N, a number of quadrature points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.analysis.blocks import planned_counts
+from evogt_study.analysis.kernels import Array
+from evogt_study.analysis.statistics import kept_coordinates, summary
+from evogt_study.errors import InputError
+
+
+def observed_orders(
+    values: xr.DataArray,
+    along: str,
+    over: str | Iterable[str] = (),
+    *,
+    of: str = "mean",
+    missing: str = "warn",
+    planned: xr.DataArray | None = None,
+) -> xr.Dataset:
+    """Exponents p of values ~ h^p along the axis `along`, from neighbours and by least squares.
+
+    With e_i the statistic `of` over the dimensions `over` (the value itself if none) at the axis value h_i:
+
+    order = log(e_i / e_{i-1}) / log(h_i / h_{i-1}), at h_i, NaN at the first; slope, the least-squares slope of log e
+    against log h over all i with e_i > 0, of which there are n_points, and NaN where these are fewer than two.
+
+    Sign: positive where e falls as h falls.  An error of second order in dt has order 2; one that falls like N^-2 has
+    order -2.  A value that is zero, negative or missing has no order, and NaN.
+
+    Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
+    n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
+    """
+    steps = _steps(values, along)
+    over = [over] if isinstance(over, str) else list(over)
+    if over:
+        data = summary(values, over, statistics=(of,), missing=missing, planned=planned)[[of, "n_ok", "n_planned"]]
+    else:
+        data = _unreduced(values, of, planned)
+    errors = data[of].transpose(..., along)
+    order, slope, points = orders(errors.values, steps)
+    data["order"] = (
+        errors.dims,
+        order,
+        {"long_name": f"observed order in {along}, positive where values fall with it"},
+    )
+    kept = errors.dims[:-1]
+    data["slope"] = (kept, slope, {"long_name": f"least-squares slope of log {of} against log {along}"})
+    data["n_points"] = (kept, points, {"long_name": "number of values that the slope rests on"})
+    return data
+
+
+def orders(errors: Array, steps: Array) -> tuple[Array, Array, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+    """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,); see above."""
+    ok = np.isfinite(errors) & (errors > 0.0)
+    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)
+    order = np.full(errors.shape, np.nan)
+    np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
+    n = ok.sum(axis=-1, dtype=np.int64)
+    centre = np.divide((ok * log_steps).sum(axis=-1), n, out=np.zeros(n.shape), where=n > 0)
+    apart = np.where(ok, log_steps - centre[..., None], 0.0)
+    slope = np.divide((apart * logs).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
+    return order, slope, n
+
+
+def _steps(values: xr.DataArray, along: str) -> Array:
+    numeric = [str(d) for d in values.dims if d in values.coords and values[d].dtype.kind in "iuf"]
+    if along not in numeric:
+        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
+    steps = values[along].values.astype(float)
+    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
+        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
+    return steps
+
+
+def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) -> xr.Dataset:
+    numbers = values.astype(float).load()
+    there = np.isfinite(numbers)
+    wanted = planned_counts(values, (), planned, values.dims)
+    data = xr.Dataset({name: numbers.where(there), "n_ok": there.astype(np.int64), "n_planned": wanted})
+    return data.assign_coords(kept_coordinates(values, ()))

@@ -1,0 +1,202 @@
+"""Paired comparison and ranking: closed forms, SciPy, and what becomes of missing, equal and few pairs."""
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evogt_study.analysis.blocks import IncompleteWarning
+from evogt_study.analysis.comparison import compare, ranking, signed_rank_tests, wilcoxon, win_interval
+from evogt_study.errors import IncompleteError, InputError, ParameterError
+
+NAN = np.nan
+
+
+def labelled(values, labels=("T", "G", "R")):
+    values = np.asarray(values, dtype=float)
+    coords = {"dictionary": list(labels)[: values.shape[0]], "seed": range(values.shape[1])}
+    return xr.DataArray(values, coords, ["dictionary", "seed"], name="error")
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+def test_ratios_and_wins_in_closed_form():
+    found = compare(labelled([[2.0, 8.0, 3.0, 1.0], [1.0, 2.0, 3.0, 4.0]]), "dictionary", "T", "G")
+    assert float(found["ratio_of_means"]) == pytest.approx(14.0 / 10.0)
+    assert float(found["ratio_of_medians"]) == pytest.approx(2.5 / 2.5)
+    assert float(found["median_ratio"]) == pytest.approx(1.5)  # of 2, 4, 1, 1/4
+    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok", "n_planned")] == [1, 2, 1, 4, 4]
+    assert float(found["win_rate"]) == pytest.approx(1.0 / 3.0)
+    assert found.attrs["first"] == "dictionary=T"
+
+
+def test_higher_may_be_better():
+    pair = labelled([[2.0, 8.0, 3.0], [1.0, 2.0, 4.0]])
+    lower, higher = (compare(pair, "dictionary", "T", "G", better=better) for better in ("lower", "higher"))
+    assert (int(lower["wins"]), int(higher["wins"])) == (1, 2)
+    assert float(lower["p_value"]) == float(higher["p_value"])
+
+
+def test_only_pairs_of_which_both_are_there_count():
+    found_values = labelled([[2.0, NAN, 4.0, 9.0], [1.0, 5.0, 2.0, np.inf]])
+    with pytest.warns(IncompleteWarning, match="^2 of 4 pairs of runs have no finite `error`; they are left out"):
+        found = compare(found_values, "dictionary", "T", "G")
+    assert (int(found["n_ok"]), int(found["n_planned"])) == (2, 4)
+    assert float(found["ratio_of_means"]) == pytest.approx(2.0)
+    np.testing.assert_allclose(found["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
+    with pytest.raises(IncompleteError, match="2 of 4 pairs of runs"):
+        compare(found_values, "dictionary", "T", "G", missing="raise")
+    assert int(compare(found_values, "dictionary", "T", "G", missing="drop")["n_ok"]) == 2
+
+
+def test_without_any_pair_there_is_no_number():
+    found = compare(labelled([[NAN, 1.0], [1.0, NAN]]), "dictionary", "T", "G", missing="drop")
+    assert int(found["n_ok"]) == 0
+    for name in ("ratio_of_means", "median_ratio", "win_rate", "p_value", "wilcoxon", "ratio_ci", "win_ci"):
+        assert np.isnan(found[name]).all(), name
+
+
+def test_pairs_that_all_tie_say_nothing():
+    found = compare(labelled([[1.0, 2.0], [1.0, 2.0]]), "dictionary", "T", "G")
+    assert (int(found["ties"]), float(found["p_value"]), float(found["ratio_of_means"])) == (2, 1.0, 1.0)
+    assert np.isnan(found["win_rate"])
+    assert found["win_ci"].values.tolist() == [0.0, 1.0]
+
+
+def test_one_pair_has_ratios_and_no_interval_of_them():
+    found = compare(labelled([[4.0], [2.0]]), "dictionary", "T", "G")
+    assert float(found["ratio_of_means"]) == 2.0
+    assert np.isnan(found["ratio_ci"]).all()
+    assert float(found["p_value"]) == 1.0
+
+
+def test_labels_are_found_by_value_and_by_text():
+    values = xr.DataArray([[2.0, 4.0], [1.0, 1.0]], {"epsilon": [0.1, 0.05]}, ["epsilon", "seed"], name="error")
+    for first, second in ((0.1, 0.05), ("0.1", "5e-2"), (0.1, "0.050")):
+        assert float(compare(values, "epsilon", first, second)["ratio_of_means"]) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "said"),
+    [
+        (("dictionary", "T", "X"), {}, ParameterError, "`dictionary` must be one of T, G, R, got 'X'"),
+        (("dict", "T", "G"), {}, InputError, "`dim` must be one of dictionary, got 'dict'"),
+        (("seed", 0, 1), {}, InputError, "`dim` must be one of dictionary, got 'seed'"),
+        (("dictionary", "T", "G", "sed"), {}, InputError, "`over` must name dimensions of error (dictionary, seed)"),
+        (("dictionary", "T", "G"), {"better": "less"}, ParameterError, "`better` must be one of lower, higher"),
+        (("dictionary", "T", "G"), {"proportion": "wald"}, ParameterError, "`proportion` must be one of wilson, exact"),
+        (("dictionary", "T", "G"), {"missing": "skip"}, ParameterError, "`missing` must be one of warn, raise, drop"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(arguments, options, error, said):
+    with pytest.raises(error) as caught:
+        compare(labelled(np.ones((3, 2))), *arguments, **options)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(wins=st.integers(0, 30), losses=st.integers(0, 30), method=st.sampled_from(["wilson", "exact"]))
+def test_the_interval_of_a_win_rate(wins, losses, method):
+    low, high = win_interval(wins, losses, 0.95, method)
+    n = wins + losses
+    assert 0.0 <= low <= (wins / n if n else 0.5) <= high <= 1.0
+    if method == "wilson" and n:  # its closed form
+        z = scipy.stats.norm.ppf(0.975)
+        centre = (wins / n + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(wins / n * (1 - wins / n) / n + z**2 / (4 * n**2))
+        assert (low, high) == pytest.approx((max(0.0, centre - half), min(1.0, centre + half)), abs=1e-12)
+    if method == "exact" and n and wins:  # Clopper and Pearson: a quantile of the beta distribution
+        assert low == pytest.approx(scipy.stats.beta.ppf(0.025, wins, losses + 1), rel=1e-6)
+
+
+# --- Wilcoxon's signed-rank test --------------------------------------------------------------------------------------
+
+
+def counted(differences):
+    """The exact two-sided p by counting all signs, zeros dropped."""
+    nonzero = differences[differences != 0]
+    ranks = scipy.stats.rankdata(np.abs(nonzero))
+    signs = np.array(np.meshgrid(*[[0, 1]] * len(nonzero))).reshape(len(nonzero), -1)
+    sums = ranks @ signs
+    observed = ranks[nonzero > 0].sum()
+    lower, upper = np.mean(sums <= observed + 1e-9), np.mean(sums >= observed - 1e-9)
+    return min(1.0, 2.0 * min(lower, upper))
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_few_pairs_are_counted_with_ties_and_zeros(differences):
+    differences = np.array(differences, dtype=float)
+    statistic, p = wilcoxon(differences)
+    nonzero = differences[differences != 0]
+    if not nonzero.size:
+        assert (statistic, p) == (0.0, 1.0)
+        return
+    ranks = scipy.stats.rankdata(np.abs(nonzero))
+    assert statistic == min(ranks[nonzero > 0].sum(), ranks[nonzero < 0].sum())
+    assert p == pytest.approx(counted(differences))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20, 50, 51, 200])
+def test_without_ties_the_test_is_that_of_scipy(count):
+    differences = np.random.default_rng(count).normal(0.3, 1.0, (3, count))
+    found = signed_rank_tests(differences)
+    for row, (statistic, p) in zip(differences, found, strict=True):
+        reference = scipy.stats.wilcoxon(row)
+        assert (statistic, p) == pytest.approx((reference.statistic, reference.pvalue))
+        assert (statistic, p) == pytest.approx(wilcoxon(row))
+
+
+def test_rows_with_and_without_ties_and_gaps_are_tested_one_as_the_other():
+    rows = np.array([[1.0, -2.0, 3.0, 4.0], [1.0, 1.0, -2.0, 0.0], [NAN, 2.0, -1.0, 3.0], [0.0] * 4, [NAN] * 4])
+    found = signed_rank_tests(rows)
+    for row, pair in zip(rows, found, strict=True):
+        np.testing.assert_allclose(pair, wilcoxon(row[np.isfinite(row)]))
+
+
+# --- ranking ----------------------------------------------------------------------------------------------------------
+
+
+def test_places_and_how_often_each_is_best():
+    found = ranking(labelled([[3.0, 3.0, 1.0], [1.0, 2.0, 2.0], [2.0, 2.0, 5.0]]), "dictionary")
+    assert found["place"].values.tolist() == [2.0, 1.0, 3.0]
+    assert found["best"].values.tolist() == [1, 2, 1]  # seed 1 is shared
+    assert (int(found["n_common"]), found["n_planned"].values.tolist()) == (3, [3, 3, 3])
+    np.testing.assert_allclose(found["mean"], [7 / 3, 5 / 3, 3.0])
+    by_median = ranking(labelled([[3.0, 3.0, 1.0], [1.0, 2.0, 2.0], [2.0, 2.0, 5.0]]), "dictionary", by="median")
+    assert by_median["place"].values.tolist() == [3.0, 1.0, 1.0]
+    assert ranking(labelled([[1.0, 1.0], [2.0, 2.0]]), "dictionary", better="higher")["place"].values.tolist() == [2, 1]
+
+
+def test_means_are_over_common_seeds_so_that_no_label_gains_by_failing():
+    """G fails on the hard seed: over what survived it would be best, on common seeds it is not."""
+    values = labelled([[1.0, 1.0, 9.0], [2.0, 2.0, NAN]])
+    with pytest.warns(IncompleteWarning, match="1 of 6 runs"):
+        found = ranking(values, "dictionary")
+    assert found["mean"].values.tolist() == [1.0, 2.0]
+    assert found["place"].values.tolist() == [1.0, 2.0]
+    assert (int(found["n_common"]), found["n_ok"].values.tolist()) == (2, [3, 2])
+
+
+def test_a_label_without_any_value_takes_no_part():
+    found = ranking(labelled([[1.0, 2.0], [NAN, NAN], [3.0, 1.0]]), "dictionary", missing="drop")
+    assert found["place"].values.tolist()[::2] == [1.0, 1.0] or found["place"].values.tolist()[::2] == [1.0, 2.0]
+    assert np.isnan(found["place"][1])
+    assert (found["best"].values.tolist(), int(found["n_common"])) == ([1, 0, 1], 2)
+    nothing = ranking(labelled([[NAN], [NAN]]), "dictionary", missing="drop")
+    assert np.isnan(nothing["place"]).all()
+    assert int(nothing["n_common"]) == 0
+
+
+@given(st.lists(st.permutations([1.0, 2.0, 3.0]), min_size=1, max_size=6))
+def test_how_often_each_is_best_adds_up_without_ties(rows):
+    found = ranking(labelled(np.array(rows).T), "dictionary")
+    assert int(found["best"].sum()) == int(found["n_common"]) == len(rows)
+    assert sorted(found["mean"].values) == found["mean"].values[np.argsort(found["place"].values)].tolist()
+
+
+def test_an_unknown_statistic_is_told_with_those_there_are():
+    with pytest.raises(ParameterError, match="`statistic` must be one of mean, std, median, geometric_mean, min, max"):
+        ranking(labelled(np.ones((2, 2))), "dictionary", by="average")
