@@ -20,6 +20,12 @@ error 5.43e-04 at rank 48
     ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
     evs.summary(ds.error, over="seed")
 
+4. open a result and ask it questions; `ds.evogt` fills in the result's own variables:
+
+    with evs.open("results/oscillatory_1d.nc") as ds:
+        ds.evogt.compare("dictionary", "transnet", "gtransnet")      # the gain T/G, win rate, signed-rank test
+        evs.observed_orders(ds.error, along="N", over="seed")        # for a study with an axis N
+
 Names are imported when they are first used, so that a worker or ``evogt --help`` does not pay for all of them.
 """
 
@@ -30,6 +36,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evogt_study import errors, problems
+    from evogt_study.analysis.comparison import compare, ranking
+    from evogt_study.analysis.intervals import Bootstrap
+    from evogt_study.analysis.opened import open
+    from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.statistics import summary
     from evogt_study.method.dictionary import Dictionary
     from evogt_study.method.problem import Problem
@@ -47,7 +57,12 @@ _HOMES = {
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.method.dictionary",
     "QuadratureRule": "evogt_study.method.quadrature",
+    "Bootstrap": "evogt_study.analysis.intervals",
+    "compare": "evogt_study.analysis.comparison",
     "merge": "evogt_study.sweep.merge",
+    "observed_orders": "evogt_study.analysis.orders",
+    "open": "evogt_study.analysis.opened",
+    "ranking": "evogt_study.analysis.comparison",
     "replay": "evogt_study.sweep.replay",
     "solve": "evogt_study.sweep.one_run",
     "Study": "evogt_study.sweep.study",
@@ -57,15 +72,23 @@ _HOMES = {
 }
 _MODULES = ("errors", "problems")
 
+_GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
+"""Names with which the accessor `ds.evogt` comes."""
+
 __all__ = [
+    "Bootstrap",
     "Dictionary",
     "Problem",
     "QuadratureRule",
     "Statement",
     "Study",
+    "compare",
     "errors",
     "merge",
+    "observed_orders",
+    "open",
     "problems",
+    "ranking",
     "replay",
     "run",
     "solve",
@@ -75,6 +98,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _GIVE_DATASETS:
+        import_module("evogt_study.analysis.opened")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:

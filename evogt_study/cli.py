@@ -5,7 +5,8 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -189,28 +190,110 @@ def _print_software(data: xr.Dataset) -> None:
 @main.command()
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
 @click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, separated by commas.")
-@click.option("--variable", default="error", show_default=True, help="Variable to reduce.")
+@click.option("--variable", default="error", show_default=True, help="Variables to reduce, separated by commas.")
+@click.option(
+    "--statistic",
+    default="",
+    help="Of mean, std, median, geometric_mean, min, max, ci, and quantiles in percent like q25.  "
+    "[default: mean,std,median,ci; with --columns mean,std]",
+)
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
+@click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")
+@click.option("--columns", default="", help="Axes across; each cell then holds all statistics.")
+@click.option("--ratio", default="", metavar="A/B", help="One more column: mean of label A over that of B, paired.")
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
-def summary(file: Path, over: str, variable: str, form: str) -> None:
-    """Print mean, standard deviation, median and 95 % interval of the mean, with the runs they rest on."""
+@click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
+@click.option("--notation", default="scientific", show_default=True, help="scientific or plain.")
+@click.option("--interval", default="percentile", show_default=True, help="Bootstrap of ci: percentile or bca.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of ci.")
+@click.option("--missing", default="warn", show_default=True, help="Runs without a value: warn, raise or drop.")
+@click.option("--pilot", is_flag=True, help="The pilot's runs.")
+def summary(
+    file: Path,
+    over: str,
+    variable: str,
+    statistic: str,
+    points: tuple[str, ...],
+    rows: str | None,
+    columns: str,
+    ratio: str,
+    form: str,
+    digits: int,
+    notation: str,
+    interval: str,
+    confidence: float,
+    missing: str,
+    pilot: bool,
+) -> None:
+    """Print statistics over seeds, or other dimensions, with the runs they rest on.
+
+    Without other options: mean, standard deviation, median and 95 % interval of the mean, one row for each point.
+    """
+    from evogt_study.analysis.intervals import Bootstrap
+    from evogt_study.analysis.numbers import NumberFormat
+    from evogt_study.analysis.summary_table import Question, summary_table
+    from evogt_study.sweep.words import read_point
+
+    question = Question(
+        variables=_names(variable), over=_names(over), statistics=_names(statistic), at=read_point(",".join(points)),
+        rows=None if rows is None else _names(rows), columns=_names(columns), ratio=ratio, form=form,
+        numbers=NumberFormat(digits, notation), interval=Bootstrap(method=interval, confidence=confidence),
+        missing=missing,
+    )  # fmt: skip
+    with _told_at_the_end():
+        click.echo(summary_table(_phase(file, "pilot" if pilot else "study"), question))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+@contextmanager
+def _told_at_the_end() -> Iterator[None]:
+    """What statistics warn of, one line each, after their table."""
     import warnings
 
-    from evogt_study.analysis.statistics import IncompleteWarning
-    from evogt_study.analysis.statistics import summary as summarise
-    from evogt_study.analysis.tables import rendered, rows
+    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 
-    data = _runs_so_far(file).get("study")
-    if data is None:
-        raise InputError(f"`FILE` must have runs of the study, got {file}, whose pilot is not finished")
-    if variable not in data.data_vars:
-        raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", IncompleteWarning)
-        statistics = summarise(data[variable], over=[name.strip() for name in over.split(",")])
-    header, body = rows(statistics)
-    click.echo(rendered(header, body, form))
+        for kind in (IncompleteWarning, UndefinedIntervalWarning):
+            warnings.simplefilter("always", kind)
+        yield
     for warning in caught:
         click.echo(f"evogt: {warning.message}", err=True)
+
+
+def _phase(path: Path, phase: str) -> xr.Dataset:
+    """The runs of one phase, as a result has them, or as far as they are finished."""
+    from evogt_study.sweep.places import description
+    from evogt_study.sweep.store import open_result
+
+    if path.exists() and not description(path).exists():
+        return open_result(path, phase)
+    found = _runs_so_far(path).get(phase)
+    if found is None:
+        raise InputError(f"`FILE` must have runs of the {phase}, got {path}, which has none yet")
+    return found
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", metavar="TABLE", required=True, type=click.Path(path_type=Path), help="New .csv or .parquet file."
+)
+@click.option("--pilot", is_flag=True, help="The pilot's runs.")
+def export(file: Path, output: Path, pilot: bool) -> None:
+    """Write the runs as a flat table: one row a run, with parameters, status by name, message and numbers.
+
+    Parquet needs pandas and pyarrow (extra parquet).
+    """
+    from evogt_study.analysis.export import write_table
+
+    if output.exists():
+        raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
+    count = write_table(_phase(file, "pilot" if pilot else "study"), output)
+    click.echo(f"{output}: {count} runs")
 
 
 _code = click.option(
@@ -231,8 +314,8 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
     """
-    from evogt_study.sweep.replay import read_point
     from evogt_study.sweep.replay import replay as replayed
+    from evogt_study.sweep.words import read_point
 
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     click.echo(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")

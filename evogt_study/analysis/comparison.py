@@ -48,7 +48,7 @@ def compare(
     over: str | Iterable[str] = "seed",
     *,
     better: str = "lower",
-    interval: Bootstrap = Bootstrap(),  # noqa: B008  # frozen
+    interval: Bootstrap = Bootstrap(),
     proportion: str = "wilson",
     missing: str = "warn",
     planned: xr.DataArray | None = None,

@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
 
 from evogt_study.analysis.kernels import Array, Kernel
 from evogt_study.errors import ParameterError
@@ -132,6 +131,8 @@ def _resampling_weights(size: int, resamples: int, seed: int) -> Array:
 
 def _by_scipy(rows: Array, kernel: Kernel, how: Bootstrap) -> Array:
     """scipy.stats.bootstrap of complete rows (m, n), equal values apart, of which bca is 0/0."""
+    import scipy.stats  # takes most of a second, which the percentile interval of the mean does not need
+
     same = (rows == rows[:, :1]).all(axis=-1)
     found = np.empty((len(rows), 2))
     found[same] = kernel(rows[same])[:, None]

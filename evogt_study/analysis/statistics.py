@@ -60,7 +60,7 @@ def summary(
     over: str | Iterable[str] = "seed",
     *,
     statistics: Iterable[str] = DEFAULT,
-    interval: Bootstrap = Bootstrap(),  # noqa: B008  # frozen
+    interval: Bootstrap = Bootstrap(),
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:

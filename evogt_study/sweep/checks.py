@@ -15,8 +15,9 @@ from evogt_study.sweep.compare import differences
 from evogt_study.sweep.labelled import RECORDED, axis_coordinates, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.schema import BOOKKEEPING, MEASURED, Status
-from evogt_study.sweep.stored import Stored, listed, point
+from evogt_study.sweep.stored import Stored, point
 from evogt_study.sweep.table import Table
+from evogt_study.sweep.words import listed
 
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
 """Global attributes that the study's text determines; others have to be there."""

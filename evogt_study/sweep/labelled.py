@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.provenance import environment, package_version
-from evogt_study.sweep.schema import BOOKKEEPING, COORDINATES, MEASURED, OWN_VALUES, Status
+from evogt_study.sweep.schema import BOOKKEEPING, CONTENT, COORDINATES, MEASURED, MODEL_RESULT, OWN_VALUES, Status
 from evogt_study.sweep.space import CANDIDATE, CaseSpace
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Column, Table, missing_value
@@ -101,7 +101,9 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
 
 def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
-    declared = MEASURED[name].attributes if name in MEASURED else {"long_name": name, "units": "1"}
+    declared = (
+        MEASURED[name].attributes if name in MEASURED else {"long_name": name, "units": "1", CONTENT: MODEL_RESULT}
+    )
     values = column.values.reshape(space.shape + column.values.shape[1:])
     encoding: dict[str, Any] = {}
     if values.dtype.kind not in "fO":
@@ -119,7 +121,6 @@ def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpa
         return {name: (dims, filled[0], attributes)}
     values = column.values.reshape(space.shape + column.values.shape[1:])
     attributes["comment"] = f"differs between runs; {name} is its index"
-    attributes.pop("axis", None)
     return {name + OWN_VALUES: (space.names + dims, values, attributes)}
 
 

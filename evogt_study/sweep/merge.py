@@ -22,10 +22,11 @@ from evogt_study.sweep.provenance import package_version
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import Chosen
 from evogt_study.sweep.store import PILOT, read_result, write_result
-from evogt_study.sweep.stored import choice_in, listed, point, study_in
+from evogt_study.sweep.stored import choice_in, point, study_in
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.values import text_label
+from evogt_study.sweep.words import listed
 
 FINAL = (Status.ok, Status.diverged)
 """What the numbers of a run decide; every other fate is an accident that a run elsewhere may not have had."""

@@ -19,8 +19,9 @@ from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages
 from evogt_study.sweep.space import CaseSpace
 from evogt_study.sweep.store import PILOT, read_result
-from evogt_study.sweep.stored import Stored, find, listed, point, stored
+from evogt_study.sweep.stored import Stored, find, point, stored
 from evogt_study.sweep.values import text_label
+from evogt_study.sweep.words import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,26 +120,6 @@ def _fate(status: Status, message: str) -> str:
 
 def _software(before: RunRecords, now: RunRecords) -> str:
     return software_changes(before.software[0], now.software[0]) if before.software else ""
-
-
-def read_point(text: str) -> dict[str, str]:
-    """`seed=3,dictionary=gtransnet` as names and values; a value may have commas of its own: `hidden=240,120`.
-
-    Raises InputError.
-    """
-    at: dict[str, str] = {}
-    name = ""
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        before, sign, value = (word.strip() for word in part.partition("="))
-        if sign and before in at:
-            raise InputError(f"`--at` must name each axis once, got {before} twice")
-        if sign:
-            name, at[before] = before, value
-        elif name:
-            at[name] += f",{part}"
-        else:
-            raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}; use e.g. --at seed=3")
-    return at
 
 
 def index_at(space: CaseSpace, at: Mapping[str, object], path: Path) -> int:

@@ -9,6 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+CONTENT = "coverage_content_type"
+"""Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
+MODEL_RESULT = "modelResult"
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -19,11 +23,12 @@ class Variable:
     comment: str
     dims: tuple[str, ...] = ()
     units: str = "1"
+    content: str = MODEL_RESULT
 
     @property
     def attributes(self) -> dict[str, str]:
         """The attributes written to the file."""
-        written = {"long_name": self.long_name, "units": self.units, "comment": self.comment}
+        written = {"long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content}
         return {key: text for key, text in written.items() if text}
 
 
@@ -88,27 +93,33 @@ MEASURED = {
     )
 }  # fmt: skip
 
+QUALITY, AUXILIARY = "qualityInformation", "auxiliaryInformation"
+
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
-        Variable("status", "what became of the run", "only runs with status ok have values", units=""),
-        Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", units=""),
-        Variable("attempts", "number of times the run was tried", "0 where it was not run"),
-        Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", units="s"),
+        Variable("status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
+        Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
+                 QUALITY),
+        Variable("attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
+        Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
+                 AUXILIARY),
         Variable("case_key", "identity of the run: hash of its method, problem and resolved parameters",
-                 "equal keys are the same computation; empty where no run is planned", units=""),
+                 "equal keys are the same computation; empty where no run is planned", (), "", AUXILIARY),
         Variable("software", "index of the version set that computed the run",
-                 "position in the global attribute software_sets (a JSON list); -1 where it was not run"),
+                 "position in this variable's attribute software_sets (a JSON list); -1 where it was not run",
+                 content=AUXILIARY),
     )
 }  # fmt: skip
 
+# no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
 COORDINATES = {
-    "time": {"long_name": "time t", "units": "1", "axis": "T", "comment": "dimensionless, from 0 to final_time"},
+    "time": {"long_name": "time t", "units": "1", "comment": "dimensionless, from 0 to final_time"},
     "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "in nonincreasing sigma_i"},
     "node": {"long_name": "index of the validation node", "units": "1"},
     "weight": {"long_name": "weight w_q of the validation rule", "units": "1"},
-    "x": {"long_name": "coordinate x", "units": "1", "axis": "X"},
-    "y": {"long_name": "coordinate y", "units": "1", "axis": "Y"},
-    "z": {"long_name": "coordinate z", "units": "1", "axis": "Z"},
+    "x": {"long_name": "coordinate x", "units": "1"},
+    "y": {"long_name": "coordinate y", "units": "1"},
+    "z": {"long_name": "coordinate z", "units": "1"},
     "candidate": {"long_name": "index of the candidate value", "units": "1"},
 }

@@ -20,17 +20,13 @@ import numpy.typing as npt
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.files import written_whole
+from evogt_study.sweep.places import shard_folder as shard_folder
 from evogt_study.sweep.values import content_hash
 
 FAMILY = b"evogt shard "
 FORMAT = FAMILY + b"3\n"
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
-
-
-def shard_folder(result: Path) -> Path:
-    """The folder beside a result file that holds its shards while a study runs."""
-    return result.with_name(result.name + ".shards")
 
 
 def shard_files(folder: Path) -> list[Path]:

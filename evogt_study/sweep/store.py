@@ -42,9 +42,10 @@ COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 def encoded(data: xr.Dataset) -> xr.Dataset:
     """The same data, told how to be stored: checksummed and compressed numbers, no fill value on coordinates (CF).
 
-    Coordinates that follow the axes are named by each variable; scalar ones once, by the whole file.
+    Coordinates other than the dimensions' own are named by each variable that they belong to.  Words along a dimension
+    are stored as characters: to CF a coordinate variable of one dimension is numeric.
     """
-    beside = {str(name): coord for name, coord in data.coords.items() if coord.ndim and name not in data.dims}
+    beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = data.copy(deep=False)
     for name in data.data_vars:
         if data[name].dtype.kind in "OU":
@@ -57,6 +58,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         if name not in data.coords:
             named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
             encoding["coordinates"] = " ".join(named) or None
+        if name in data.dims and variable.dtype.kind in "OU":
+            encoding["dtype"] = "S1"
         if name in data.coords or not numbers or name in UNFILLED:
             encoding["_FillValue"] = None
         else:
@@ -86,13 +89,35 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
                 groups[PILOT] = xr.load_dataset(path, engine="netcdf4", decode_times=False, group=PILOT)
     except UNREADABLE as error:
         raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
-    whole = all(
-        set(BOOKKEEPING) <= set(data.data_vars) and "software_sets" in data["software"].attrs
-        for data in groups.values()
-    )
-    if not whole or "study" not in groups["study"].attrs:
+    if not all(map(_whole, groups.values())):
         raise ResultError(f"{path} is not a result of this package")
     return groups
+
+
+def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Dataset:
+    """The runs of one phase, "study" or "pilot", of which values are read from the file when they are asked for.
+
+    chunks: as of xarray.open_dataset, for values that dask holds.  Raises ResultError where the file is not a result
+    of this package, or has no pilot.
+    """
+    group = PILOT if phase == PILOT else None
+    try:
+        with HDF5_LOCK:
+            data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
+    except UNREADABLE as error:
+        if group is not None and path.exists() and PILOT not in read_result(path):
+            raise ResultError(f"{path} must have pilot runs, got a result without them") from None
+        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+    if not _whole(data):
+        data.close()
+        raise ResultError(f"{path} is not a result of this package")
+    return data
+
+
+def _whole(data: xr.Dataset) -> bool:
+    """Whether a group has what every result has."""
+    told = set(BOOKKEEPING) <= set(data.data_vars) and "software_sets" in data["software"].attrs
+    return told and "study" in data.attrs
 
 
 def read_study(path: Path) -> xr.Dataset:

@@ -120,11 +120,5 @@ def point(space: CaseSpace, index: int) -> str:
     )
 
 
-def listed(values: Sequence[str], limit: int = 12) -> str:
-    """Words separated by commas, those beyond `limit` counted."""
-    more = f", ... ({len(values)} in all)" if len(values) > limit else ""
-    return ", ".join(values[:limit]) + more
-
-
 def _axes(names: Sequence[object], shape: Sequence[int]) -> str:
     return " x ".join(f"{size} {name}" for name, size in zip(names, shape, strict=True)) or "none"

@@ -13,18 +13,12 @@ from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.places import description as description
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.shards import readable_shards, shard_folder
 from evogt_study.sweep.store import PILOT, read_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
-
-DESCRIPTION = "study.json"
-
-
-def description(result: Path) -> Path:
-    """Where the study of an unfinished result is written down, beside its shards."""
-    return shard_folder(result) / DESCRIPTION
 
 
 def describe(result: Path, study: Study) -> None:

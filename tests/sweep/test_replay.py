@@ -11,9 +11,10 @@ from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.compare import differences, software_changes
 from evogt_study.sweep.plan import pilot_plan, study_plan
 from evogt_study.sweep.provenance import software_set
-from evogt_study.sweep.replay import read_point, replay
+from evogt_study.sweep.replay import replay
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.study import Study
+from evogt_study.sweep.words import read_point
 
 OWN = """
     import numpy as np

@@ -1,0 +1,116 @@
+"""The runs of a result as a flat table: one row a run, for spreadsheets, R and data frames."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.errors import InputError, ResultError
+from evogt_study.sweep.files import written_whole
+from evogt_study.sweep.schema import BOOKKEEPING, Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".parquet")
+FIRST = ("status", "message")
+"""Bookkeeping that stands right after the parameters; the other stands last."""
+Column = npt.NDArray[Any]
+
+
+def run_table(data: xr.Dataset) -> dict[str, Column]:
+    """Columns of one entry for each planned run, in the order of the axes.
+
+    The axes; parameters that follow them; constants; status by its name, and message; the variables of one value a
+    run, NaN where a run has none, and whole numbers as such, with None; then attempts, wall_seconds, case_key and
+    software.
+    """
+    axes = list(map(str, data["status"].dims))
+    planned = np.flatnonzero(data["case_key"].values.ravel() != "")
+    shape = data["status"].shape
+    names = [*axes, *_parameters(data, axes), *FIRST, *_scalars(data, axes)]
+    names += [name for name in BOOKKEEPING if name not in FIRST]
+    return {name: _column(data, name, axes, shape)[planned] for name in names}
+
+
+def write_table(data: xr.Dataset, path: Path) -> int:
+    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all; the number of rows.
+
+    In CSV a value that there is not is empty, and numbers have all digits that tell them apart.  Raises InputError for
+    another suffix, or where Parquet's packages are missing, and ResultError where the disk refuses.
+    """
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
+    lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
+    if lacking:
+        raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
+    columns = run_table(data)
+    try:
+        with written_whole(path) as temporary:
+            (_write_csv if path.suffix == ".csv" else _write_parquet)(columns, temporary)
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    return len(columns["status"])
+
+
+def _write_csv(columns: Mapping[str, Column], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
+
+
+def _texts(column: Column) -> list[Any]:
+    """The values as the CSV writer takes them: its text of a float reads back as the same float."""
+    values: list[Any] = column.tolist()
+    return ["" if value != value else value for value in values] if column.dtype.kind == "f" else values
+
+
+def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
+    data_frame(columns).to_parquet(path, engine="pyarrow", index=False)
+
+
+def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
+    """The table of `run_table` for pandas; whole numbers with gaps are of its type Int64."""
+    import pandas as pd
+
+    gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
+    return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))
+
+
+def _parameters(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
+    """Coordinates other than the axes that have one value a run: first those that follow axes, then constants."""
+    for following in (True, False):
+        for name, coord in data.coords.items():
+            if name not in axes and set(coord.dims) <= set(axes) and bool(coord.ndim) is following:
+                yield str(name)
+
+
+def _scalars(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
+    """Variables of one value a run, other than bookkeeping."""
+    for name, variable in data.data_vars.items():
+        if list(variable.dims) == axes and name not in BOOKKEEPING and name != "status_name":
+            yield str(name)
+
+
+def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
+    """The values of a name for each run, in the order of the axes."""
+    if name == "status":
+        words: Column = np.array([status.name for status in Status], dtype=object)
+        return np.asarray(words[data[name].values.ravel().astype(int)])
+    variable = data[name].variable
+    present = [axis for axis in axes if axis in variable.dims]
+    sizes = [length if axis in present else 1 for axis, length in zip(axes, shape, strict=True)]
+    values: Column = np.broadcast_to(variable.transpose(*present).values.reshape(sizes), shape).ravel()
+    if values.dtype.kind in "OUS":
+        return values.astype(object)
+    if values.dtype.kind != "f" or np.dtype(variable.encoding.get("dtype", values.dtype)).kind not in "iu":
+        return values
+    return np.array([None if value != value else int(value) for value in values.tolist()], dtype=object)
