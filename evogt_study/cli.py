@@ -189,7 +189,7 @@ def _print_software(data: xr.Dataset) -> None:
 
 @main.command()
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, separated by commas.")
+@click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, or none.")
 @click.option("--variable", default="error", show_default=True, help="Variables to reduce, separated by commas.")
 @click.option(
     "--statistic",

@@ -110,6 +110,7 @@ def planned_counts(
         factor = math.prod(values.sizes[dim] for dim in over if dim not in inside)
         there = planned.reset_coords(drop=True).drop_vars(list(planned.indexes)).sum(inside) * factor
     shape = {dim: values.sizes[dim] for dim in kept}
+    there.attrs = {}
     return there.astype(np.int64).expand_dims({d: n for d, n in shape.items() if d not in there.dims}).transpose(*kept)
 
 

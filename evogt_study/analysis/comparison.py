@@ -23,19 +23,19 @@ EXACT_WITH_TIES = 13
 """Pairs up to which all 2^n signs are counted where differences tie; beyond, the normal approximation."""
 EXACT_WITHOUT_TIES = 50
 
-_OUTPUTS: dict[str, tuple[str, ...]] = {
-    "ratio_of_means": (),
-    "ratio_ci": (BOUND,),
-    "ratio_of_medians": (),
-    "median_ratio": (),
-    "wins": (),
-    "losses": (),
-    "ties": (),
-    "win_rate": (),
-    "win_ci": (BOUND,),
-    "wilcoxon": (),
-    "p_value": (),
-    "n_ok": (),
+_OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "ratio_of_means": ((), "mean of first over mean of second, over pairs"),
+    "ratio_ci": ((BOUND,), "bootstrap confidence interval of ratio_of_means, pairs resampled together"),
+    "ratio_of_medians": ((), "median of first over median of second, over pairs"),
+    "median_ratio": ((), "median of first / second, pair by pair"),
+    "wins": ((), "number of pairs in which first is better"),
+    "losses": ((), "number of pairs in which second is better"),
+    "ties": ((), "number of pairs of equal values"),
+    "win_rate": ((), "wins / (wins + losses)"),
+    "win_ci": ((BOUND,), "confidence interval of win_rate"),
+    "wilcoxon": ((), "signed-rank statistic min(W+, W-)"),
+    "p_value": ((), "two-sided p-value of the signed-rank test"),
+    "n_ok": ((), "number of pairs of finite values"),
 }
 _COUNTS = ("wins", "losses", "ties", "n_ok")
 
@@ -81,11 +81,16 @@ def compare(
         return _compared(samples[..., 0, :], samples[..., 1, :], better, interval, proportion)
 
     both = None if planned is None else _common(planned, dim, places)
-    found = reduced(pair, over_dims, on_pairs, _OUTPUTS, along=[dim], planned=both)
+    found = reduced(
+        pair, over_dims, on_pairs, {name: new for name, (new, _) in _OUTPUTS.items()}, along=[dim], planned=both
+    )
     found = found.assign({name: found[name].astype(np.int64) for name in _COUNTS})
     found["n_planned"] = planned_counts(values, over_dims, both, found["n_ok"].dims)
     n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
     tell_missing(n_planned - n_ok, n_planned, values.name, missing, "pairs of runs")
+    for name, (_, words) in _OUTPUTS.items():
+        found[name].attrs = {"long_name": words, "units": "1"}
+    found["n_planned"].attrs = {"long_name": "number of pairs planned", "units": "1"}
     found.attrs = {
         "first": f"{dim}={first}",
         "second": f"{dim}={second}",

@@ -20,6 +20,7 @@ from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import summary
 from evogt_study.errors import InputError
+from evogt_study.sweep.digest import DIGESTS
 from evogt_study.sweep.schema import BOOKKEEPING, Status
 from evogt_study.sweep.store import open_result
 
@@ -40,9 +41,10 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
-    """The result with `status_name`, the status of each run in words."""
+    """The result with `status_name`, the status of each run in words, and without the digests of the file's content."""
     words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
-    return data.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)})
+    bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
+    return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)})
 
 
 def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:

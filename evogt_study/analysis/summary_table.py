@@ -17,16 +17,18 @@ from evogt_study.errors import InputError, ParameterError
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
+NONE = "none"
+"""Instead of dimensions to reduce over: each run by itself."""
 
 
 @dataclass(frozen=True)
 class Question:
     """Which statistics of which variables over which dimensions, at which labels, and how they are laid out.
 
-    statistics: none is mean, std, median and ci, or mean and std in a table with columns.  rows, columns: dimensions
-    that are left (and "variable", where there are several), and parameters that follow rows; none for rows is all but
-    the columns.  ratio: "first/second", labels of the one column axis, whose ratio of means over common `over` is a
-    further column.
+    over: dimensions, or "none" for the runs themselves.  statistics: none is mean, std, median and ci, or mean and std
+    in a table with columns.  rows, columns: dimensions that are left ("variable" where there are several), and
+    parameters that follow rows; none for rows is all but the columns.  ratio: "first/second", labels of the one column
+    axis, whose ratio of means over common `over` is a further column.
     """
 
     variables: tuple[str, ...] = ("error",)
@@ -52,6 +54,8 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
     planned = chosen(data["case_key"] != "", question.at)
     values = {name: chosen(data[name], question.at) for name in _variables(data, question)}
+    if question.over == (NONE,):
+        values = {name: each.expand_dims(NONE) for name, each in values.items()}
     statistics = joined({name: _summary(each, question, planned) for name, each in values.items()})
     if not question.columns:
         if question.ratio:
@@ -100,7 +104,7 @@ def _variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
 
 
 def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) -> xr.Dataset:
-    defaults = ("mean", "std") if question.columns else DEFAULT
+    defaults = ("mean",) if question.over == (NONE,) else ("mean", "std") if question.columns else DEFAULT
     return summary(
         values,
         question.over,

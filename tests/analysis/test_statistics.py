@@ -14,11 +14,13 @@ import evogt_study as evs
 from evogt_study.analysis.statistics import (
     CONFIDENCE,
     RESAMPLES,
+    Bootstrap,
     IncompleteWarning,
+    UndefinedIntervalWarning,
     bootstrap_interval,
     summary,
 )
-from evogt_study.errors import InputError
+from evogt_study.errors import IncompleteError, InputError, ParameterError
 
 NAN = np.nan
 ATTRIBUTES = {"units": "m", "long_name": "error of the run"}
@@ -185,6 +187,59 @@ def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
     for name, mean in {"rank": 11.0, "fine": 0.5, "error": 0.5}.items():
         found = quiet(data[name])
         assert (int(found["n_ok"]), int(found["n_planned"]), float(found["mean"])) == (2, 3, mean), name
+
+
+def test_the_policy_says_what_becomes_of_missing_runs():
+    values = labelled([[1.0, NAN, 2.0], [3.0, 2.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dropped = summary(values, missing="drop")
+    assert dropped["n_ok"].values.tolist() == [2, 3]
+    with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no finite `error`; `evogt status` says why"):
+        summary(values, missing="raise")
+    assert summary(labelled(drawn(2, 3)), missing="raise")["n_ok"].values.tolist() == [3, 3]
+    with pytest.raises(ParameterError, match="`missing` must be one of warn, raise, drop, got 'ignore'"):
+        summary(values, missing="ignore")
+
+
+# --- which statistics -------------------------------------------------------------------------------------------------
+
+
+def test_only_those_asked_for_in_their_order_with_counts():
+    values = drawn(2, 9)
+    found = summary(labelled(values), statistics=["q25", "max", "geometric_mean", "min", "q97.5"])
+    assert list(found.data_vars) == ["q25", "max", "geometric_mean", "min", "q97.5", "n_ok", "n_planned"]
+    np.testing.assert_allclose(found["q25"], np.quantile(values, 0.25, axis=1))
+    np.testing.assert_allclose(found["q97.5"], np.quantile(values, 0.975, axis=1))
+    np.testing.assert_allclose(found["geometric_mean"], scipy.stats.gmean(values, axis=1))
+    assert found["q25"].attrs["long_name"] == "25 % quantile over seed of error of the run"
+    assert "bound" not in found.coords
+
+
+@pytest.mark.parametrize("name", ["average", "q101", "q", "q-5", ""])
+def test_an_unknown_statistic_is_told_with_those_there_are(name):
+    with pytest.raises(ParameterError) as caught:
+        summary(labelled(drawn(2, 3)), statistics=["mean", name])
+    assert str(caught.value) == (
+        "`statistic` must be one of mean, std, median, geometric_mean, min, max, ci, or a quantile in percent like "
+        f"q25, got {name!r}"
+    )
+
+
+def test_an_interval_of_another_kind_says_so():
+    values = labelled(drawn(2, 9))
+    found = summary(values, statistics=["ci"], interval=Bootstrap("median", "bca", confidence=0.995, resamples=99))
+    assert found["ci"].attrs["long_name"].startswith("99.5% bootstrap (bca) confidence interval of the median over")
+    assert found["ci"].attrs["comment"] == "NaN below two runs"
+
+
+def test_an_interval_that_is_not_defined_is_told():
+    """All resampled medians are on one side of a sample whose values but one are equal: bca is then 0/0."""
+    values = labelled([[1.0] * 9 + [5.0], list(range(10))])
+    with pytest.warns(UndefinedIntervalWarning, match="^1 of 2 samples have no bca interval of the median"):
+        found = summary(values, interval=Bootstrap("median", "bca"))
+    assert np.isnan(found["ci"][0]).all()
+    assert np.isfinite(found["ci"][1]).all()
 
 
 # --- dimensions -------------------------------------------------------------------------------------------------------

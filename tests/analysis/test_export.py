@@ -1,0 +1,110 @@
+"""The flat table: every run once, with what it was asked, what became of it and what it found."""
+
+import csv
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evogt_study as evs
+from evogt_study.analysis import export
+from evogt_study.analysis.export import run_table, write_table
+from evogt_study.errors import InputError, ResultError
+
+SOURCE = """
+def method(family, N, gamma, seed, tau):
+    assert seed != 1 or family != 'b', 'bad, "luck"'
+    return {'error': N / 3 + seed, 'rank': N, 'word': family, 'curve': ('time', [1.0, 2.0])}
+"""
+REST = """
+[axes]
+family = ["a", "b"]
+N = [20, 40]
+seed = { count = 2 }
+[constants]
+tau = 1e-12
+[[when]]
+match = { family = "a" }
+set = { gamma = 1.5 }
+[[when]]
+match = { family = "b" }
+set = { gamma = 3 }
+"""
+RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
+COLUMNS = [
+    "family", "N", "seed", "gamma", "tau", "status", "message", "error", "rank", "word", "attempts", "wall_seconds",
+    "case_key", "software",
+]  # fmt: skip
+
+
+@pytest.fixture
+def data(own_study, result_of, tmp_path):
+    with evs.open(result_of(own_study(SOURCE, REST), tmp_path / "own.nc")) as data:
+        yield data
+
+
+def test_one_row_a_run_with_everything_that_is_one_number_a_run(data, tmp_path):
+    assert write_table(data, tmp_path / "own.csv") == 8
+    with (tmp_path / "own.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == COLUMNS
+    assert len(rows) == 8
+    assert [row["seed"] for row in rows] == ["0", "1"] * 4
+    first, failed = rows[0], rows[5]
+    assert (first["family"], first["N"], first["gamma"], first["tau"]) == ("a", "20", "1.5", "1e-12")
+    assert (first["status"], first["message"], first["rank"], first["word"]) == ("ok", "", "20", "a")
+    assert float(first["error"]) == 20 / 3  # to the last bit
+    assert (failed["status"], failed["message"]) == ("failed", 'AssertionError: bad, "luck"')
+    assert (failed["error"], failed["rank"], failed["word"], failed["gamma"]) == ("", "", "", "3.0")
+
+
+def test_the_values_are_those_of_the_result(data):
+    table = run_table(data)
+    np.testing.assert_array_equal(table["error"], data["error"].values.ravel())
+    assert table["rank"].tolist() == [20, 20, 40, 40, 20, None, 40, None]
+    assert table["case_key"].tolist() == data["case_key"].values.ravel().tolist()
+
+
+def test_a_file_that_is_read_back_by_pandas_has_the_same_numbers(data, tmp_path):
+    write_table(data, tmp_path / "own.csv")
+    read = pd.read_csv(tmp_path / "own.csv")
+    np.testing.assert_allclose(read["error"], data["error"].values.ravel(), rtol=1e-15)  # older ones round otherwise
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("pyarrow"), reason="pyarrow is not installed (extra parquet)")
+def test_parquet_keeps_types_and_values(data, tmp_path):
+    write_table(data, tmp_path / "own.parquet")
+    read = pd.read_parquet(tmp_path / "own.parquet")
+    assert list(read.columns) == COLUMNS
+    np.testing.assert_array_equal(read["error"], data["error"].values.ravel())
+    assert read["rank"].dropna().tolist() == [20, 20, 40, 40, 20, 40]
+
+
+@pytest.mark.parametrize("lacking", [["pyarrow"], ["pandas", "pyarrow"]])
+def test_what_parquet_needs_is_told_in_one_line(data, tmp_path, monkeypatch, lacking):
+    monkeypatch.setattr(export, "find_spec", lambda name: None if name in lacking else object())
+    with pytest.raises(InputError) as caught:
+        write_table(data, tmp_path / "own.parquet")
+    assert str(caught.value) == (
+        f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV"
+    )
+    assert not (tmp_path / "own.parquet").exists()
+
+
+def test_other_suffixes_and_places_are_refused(data, tmp_path):
+    with pytest.raises(InputError, match=r"`--output` must end in \.csv or \.parquet, got 'own\.xlsx'"):
+        write_table(data, tmp_path / "own.xlsx")
+    with pytest.raises(ResultError, match=r"cannot write .*gone"):
+        write_table(data, tmp_path / "gone" / "own.csv")
+
+
+def test_cases_that_are_not_planned_have_no_row():
+    shipped = evs.open(RESULT, pilot=True)
+    with shipped:
+        table = run_table(shipped)
+        planned = int((shipped["case_key"] != "").sum())
+    assert len(table["error"]) == planned == 600 < shipped["error"].size
+    assert not any(math.isnan(value) for value in table["error"])
