@@ -299,6 +299,26 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--variable", "message"), ["`message` must hold numbers"]),
         (("--variable", "case_key"), ["`case_key` must hold numbers"]),
         (("--format", "html"), ["`format` must be one of text, markdown, latex, csv", "got 'html'"]),
+        (
+            ("--statistic", "avg"),
+            ["`statistic` must be one of mean, std, median, geometric_mean, min, max, ci", "'avg'"],
+        ),
+        (("--rows", "gamma"), ["`rows` and `columns` must be of family, epsilon, got gamma"]),
+        (("--rows", "family"), ["must name each of family, epsilon once, got family; epsilon is left out"]),
+        (("--columns", "seed"), ["`rows` and `columns` must be of family, epsilon, got seed"]),
+        (("--columns", "family", "--statistic", "ci"), ["`statistic` must be one number", "leave out --columns"]),
+        (("--columns", "family", "--ratio", "a/c"), ["`family` must be one of a, b, got 'c'"]),
+        (("--columns", "family", "--ratio", "a"), ["`ratio` must be first/second", "got 'a'"]),
+        (("--ratio", "a/b"), ["`ratio` must be given with the axis of its labels across"]),
+        (("--at", "family=c"), ["`family` must be one of a, b, got 'c'"]),
+        (("--at", "tau=1"), ["`at` must name axes (family, epsilon, seed), got tau"]),
+        (("--at", "family"), ["`--at` must read axis=value,axis=value, got 'family'"]),
+        (("--digits", "0"), ["`digits` must be from 1 to 17, got 0"]),
+        (("--notation", "e"), ["`notation` must be one of scientific, plain, got 'e'"]),
+        (("--interval", "normal"), ["`method` must be one of percentile, bca, got 'normal'"]),
+        (("--confidence", "95"), ["`confidence` must be in (0, 1), got 95.0; use e.g. 0.95"]),
+        (("--missing", "skip"), ["`missing` must be one of warn, raise, drop, got 'skip'"]),
+        (("--pilot",), ["own.nc must have pilot runs, got a result without them"]),
     ],
 )
 def test_a_question_that_has_no_answer(refused, result, options, fragments):
@@ -404,6 +424,62 @@ def test_a_summary_over_everything(evogt, result):
     assert code == 0
     assert out.splitlines()[0] == "mean,std,median,ci lower,ci upper,n"
     assert out.splitlines()[1].endswith(",10/12")
+
+
+def test_a_summary_as_a_table_with_an_axis_across(evogt, result):
+    options = ("--rows", "epsilon", "--columns", "family", "--digits", "2", "--ratio", "b/a")
+    code, out, err = evogt("summary", "own.nc", *options)
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[2:]] == [
+        ["0.2", "4.0e-01", "(2.0e-01)", "3.0e-01", "(1.4e-01)", "2/3", "1.0", "2/3"],
+        ["0.1", "2.0e-01", "(1.0e-01)", "1.5e-01", "(7.1e-02)", "2/3", "1.0", "2/3"],
+        [],
+        ["mean", "(std);", "k/n:", "of", "n", "planned", "runs,", "k", "have", "a", "value"],
+    ]
+    assert err.startswith("evogt: 2 of 12 runs")
+    code, out, _ = evogt("summary", "own.nc", *options, "--format", "latex")
+    assert r"0.2 & \meanstd{4.0\times10^{-1}}{2.0\times10^{-1}} & " in out
+
+
+def test_a_summary_of_chosen_statistics_at_chosen_labels(evogt, result):
+    options = ("--statistic", "min,q50,max", "--at", "family=a,epsilon=0.10", "--format", "csv", "--notation", "plain")
+    assert evogt("summary", "own.nc", *options) == (0, "min,q50,max,n\n0.1000,0.2000,0.3000,3/3\n", "")
+
+
+def test_a_summary_of_several_variables(evogt, result):
+    options = ("--variable", "error,rank", "--rows", "variable,family,epsilon", "--statistic", "max", "--format", "csv")
+    code, out, err = evogt("summary", "own.nc", *options)
+    assert code == 0
+    assert out.splitlines()[1] == "error,a,0.2,6.000e-01,3/3"
+    assert out.splitlines()[-1] == "rank,b,0.1,7.000e+00,2/3"
+    assert len(err.splitlines()) == 2
+
+
+def test_the_policy_for_missing_runs(evogt, result):
+    assert evogt("summary", "own.nc", "--missing", "drop")[2] == ""
+    code, out, err = evogt("summary", "own.nc", "--missing", "raise")
+    assert (code, out) == (1, "")
+    assert err.startswith("evogt: 2 of 12 runs have no finite `error`; `evogt status` says why")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_summary_of_single_runs(evogt, result):
+    code, out, _ = evogt(
+        "summary", "own.nc", "--over", "none", "--columns", "seed", "--at", "family=a", "--digits", "2"
+    )
+    assert code == 0
+    assert out.splitlines()[2].split() == ["0.2", "2.0e-01", "4.0e-01", "6.0e-01"]
+
+
+def test_an_export(evogt, refused, folder, result):
+    assert evogt("export", "own.nc", "-o", "runs.csv") == (0, "runs.csv: 12 runs\n", "")
+    lines = (folder / "runs.csv").read_text().splitlines()
+    assert lines[0].startswith("family,epsilon,seed,status,message,error,rank,word,attempts,")
+    assert lines[1].startswith("a,0.2,0,ok,,0.2,7,a,1,")
+    assert lines[9].startswith("b,0.2,2,failed,AssertionError: no luck,,,,1,")
+    assert "`--output` must be a new file, got runs.csv" in refused("export", "own.nc", "-o", "runs.csv")
+    assert "`--output` must end in .csv or .parquet" in refused("export", "own.nc", "-o", "runs.xlsx")
+    assert "gone.nc, which does not exist" in refused("export", "gone.nc", "-o", "other.csv")
 
 
 # --- one case again, results joined, a result checked ----------------------------------------------------------------
@@ -614,7 +690,7 @@ def test_a_mistyped_command_needs_nothing_heavy_either():
 def test_help_lists_the_commands(evogt):
     code, out, err = evogt("--help")
     assert (code, err) == (0, "")
-    for command in ("run", "plan", "status", "summary", "replay", "merge", "verify", "reproduce"):
+    for command in ("run", "plan", "status", "summary", "export", "replay", "merge", "verify", "reproduce"):
         assert f"\n  {command} " in out
 
 

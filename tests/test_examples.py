@@ -52,6 +52,18 @@ def test_the_readmes_python_runs(tmp_path):
     assert done.stderr == ""
 
 
+def test_the_readmes_questions_have_answers(capsys):
+    code = (
+        code_blocks("README.md", "python")[1].replace('"results/', '"data/results/').replace('"data/', f'"{ROOT}/data/')
+    )
+    names = {"evs": evs}
+    exec(code, names)
+    assert capsys.readouterr().out.endswith("order 2.000 in dt\n")
+    assert names["gain"]["ratio_of_means"].values.round(1).tolist() == [125.0, 204.8, 55.2]
+    assert names["order"]["place"].sel(dictionary="gtransnet").values.tolist() == [1.0, 1.0, 1.0]
+    assert (names["low"]["ci"].sel(bound="lower") < names["low"]["ci"].sel(bound="upper")).all()
+
+
 @pytest.mark.parametrize("file", ["README.md", "studies/README.md", "data/README.md", "CONTRIBUTING.md"])
 def test_links_lead_somewhere(file):
     text = (ROOT / file).read_text()

@@ -59,9 +59,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     statistics = joined({name: _summary(each, question, planned) for name, each in values.items()})
     if not question.columns:
         if question.ratio:
-            raise InputError(
-                "`ratio` must be given with columns, the axis of its labels; add e.g. --columns dictionary"
-            )
+            raise InputError("`ratio` must be given with the axis of its labels across; use e.g. --columns dictionary")
         return rendered(*rows(statistics, question.rows, question.numbers), question.form)
     table = pivot(statistics, question.columns, question.rows)
     if question.ratio:

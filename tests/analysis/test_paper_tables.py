@@ -184,3 +184,9 @@ def test_the_orders_of_the_time_step():
             orders = data.evogt.orders("dt", "coefficient_error", over=[])["order"].squeeze()
             for row in rows:
                 assert f"{float(orders.sel(dt=float(row['dt']))):.3f}" == row["value"]
+
+
+def test_the_readme_shows_the_papers_table():
+    with opened(DATA / "results" / "oscillatory_1d.nc") as data:
+        question = Question(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))
+        assert f"```\n{summary_table(data, question)}\n```" in (DATA.parent / "README.md").read_text()

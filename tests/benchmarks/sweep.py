@@ -10,6 +10,7 @@ command line, run again when all is there, and its result is opened.  Prints, fo
 - memory: the largest resident memory of the process that plans, schedules and writes, and of the largest worker,
   sampled twenty times a second;
 - again: wall seconds of the same command when nothing is missing;
+- summary: wall seconds of `evogt summary` over the last axis, of which there is a row for each point of the others;
 - open, load: xarray's seconds to open the result, and to read all of it; and the file's size.
 
 Everything is in a temporary folder.  Wall times on a shared machine vary by half.
@@ -91,6 +92,8 @@ def measure(size, options, start_up=0.0):
             print(f"  run {wall:.1f} s, {(wall - start_up) / size * 1e3:.3f} ms a run without start-up")
             print(f"  memory {own / 1e6:.0f} MB client and scheduler, {largest / 1e6:.0f} MB largest worker")
             print(f"  again {again:.1f} s, {again_own / 1e6:.0f} MB")
+            ask = [sys.executable, "-m", "evogt_study", "summary", str(result), "--over", "ijklmn"[options.axes - 1]]
+            print(f"  summary {watched(ask)[0]:.1f} s")
             print(f"  open {opening:.2f} s, load {loading:.2f} s, {result.stat().st_size / 1e6:.1f} MB", flush=True)
     return wall
 
