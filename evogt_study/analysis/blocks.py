@@ -60,20 +60,18 @@ def reduced(
     core = [*along, *over]
 
     def on_block(block: Any) -> Any:
-        flat = np.asarray(block, dtype=float)
-        found = kernel(
-            flat.reshape(*flat.shape[: flat.ndim - len(over)], math.prod(flat.shape[flat.ndim - len(over) :]))
-        )
+        values = np.asarray(block, dtype=float)
+        kept = values.ndim - len(over)
+        found = kernel(values.reshape(*values.shape[:kept], math.prod(values.shape[kept:])))
         return tuple(found) if len(outputs) > 1 else found[0]
 
     held_by_dask = values.chunks is not None
-    bare = values.reset_coords(drop=True).drop_vars(list(values.indexes))
+    bare = _bare(values)
     sizes = _block_sizes(values, core)
     if held_by_dask or sizes:
         bare = bare.chunk({**sizes, **dict.fromkeys(core, -1)})
     if planned is not None:
-        bare = bare.where(planned.reset_coords(drop=True).drop_vars(list(planned.indexes)))
-        bare = bare.transpose(*values.dims)
+        bare = bare.where(_bare(planned.compute())).transpose(*values.dims)
     found = xr.apply_ufunc(
         on_block,
         bare,
@@ -85,6 +83,11 @@ def reduced(
     )
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     return data.compute() if held_by_dask else data.compute(scheduler="synchronous")  # then one block is in memory
+
+
+def _bare(values: xr.DataArray) -> xr.DataArray:
+    """The values without coordinates, so that nothing is aligned, and none is read."""
+    return values.reset_coords(drop=True).drop_vars(list(values.indexes))
 
 
 def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, int]:
@@ -108,7 +111,7 @@ def planned_counts(
     else:
         inside = [dim for dim in over if dim in planned.dims]
         factor = math.prod(values.sizes[dim] for dim in over if dim not in inside)
-        there = planned.reset_coords(drop=True).drop_vars(list(planned.indexes)).sum(inside) * factor
+        there = _bare(planned).sum(inside).compute() * factor
     shape = {dim: values.sizes[dim] for dim in kept}
     there.attrs = {}
     return there.astype(np.int64).expand_dims({d: n for d, n in shape.items() if d not in there.dims}).transpose(*kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.blocks import planned_counts
@@ -54,17 +55,22 @@ def observed_orders(
     return data
 
 
-def orders(errors: Array, steps: Array) -> tuple[Array, Array, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+def orders(errors: Array, steps: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:
     """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,); see above."""
     ok = np.isfinite(errors) & (errors > 0.0)
     logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)
     order = np.full(errors.shape, np.nan)
     np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
     n = ok.sum(axis=-1, dtype=np.int64)
-    centre = np.divide((ok * log_steps).sum(axis=-1), n, out=np.zeros(n.shape), where=n > 0)
-    apart = np.where(ok, log_steps - centre[..., None], 0.0)
-    slope = np.divide((apart * logs).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
+    apart, aside = (_centred(np.where(ok, each, 0.0), ok, n) for each in (np.broadcast_to(log_steps, ok.shape), logs))
+    slope = np.divide((apart * aside).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
     return order, slope, n
+
+
+def _centred(values: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.int64]) -> Array:
+    """Distances from the mean over the last axis, of those that are ok; zero for the others."""
+    mean = np.divide(values.sum(axis=-1), n, out=np.zeros(n.shape), where=n > 0)
+    return np.where(ok, values - mean[..., None], 0.0)
 
 
 def _steps(values: xr.DataArray, along: str) -> Array:

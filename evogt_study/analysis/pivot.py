@@ -68,6 +68,9 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
     if wide:
         raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
     both = heads(statistics, [*names, *columns], dims)[0]  # complains of what is in neither
+    slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
+    if slanting:
+        raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
     down = [dim for dim in both if dim not in columns]
     order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
     arrays = [statistics[name].transpose(*order, *columns).values.ravel().tolist() for name in [*shown, *COUNTS]]

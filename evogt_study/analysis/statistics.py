@@ -154,5 +154,5 @@ def _method(how: Bootstrap) -> str:
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:
-    """The coordinates of `values` that are not over the dimensions `dims`."""
-    return {name: coord for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}
+    """The coordinates of `values` that are not over the dimensions `dims`, read from the file where they are in one."""
+    return {name: coord.compute() for name, coord in values.coords.items() if not set(coord.dims) & set(dims)}

@@ -15,11 +15,13 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.sweep.schema import Status
 
 SOURCE = """
-def method(family, dt, seed):
+def method(family, dt, seed, tau):
     assert seed != 2 or family != 'b', 'no luck'
     return {'error': dt**2 * (1 + seed) * (1 + (family == 'b')) if seed != 3 else float('nan'), 'rank': 7 + seed}
 """
 REST = """
+[constants]
+tau = 1e-12
 [axes]
 family = ["a", "b"]
 dt = [0.2, 0.1]
@@ -100,6 +102,15 @@ def test_each_question_is_the_function_with_the_results_variables(data):
     xr.testing.assert_identical(orders, evs.observed_orders(data["error"], "dt", "seed", **quiet))
     np.testing.assert_allclose(orders["slope"], 2.0)
     assert float(data.evogt.summary("rank", **quiet)["mean"].max()) == 8.0
+
+
+def test_answers_outlive_the_file(path):
+    with evs.open(path) as data, evs.open(path, chunks={}) as chunked:
+        found = [each.evogt.summary(missing="drop") for each in (data, chunked)]
+        found += [each.evogt.orders("dt", missing="drop") for each in (data, chunked)]
+    for answer in found:
+        assert all(variable.chunks is None for variable in answer.variables.values())
+        assert "n_planned" in answer.to_dataframe()
 
 
 def test_failures_are_a_row_each(data):

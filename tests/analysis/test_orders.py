@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.errors import InputError
+
+RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 
 NAN = np.nan
 
@@ -17,6 +19,7 @@ def along(name, steps, values):
     return xr.DataArray(values, {name: steps}, [name, "seed"][: values.ndim], name="error")
 
 
+@RELAXED
 @given(
     power=st.floats(-8.0, 8.0),
     factor=st.floats(1e-6, 1e6),

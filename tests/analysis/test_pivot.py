@@ -128,6 +128,11 @@ def test_rows_are_put_in_order_and_may_name_what_follows_them(values):
         (["dictionary"], ["tau"], "`rows` and `columns` must be of dictionary, N, N1, got tau"),
         (["dictionary"], ["N1"], "must name each of dictionary, N once, got N1, dictionary; N is left out"),
         (["dictionary"], ["N", "dictionary"], "must name each of dictionary, N once, got N, dictionary, dictionary"),
+        (
+            ["N"],
+            ["dictionary", "N1"],
+            "`rows` must name parameters that follow rows only, got N1",
+        ),
         (["seed"], None, "`rows` and `columns` must be of dictionary, N, N1, got seed"),
     ],
 )
