@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.intervals import Bootstrap
-    from evogt_study.analysis.opened import open
+    from evogt_study.analysis.opened import open as open
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.statistics import summary
     from evogt_study.method.dictionary import Dictionary
@@ -86,7 +86,6 @@ __all__ = [
     "errors",
     "merge",
     "observed_orders",
-    "open",
     "problems",
     "ranking",
     "replay",
@@ -108,4 +107,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "open"])  # which a star import would put in the place of Python's own

@@ -195,7 +195,7 @@ def _print_software(data: xr.Dataset) -> None:
     "--statistic",
     default="",
     help="Of mean, std, median, geometric_mean, min, max, ci, and quantiles in percent like q25.  "
-    "[default: mean,std,median,ci; with --columns mean,std]",
+    "[default: mean,std,median,ci; with --columns mean,std]  std and ci are nan below two runs.",
 )
 @click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
 @click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")

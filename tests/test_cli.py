@@ -463,6 +463,35 @@ def test_the_policy_for_missing_runs(evogt, result):
     assert len(err.splitlines()) == 1
 
 
+def test_a_summary_imports_nothing_that_it_does_not_need(folder, result):
+    """Most of the time that a summary of 100,000 runs takes is imports."""
+    heavy = ("sympy", "scipy.stats", "distributed", "pydantic", "matplotlib")
+    code = (
+        "import sys\nfrom evogt_study.cli import main\n"
+        "try:\n    main(['summary', 'own.nc', '--missing', 'drop'])\n"
+        f"except SystemExit:\n    print([name for name in {heavy} if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.slow
+def test_a_summary_of_a_hundred_thousand_runs_takes_less_than_three_seconds(folder):
+    """Of the processor, which it uses one of: wall time says more about who else is on the machine."""
+    (folder / "own.py").write_text("def method(point, seed):\n    return {'error': 1.0 + point * seed}\n")
+    axes = "point = { count = 10000 }\nseed = { count = 10 }\n"
+    write(folder / "large.nc", f'name = "large"\nmethod = "own.py:method"\n[axes]\n{axes}')
+    for over in ("seed", "point", "point,seed"):
+        seconds = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [COMMAND, "summary", "large.nc", "--over", over]
+            subprocess.run(command, check=True, capture_output=True, cwd=folder)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        assert min(seconds) < 3.0
+
+
 def test_a_summary_of_single_runs(evogt, result):
     code, out, _ = evogt(
         "summary", "own.nc", "--over", "none", "--columns", "seed", "--at", "family=a", "--digits", "2"

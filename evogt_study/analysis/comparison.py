@@ -1,4 +1,7 @@
-"""Two labels of an axis compared pair by pair on common seeds, and all labels of an axis in order."""
+"""Two labels of an axis compared pair by pair on common seeds, and all labels of an axis in order.
+
+scipy.stats takes most of a second to import, and is imported where a test is made: this module comes with `evs.run`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
-import scipy.stats
 import xarray as xr
 
 from evogt_study.analysis import kernels
@@ -141,6 +143,8 @@ def ranking(
 
 def wilcoxon(differences: Array) -> tuple[float, float]:
     """Signed-rank statistic and two-sided p of one sample of differences, zeros dropped; see `compare`."""
+    import scipy.stats
+
     if not differences.size:
         return np.nan, np.nan
     nonzero = differences[differences != 0.0]
@@ -158,6 +162,8 @@ def wilcoxon(differences: Array) -> tuple[float, float]:
 
 def signed_rank_tests(samples: Array) -> Array:
     """`wilcoxon` over the last axis, (..., n) -> (..., 2): rows without ties and zeros by their number, all at once."""
+    import scipy.stats
+
     rows = _rows(samples)
     found = np.full((len(rows), 2), np.nan)
     there = np.isfinite(rows)
@@ -177,6 +183,8 @@ def signed_rank_tests(samples: Array) -> Array:
 
 def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
     """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
+    import scipy.stats
+
     if not wins + losses:
         return 0.0, 1.0
     limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
@@ -239,6 +247,9 @@ def _on_common(samples: Array, better: str) -> tuple[Array, Array, Array, Array]
 
 
 def _places(numbers: Array, better: str) -> Array:
+    """Places from 1, by `better`; equal numbers share the better one, NaN has none."""
+    import scipy.stats
+
     towards = numbers if better == "lower" else -numbers
     return scipy.stats.rankdata(towards, method="min", axis=-1, nan_policy="omit").astype(float)
 
