@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +36,13 @@ minimise = "error"
 by = ["family"]
 candidates = { a = [0.1, 0.2, 0.3], b = [0.1, 0.2] }
 """
+
+
+@pytest.fixture(autouse=True)
+def no_threads():
+    """Dask's own pool would outlive these tests, and others look for threads that are left over."""
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 @pytest.fixture
