@@ -1,6 +1,8 @@
-"""How many cases the next batch takes, from what the runs so far took."""
+"""How many cases the next batch takes, from what the latest runs took."""
 
 from __future__ import annotations
+
+from collections import deque
 
 from evogt_study.sweep.batch import RunRecords
 
@@ -16,6 +18,8 @@ FIRST_BATCH = 4
 """Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
 GROWTH = 8
 """Times by which a batch may be larger than all that has been measured: the first runs may not be like the others."""
+RECENT_BATCHES = 8
+"""Finished batches from which the next is sized: long runs come first, and tell little about the later ones."""
 
 
 class BatchSize:
@@ -26,12 +30,14 @@ class BatchSize:
 
     def __init__(self, count: int, threads: int, group: int) -> None:
         self.left, self.threads, self.group = count, threads, group
-        self.seconds, self.bytes, self.runs = 0.0, 0, 0
+        self.runs = 0
+        self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
 
     def next(self) -> int:
         """Cases of the next batch."""
         fair = max(-(-self.left // (2 * self.threads)), self.worth(LEAST_SECONDS))
-        largest = min(LARGEST_BATCH, max(1, self.runs * BATCH_BYTES // self.bytes)) if self.bytes else LARGEST_BATCH
+        runs, bytes_ = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
+        largest = min(LARGEST_BATCH, max(1, runs * BATCH_BYTES // bytes_)) if bytes_ else LARGEST_BATCH
         size = max(1, min(self.worth(BATCH_SECONDS), fair, largest))
         if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together
             size = min(-(-size // self.group) * self.group, largest)
@@ -42,10 +48,11 @@ class BatchSize:
         """Runs that take `seconds`."""
         if not self.runs:
             return FIRST_BATCH
-        return min(round(seconds * self.runs / max(self.seconds, 1e-9)), GROWTH * self.runs)
+        runs, taken = sum(runs for runs, _, _ in self.recent), sum(taken for _, taken, _ in self.recent)
+        return min(round(seconds * runs / max(taken, 1e-9)), GROWTH * self.runs)
 
     def measured(self, records: RunRecords) -> None:
         """Count the time and the values of a finished batch."""
-        self.seconds += float(records.wall_seconds.sum())
-        self.bytes += sum(stack.values.nbytes for stack in records.stacks)
+        size = sum(stack.values.nbytes for stack in records.stacks)
+        self.recent.append((len(records.keys), float(records.wall_seconds.sum()), size))
         self.runs += len(records.keys)

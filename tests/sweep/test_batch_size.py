@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.sweep.batch import Stack
-from evogt_study.sweep.batch_size import BATCH_BYTES, FIRST_BATCH, LARGEST_BATCH, BatchSize
+from evogt_study.sweep.batch_size import BATCH_BYTES, FIRST_BATCH, LARGEST_BATCH, RECENT_BATCHES, BatchSize
 
 
 def measured(count, seconds=0.0, values=0):
@@ -56,3 +56,39 @@ def test_a_batch_returns_no_more_than_a_worker_can_hold():
 
 def test_cases_that_share_their_stages_stay_together():
     assert set(sizes(1200, group=3, seconds=0.01)[:-1]) <= set(range(3, 1200, 3))
+
+
+def test_short_runs_after_long_ones_soon_fill_their_batches():
+    """Long runs come first; their average would make batches of thousands of short ones too small for ever."""
+    size = BatchSize(1_000_000, 2, 1)
+    for _ in range(200):
+        size.measured(measured(1, seconds=10.0))
+    assert size.next() == 1
+    found = []
+    for _ in range(2 * RECENT_BATCHES):
+        found.append(size.next())
+        size.measured(measured(found[-1], seconds=1e-3))
+    assert found[0] == 1
+    assert found[-1] == pytest.approx(700, abs=10)
+
+
+def test_a_long_run_among_short_ones_is_forgotten():
+    size = BatchSize(1_000_000, 2, 1)
+    size.measured(measured(100, seconds=1e-3))
+    size.measured(measured(1, seconds=600.0))
+    assert size.next() == 1
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(100, seconds=1e-3))
+    assert size.next() == pytest.approx(700, abs=10)
+
+
+def test_values_of_recent_runs_bound_a_batch():
+    """Costly runs may return more than the later ones, or less."""
+    values = BATCH_BYTES // 8 // 10
+    size = BatchSize(1_000_000, 2, 1)
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(10, seconds=1e-3, values=values))
+    assert size.next() == 10
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(100, seconds=1e-3, values=1))
+    assert size.next() == pytest.approx(700, abs=10)
