@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from evogt_study.baselines import cost
 from evogt_study.baselines.finite_difference import check_points, constant_diffusion, finite_differences
 from evogt_study.baselines.space_time_regression import (
     check_size,
@@ -18,10 +19,12 @@ from evogt_study.baselines.space_time_regression import (
 )
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.method.arrays import Array
+from evogt_study.method.cost import Work
 from evogt_study.method.diagnostics import relative_errors
 from evogt_study.method.dictionary import default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
+from evogt_study.method.problem_facts import ProblemFacts
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.solve import Share
 from evogt_study.method.time_grid import TimeGrid
@@ -156,10 +159,30 @@ class Baseline(ProblemMethod, ABC):
         return {"problem": content_hash(self.problem_identity(values))}
 
     def leading(self) -> tuple[str, ...]:
-        return tuple(self.source.parameters)
+        return (*self.source.parameters, *self.PARAMETERS)  # the problem is all that is shared
 
     def sizes(self) -> tuple[str, ...]:
-        return tuple(self.PARAMETERS)
+        return tuple(name for name in self.PARAMETERS if name != "seed")
+
+    def costs(self, values: Values) -> Mapping[str, Work] | None:
+        problem = self.facts(values)
+        if problem is None:
+            return None
+        times = len(self.observed(values).observed_times)
+        nodes = self.given(values)["validation"].points ** problem.dimension
+        shown = self.output.grid**problem.dimension if "field" in self.output.record else 0
+        run = self.solved(values, problem, times) + cost.looked_at(problem, nodes, times)
+        if shown:
+            run += self.evaluated(values, problem, shown, times) + cost.looked_at(problem, shown, times)
+        return {"problem": Work(calls=500.0), "run": run + self.evaluated(values, problem, nodes, times)}
+
+    @abstractmethod
+    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
+        """Work of the solution itself."""
+
+    def evaluated(self, values: Values, problem: ProblemFacts, nodes: int, times: int) -> Work:
+        """Work of looking at the solution at nodes and times."""
+        return cost.interpolated(problem, nodes, times)
 
     def run(self, values: Values, share: Share) -> Record:
         return finite(self.record(values, self.shared_problem(values, share)))
@@ -253,6 +276,13 @@ class P1FiniteElements(Baseline):
         given = self.given(values)
         return 250.0 * quadrature_nodes(self.source.dimension or 2, given["unknowns"], given.get("degree"))
 
+    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
+        from evogt_study.baselines.p1_fem import quadrature_nodes
+
+        given = self.given(values)
+        nodes = quadrature_nodes(problem.dimension, given["unknowns"], given.get("degree"))
+        return cost.p1_fem(problem, given["unknowns"], nodes, self.grid(values).steps)
+
     def record(self, values: Values, problem: Problem) -> Record:
         from evogt_study.baselines.p1_fem import p1_fem  # scikit-fem takes a moment to import
 
@@ -280,6 +310,9 @@ class FiniteDifferences(Baseline):
 
     def memory(self, values: Values) -> float:
         return 8.0 * 10 * float(self.given(values)["points"] ** (self.source.dimension or 2))
+
+    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
+        return cost.finite_differences(problem, self.given(values)["points"], self.grid(values).steps, times)
 
     def record(self, values: Values, problem: Problem) -> Record:
         grid = self.grid(values)
@@ -341,6 +374,13 @@ class SpaceTimeRegression(Baseline):
         given, dimension = self.given(values), self.source.dimension or 1
         rows = given["points"] ** dimension * given["levels"] + given["N"]
         return 8.0 * 4 * float(rows * given["N"])
+
+    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
+        given = self.given(values)
+        return cost.space_time_regression(problem, dictionary_of(values), given["points"], given["levels"])
+
+    def evaluated(self, values: Values, problem: ProblemFacts, nodes: int, times: int) -> Work:
+        return cost.regression_evaluated(dictionary_of(values), problem.dimension, nodes, times)
 
     def record(self, values: Values, problem: Problem) -> Record:
         given, observed = self.given(values), self.observed(values)

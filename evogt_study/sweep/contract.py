@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
+from evogt_study.method.cost import Work
 from evogt_study.method.solve import Share
 from evogt_study.problems import Statement
 from evogt_study.sweep.parameters import Parameter
@@ -106,8 +107,11 @@ class Method(Protocol):
     def depends_on_seed(self) -> bool:
         """Whether `check` looks at the seed, so that every seed has to be checked."""
 
+    def costs(self, values: Values) -> Mapping[str, Work] | None:
+        """Work of each stage of `stages`, and of "run", which a case has for itself; None where only running tells."""
+
     def sizes(self) -> tuple[str, ...]:
-        """Parameters on which `memory` depends."""
+        """Parameters on which `memory` and `costs` depend, those of the problem's formulas left out."""
 
     def run(self, values: Values, share: Share) -> Record:
         """Compute one case."""

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from evogt_study.baselines import cost as baseline_cost
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_points, constant_diffusion
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.method.coefficient_reference import CoefficientReference
+from evogt_study.method.cost import RunSize, Work, stage_work
 from evogt_study.method.dictionary import BLOCK_ENTRIES, default_radius
 from evogt_study.method.problem import Problem
+from evogt_study.method.problem_facts import ProblemFacts
 from evogt_study.method.solve import Discretisation, Share, solve, stage_keys
 from evogt_study.method.time_grid import TimeGrid
 from evogt_study.sweep.contract import MethodSpec, Record
@@ -173,7 +176,41 @@ class Evolution(ProblemMethod):
         )
 
     def sizes(self) -> tuple[str, ...]:
-        return ("dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time")
+        return (
+            "dictionary",
+            "N",
+            "N1",
+            "hidden",
+            "quadrature",
+            "validation",
+            "assessment",
+            "dt",
+            "final_time",
+            "time_integrator",
+            "reference",
+            "reference_points",
+            "reference_dt",
+            "coefficient_reference",
+            "coefficient_max_step",
+        )
+
+    def costs(self, values: Values) -> Mapping[str, Work] | None:
+        problem, run = self.facts(values), self.discretisation(values)
+        if problem is None:
+            return None
+        shown = self.output.grid**problem.dimension if "field" in self.output.record else 0
+        saved = len(run.grid.saved)
+        return stage_work(RunSize(run, problem, shown, saved, self.reference_work(values, run, problem)))
+
+    def reference_work(self, values: Values, run: Discretisation, problem: ProblemFacts) -> Work | None:
+        """What the finite-difference reference takes; None where errors are not measured against one."""
+        given: dict[str, Any] = dict(values)
+        if given.get("reference") != "finite_difference":
+            return None
+        steps, times = run.grid.refined(given.get("reference_dt", given["dt"])).steps, len(run.grid.observed)
+        solved = baseline_cost.finite_differences(problem, given["reference_points"], steps, times)
+        nodes = run.validation.points**problem.dimension
+        return solved + baseline_cost.interpolated(problem, nodes, times)
 
     def memory(self, values: Values) -> float:
         run, dimension = self.discretisation(values), self.source.dimension or 2

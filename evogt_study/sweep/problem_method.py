@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from evogt_study.method.arrays import Array
 from evogt_study.method.dictionary import Dictionary
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
+from evogt_study.method.problem_facts import ProblemFacts
 from evogt_study.method.quadrature import Quadrature, QuadratureRule
 from evogt_study.method.solve import Integrator, Share
 from evogt_study.problems.grammar import RESERVED
@@ -30,6 +31,7 @@ class ProblemMethod:
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
+    known_facts: dict[str, ProblemFacts | None] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
     def declared(cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...]) -> Self:
@@ -86,6 +88,19 @@ class ProblemMethod:
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number where a formula uses it", value)
         return self.source.make(**given)
+
+    def facts(self, values: Values) -> ProblemFacts | None:
+        """What the work depends on in the case's problem; None where its functions do not tell.
+
+        Of formulas those of one case hold for all: parameters change neither how they split nor their operations.
+        """
+        key = content_hash(self.problem_identity(values)) if self.source.statement is None else ""
+        if key not in self.known_facts:
+            try:
+                self.known_facts[key] = ProblemFacts.of(self.problem(values))
+            except Exception:  # noqa: BLE001  # a user's function can raise anything; that is for the run to tell
+                self.known_facts[key] = None
+        return self.known_facts[key]
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""

@@ -80,6 +80,9 @@ class UserFunction:
     def memory(self, values: Values) -> float:
         return 0.0
 
+    def costs(self, values: Values) -> None:
+        return None
+
     def run(self, values: Values, share: Share) -> Record:
         returned = self.function(**{name: _plain(value) for name, value in values.items()})
         record = as_record(returned)
