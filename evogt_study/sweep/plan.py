@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from evogt_study.method.cost import NOTHING, Work, total
+from evogt_study.sweep.case_costs import CaseCosts, case_costs, costs_of, longest_first
 from evogt_study.sweep.contract import Case, Method, MethodSpec
 from evogt_study.sweep.identity import Keys, case_keys
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.space import BLOCK, CaseSpace, Chosen
 from evogt_study.sweep.study import Study
-from evogt_study.sweep.values import content_hash
+from evogt_study.sweep.values import Value, content_hash
 
 MAX_COUNTED = 10_000
 """Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
@@ -44,10 +47,15 @@ class Plan:
         """The key of every case, by its number; empty where none is planned."""
         return case_keys(self.method, self.space)
 
+    @cached_property
+    def costs(self) -> CaseCosts | None:
+        """What the cases cost; None where only running them tells."""
+        return case_costs(self.method, self.space)
+
     @property
     def walk(self) -> npt.NDArray[np.int64]:
-        """Numbers of all cases, ordered so that neighbours share their early stages."""
-        order = self.space.walk(self.method.leading())
+        """Numbers of all cases, ordered so that neighbours share their early stages, and long runs come first."""
+        order = longest_first(self.method, self.space, self.space.walk(self.method.leading()), self.costs)
         planned: npt.NDArray[np.int64] = order[self.keys[order] != b""]
         return planned
 
@@ -77,27 +85,52 @@ class Plan:
 
 @dataclass(frozen=True)
 class SharedWork:
-    """How many of a stage's computations are different among `cases` cases."""
+    """How many of a stage's computations are different among `cases` cases.
+
+    work: what those take; alone: what they would take if each case computed its own; None where only running tells.
+    growing: whether the second half of the cases needs any that the first half does not.
+    """
 
     stage: str
     distinct: int
     cases: int
+    work: Work | None = None
+    alone: Work | None = None
+    growing: bool = True
+
+
+OWN = "run"
+"""The stage that each case has for itself."""
 
 
 def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
-    """Distinct computations of each stage, over the first `limit` cases."""
-    seen: dict[str, set[Hashable]] = {}
-    counted = 0
-    for index in plan.space.walk(plan.method.leading()):
-        values = plan.space.values(int(index))
-        if values is None:
-            continue
-        if counted == limit:
-            break
-        counted += 1
-        for stage, key in plan.method.stages(values).items():
-            seen.setdefault(stage, set()).add(key)
-    return [SharedWork(stage, len(keys), counted) for stage, keys in seen.items()]
+    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last."""
+    needed: dict[str, list[Hashable]] = {}  # by stage, the key of each case
+    works: list[Mapping[str, Work] | None] = []
+    known: dict[tuple[Value | None, ...], Mapping[str, Work] | None] = {}
+    order = plan.space.walk(plan.method.leading())
+    for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
+        size = tuple(map(values.get, plan.method.sizes()))
+        if size not in known:
+            known[size] = costs_of(plan.method, values)
+        for stage, key in (*plan.method.stages(values).items(), (OWN, len(works))):
+            needed.setdefault(stage, [None] * len(works)).append(key)
+        works.append(known[size])
+    return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
+
+
+def _shared(stage: str, keys: list[Hashable], works: list[Mapping[str, Work] | None]) -> SharedWork:
+    """The stage that each of the cases needs with one of `keys`, and None where one has no such stage."""
+    first: dict[Hashable, int] = {}
+    for case, key in enumerate(keys):
+        if key is not None:
+            first.setdefault(key, case)
+    growing = max(first.values()) >= len(works) // 2
+    if any(work is None for work in works):
+        return SharedWork(stage, len(first), len(works), growing=growing)
+    taken = [(work or {}).get(stage, NOTHING) for work in works]
+    distinct = total(taken[case] for case in first.values())
+    return SharedWork(stage, len(first), len(works), distinct, total(taken), growing)
 
 
 def peak_memory(plan: Plan) -> float:
