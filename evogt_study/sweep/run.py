@@ -25,6 +25,7 @@ from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
+from evogt_study.sweep.prediction import longest_studies_first
 from evogt_study.sweep.progress import Listener, Progress
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
@@ -80,10 +81,10 @@ def run_all(
 ) -> Iterator[Path]:
     """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
 
-    A few run at a time, so that one's last runs do not leave workers idle; a single long one does not either.  The
+    A few run at a time, those that take longest first, so that one's last runs do not leave workers idle.  The
     arguments, and what is raised, are those of `run`; events name the study in their phase.
     """
-    studies, stop = list(studies), threading.Event()
+    studies, stop = longest_studies_first(list(studies)), threading.Event()
     for study in studies:
         check_writable(folder / f"{study.name}.nc")
     folder.mkdir(parents=True, exist_ok=True)  # at once, for studies that would make and unmake it beside each other
