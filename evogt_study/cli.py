@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from evogt_study.sweep.plan import Plan
-    from evogt_study.sweep.study import Study
 
 SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -115,34 +114,65 @@ def _print_result(path: Path, data: xr.Dataset) -> None:
 
 @main.command()
 @_study_file
-def plan(study_file: Path) -> None:
-    """Tell what would run: cases, shared work, memory.  Runs nothing."""
+@click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
+def plan(study_file: Path, workers: int | None) -> None:
+    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Runs nothing.
+
+    Times are predicted from the parameters, and from how fast this machine is: a second goes into finding that out.
+    """
+    from dask.system import CPU_COUNT
+
     from evogt_study.sweep.plan import pilot_plan, provisional_choice, study_plan
+    from evogt_study.sweep.prediction import START_SECONDS
     from evogt_study.sweep.study import Study
 
-    study = Study.from_file(study_file)
+    study, workers = Study.from_file(study_file), workers or CPU_COUNT
     click.echo(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     first = pilot_plan(study)
-    if first is not None:
-        _print_plan(first, study)
-        click.echo(f"then, with `{study.pilot.parameter}` chosen by the pilot:" if study.pilot else "")
-    _print_plan(study_plan(study, provisional_choice(study)), study)
+    walls = [] if first is None else [_print_plan(first, workers)]
+    if study.pilot is not None:
+        click.echo(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
+    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers))
+    known = [wall for wall in walls if wall is not None]
+    if len(known) < len(walls):
+        click.echo("only running it tells how long that takes")
+    else:
+        wall = _duration(START_SECONDS + sum(known))
+        click.echo(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
 
 
-def _print_plan(plan: Plan, study: Study) -> None:
-    from evogt_study.sweep.plan import peak_memory, shared_work
+def _print_plan(plan: Plan, workers: int) -> float | None:
+    """What one phase would run; its predicted wall seconds, None where only running tells."""
+    from evogt_study.sweep.machine import this_machine
+    from evogt_study.sweep.plan import OWN, shared_work
+    from evogt_study.sweep.prediction import predicted, worker_memory
 
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     click.echo(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
-    for work in shared_work(plan):
+    shared = shared_work(plan)
+    for work in shared:
+        if work.stage == OWN:
+            continue
         sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
         click.echo(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
     click.echo("    in batches of about a second of work, sized as runs are timed")
-    memory = peak_memory(plan)
+    made = predicted(plan, this_machine, shared)
+    if made is not None:
+        click.echo(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
+    memory = worker_memory(plan)
     if memory:
-        click.echo(f"    about {memory / 2**20:.0f} MiB of arrays in each worker")
+        click.echo(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
+    return None if made is None else made.wall(workers)
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it, with two or more digits."""
+    units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
+    unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])
+    number = seconds / length
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
 @main.command()

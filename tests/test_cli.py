@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 from helpers import rewritten
 
-from evogt_study.cli import main
+from evogt_study.cli import _duration, main
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.evolution import Evolution
 from evogt_study.sweep.labelled import dataset, global_attributes
@@ -654,7 +654,11 @@ def test_the_plan_of_the_papers_study(evogt, folder, monkeypatch, no_workers):
     assert "  study: 240 cases = 4 dictionary x 3 epsilon x 20 seed" in lines
     assert "then, with `gamma` chosen by the pilot:" in lines
     assert any("trial functions" in line and " 200 times, 33% of the cases" in line for line in lines)
-    assert "MiB" in out
+    told = [re.fullmatch(r"    about (.*) of work, (.*) for the longest run", line) for line in lines]
+    assert len([found for found in told if found]) == 2
+    assert len([line for line in lines if re.fullmatch(r"    about \d+ MiB of memory for each worker", line)]) == 2
+    assert re.fullmatch(r"in all about [\d.]+ s with --workers \d+, on cores like this machine's.*", lines[-1])
+    assert not any(line.split()[0] == "run" for line in lines)  # what each case has for itself is no shared work
     assert sorted(os.listdir(folder)) == ["own.py", "own.toml"]
 
 
@@ -662,6 +666,30 @@ def test_the_plan_of_ones_own_method(evogt, folder):
     code, out, err = evogt("plan", "own.toml")
     assert (code, err) == (0, "")
     assert out.splitlines()[:2] == ["study own", "  study: 12 cases = 2 family x 2 epsilon x 3 seed"]
+    assert out.splitlines()[-1] == "only running it tells how long that takes"
+    assert "MiB" not in out
+
+
+def test_more_workers_take_less_time(evogt, folder, small_study):
+    (folder / "small.toml").write_text(small_study.replace("count = 3", "count = 3000"))
+    walls = []
+    for workers in (1, 4):
+        code, out, _ = evogt("plan", "small.toml", "--workers", workers)
+        found = re.search(rf"in all about ([\d.]+) s with --workers {workers},", out)
+        walls.append(float(found[1]))
+    assert code == 0
+    assert walls[0] > 1.5 * walls[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.0, "0.0 ms"), (0.0114, "11 ms"), (1.4, "1400 ms"), (1.6, "1.6 s"), (45.2, "45 s"), (89.0, "89 s"),
+        (91.0, "1.5 min"), (3600.0, "60 min"), (20_000.0, "5.6 h"), (86_400.0, "24 h"), (7 * 86_400.0, "7.0 days"),
+    ],
+)  # fmt: skip
+def test_times_are_told_in_their_unit(seconds, told):
+    assert _duration(seconds) == told
 
 
 # --- a quick start ----------------------------------------------------------------------------------------------------

@@ -45,6 +45,11 @@ def finite_differences(problem: ProblemFacts, points: int, steps: int, observed:
     return work
 
 
+def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
+    """Bytes of a finite-difference solution: its steps, and three copies of the observed fields for interpolation."""
+    return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
+
+
 def interpolated(problem: ProblemFacts, nodes: int, times: int) -> Work:
     """Multilinear interpolation of fields at `nodes`, for all `times`."""
     corners = 2**problem.dimension

@@ -274,7 +274,7 @@ class P1FiniteElements(Baseline):
         from evogt_study.baselines.p1_fem import quadrature_nodes
 
         given = self.given(values)
-        return 250.0 * quadrature_nodes(self.source.dimension or 2, given["unknowns"], given.get("degree"))
+        return 330.0 * quadrature_nodes(self.source.dimension or 2, given["unknowns"], given.get("degree"))
 
     def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
         from evogt_study.baselines.p1_fem import quadrature_nodes
@@ -309,7 +309,8 @@ class FiniteDifferences(Baseline):
         check_points(problem, self.given(values)["points"])
 
     def memory(self, values: Values) -> float:
-        return 8.0 * 10 * float(self.given(values)["points"] ** (self.source.dimension or 2))
+        times = len(self.observed(values).observed_times)
+        return cost.finite_difference_memory(self.source.dimension or 2, self.given(values)["points"], times)
 
     def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
         return cost.finite_differences(problem, self.given(values)["points"], self.grid(values).steps, times)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.baselines import cost as baseline_cost
+from evogt_study.baselines.cost import finite_difference_memory
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_points, constant_diffusion
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.method.coefficient_reference import CoefficientReference
@@ -222,7 +223,14 @@ class Evolution(ProblemMethod):
         assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
         return 8.0 * float(
             layers + 2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3) + assessed
-        )
+        ) + self.reference_memory(values, run, dimension)
+
+    def reference_memory(self, values: Values, run: Discretisation, dimension: int) -> float:
+        """Bytes of the finite-difference reference, where errors are measured against one."""
+        given: dict[str, Any] = dict(values)
+        if given.get("reference") != "finite_difference":
+            return 0.0
+        return finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""

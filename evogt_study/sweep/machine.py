@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -72,6 +73,12 @@ def calibrated() -> Machine:
             entries=entries,
             calls=calls,
         )
+
+
+@cache
+def this_machine() -> Machine:
+    """`calibrated`, once a process."""
+    return calibrated()
 
 
 def _best(operation: Callable[[], Any]) -> float:

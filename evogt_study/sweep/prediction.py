@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evogt_study.sweep.machine import NOMINAL, Machine
-from evogt_study.sweep.plan import Plan, SharedWork, pilot_plan, provisional_choice, shared_work, study_plan
+from evogt_study.sweep.plan import (
+    Plan,
+    SharedWork,
+    peak_memory,
+    pilot_plan,
+    provisional_choice,
+    shared_work,
+    study_plan,
+)
+from evogt_study.sweep.shared import KEPT_BYTES
 from evogt_study.sweep.study import Study
 
 START_SECONDS = 3.0
 """What a run takes before its first batch and after its last: workers start and import, a result is written."""
+WORKER_BYTES = 130 * 2**20
+"""A worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
 FEW_CASES = 500
 """Cases of a study that are looked at to say which of several is the longest."""
 
@@ -29,14 +40,15 @@ class Prediction:
         return max(self.seconds / workers, self.longest)
 
 
-def predicted(plan: Plan, machine: Machine, shared: Sequence[SharedWork]) -> Prediction | None:
+def predicted(plan: Plan, of_machine: Callable[[], Machine], shared: Sequence[SharedWork]) -> Prediction | None:
     """Time of the plan's runs, each stage computed once for the cases that share it; None where only running tells.
 
-    shared: what `shared_work` counted over some of the cases.  A stage that the others need anew has the same part of
-    their work as of those; one that they do not is done.
+    of_machine: asked only where there is something to predict.  shared: what `shared_work` counted over some of the
+    cases.  A stage that the others need anew has the same part of their work as of those; one that they do not is done.
     """
     if not shared or any(entry.work is None for entry in shared):
         return None
+    machine = of_machine()
     seconds = sum(_seconds(plan, machine, entry) for entry in shared)
     alone = None if plan.costs is None else plan.costs.seconds(machine)
     longest = seconds / plan.count if alone is None else float(np.nanmax(alone))
@@ -56,6 +68,19 @@ def _seconds(plan: Plan, machine: Machine, entry: SharedWork) -> float:
     return taken / alone * each * plan.count
 
 
+def worker_memory(plan: Plan) -> float:
+    """Bytes of a worker process at its peak: itself, the arrays of a run, and results of stages that are kept.
+
+    What is kept of a run for later ones is taken to be a quarter of its arrays.  0 where nothing is known of the runs.
+    """
+    arrays = peak_memory(plan)
+    if not arrays:
+        return 0.0
+    first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)
+    keeping = set(plan.method.stages(first)) - {"problem"}  # which has no arrays
+    return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)
+
+
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
     """The studies by their predicted time on a nominal machine; those of which nothing is known before all others."""
     return sorted(studies, key=lambda study: -_nominal_seconds(study))
@@ -64,5 +89,5 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 def _nominal_seconds(study: Study) -> float:
     pilot = pilot_plan(study)
     plans = [study_plan(study, provisional_choice(study)), *([] if pilot is None else [pilot])]
-    made = [predicted(plan, NOMINAL, shared_work(plan, FEW_CASES)) for plan in plans]
+    made = [predicted(plan, lambda: NOMINAL, shared_work(plan, FEW_CASES)) for plan in plans]
     return sum(np.inf if entry is None else entry.seconds for entry in made)
