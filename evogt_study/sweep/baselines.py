@@ -274,7 +274,7 @@ class P1FiniteElements(Baseline):
         from evogt_study.baselines.p1_fem import quadrature_nodes
 
         given = self.given(values)
-        return 330.0 * quadrature_nodes(self.source.dimension or 2, given["unknowns"], given.get("degree"))
+        return 330.0 * quadrature_nodes(self.dimension(values), given["unknowns"], given.get("degree"))
 
     def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
         from evogt_study.baselines.p1_fem import quadrature_nodes
@@ -310,7 +310,7 @@ class FiniteDifferences(Baseline):
 
     def memory(self, values: Values) -> float:
         times = len(self.observed(values).observed_times)
-        return cost.finite_difference_memory(self.source.dimension or 2, self.given(values)["points"], times)
+        return cost.finite_difference_memory(self.dimension(values), self.given(values)["points"], times)
 
     def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
         return cost.finite_differences(problem, self.given(values)["points"], self.grid(values).steps, times)
@@ -372,7 +372,7 @@ class SpaceTimeRegression(Baseline):
         return FreeTimes.of(self.given(values)["final_time"], self.output.times)
 
     def memory(self, values: Values) -> float:
-        given, dimension = self.given(values), self.source.dimension or 1
+        given, dimension = self.given(values), self.dimension(values)
         rows = given["points"] ** dimension * given["levels"] + given["N"]
         return 8.0 * 4 * float(rows * given["N"])
 

@@ -16,8 +16,10 @@ from evogt_study.sweep.machine import NOMINAL, Machine
 from evogt_study.sweep.space import CaseSpace
 from evogt_study.sweep.values import Values
 
-MAX_COMBINATIONS = 2_000
+MAX_COMBINATIONS = 1_000
 """Combinations of axes on which costs depend that are looked at; with more of them no case is said to be longer."""
+
+SAMPLED_CASES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,14 @@ def case_costs(method: Method, space: CaseSpace) -> CaseCosts | None:
             return None
         works.append(work)
     return CaseCosts(shape, tuple(works)) if any(works) else None
+
+
+def sampled_costs(method: Method, space: CaseSpace) -> CaseCosts | None:
+    """Costs of some cases drawn from all, where there are too many combinations to look at each; None likewise."""
+    numbers = np.random.default_rng(0).integers(space.size, size=SAMPLED_CASES)
+    works = [{} if values is None else costs_of(method, values) for values in space.each(numbers)]
+    known = tuple(work for work in works if work is not None)
+    return CaseCosts((len(works),), known) if len(known) == len(works) and any(known) else None
 
 
 def costs_of(method: Method, values: Values) -> Mapping[str, Work] | None:

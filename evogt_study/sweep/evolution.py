@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from evogt_study.baselines import cost as baseline_cost
-from evogt_study.baselines.cost import finite_difference_memory
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_points, constant_diffusion
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.method.coefficient_reference import CoefficientReference
@@ -178,22 +177,10 @@ class Evolution(ProblemMethod):
 
     def sizes(self) -> tuple[str, ...]:
         return (
-            "dictionary",
-            "N",
-            "N1",
-            "hidden",
-            "quadrature",
-            "validation",
-            "assessment",
-            "dt",
-            "final_time",
-            "time_integrator",
-            "reference",
-            "reference_points",
-            "reference_dt",
-            "coefficient_reference",
+            "dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time",
+            "time_integrator", "reference", "reference_points", "reference_dt", "coefficient_reference",
             "coefficient_max_step",
-        )
+        )  # fmt: skip
 
     def costs(self, values: Values) -> Mapping[str, Work] | None:
         problem, run = self.facts(values), self.discretisation(values)
@@ -214,7 +201,7 @@ class Evolution(ProblemMethod):
         return solved + baseline_cost.interpolated(problem, nodes, times)
 
     def memory(self, values: Values) -> float:
-        run, dimension = self.discretisation(values), self.source.dimension or 2
+        run, dimension = self.discretisation(values), self.dimension(values)
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
         N = run.dictionary.N
         trial = nodes * N * (1 + dimension)
@@ -230,7 +217,7 @@ class Evolution(ProblemMethod):
         given: dict[str, Any] = dict(values)
         if given.get("reference") != "finite_difference":
             return 0.0
-        return finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
+        return baseline_cost.finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""

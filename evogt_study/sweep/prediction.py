@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evogt_study.method.cost import NOTHING, Work
+from evogt_study.sweep.case_costs import sampled_costs
 from evogt_study.sweep.machine import NOMINAL, Machine
 from evogt_study.sweep.plan import (
     Plan,
@@ -49,23 +51,22 @@ def predicted(plan: Plan, of_machine: Callable[[], Machine], shared: Sequence[Sh
     if not shared or any(entry.work is None for entry in shared):
         return None
     machine = of_machine()
-    seconds = sum(_seconds(plan, machine, entry) for entry in shared)
-    alone = None if plan.costs is None else plan.costs.seconds(machine)
-    longest = seconds / plan.count if alone is None else float(np.nanmax(alone))
-    return Prediction(seconds, min(longest, seconds))
+    costs = plan.costs or sampled_costs(plan.method, plan.space)
+    if costs is None:
+        return None
+    each = costs.mean()
+    seconds = sum(_seconds(entry, plan.count, each.get(entry.stage, NOTHING), machine) for entry in shared)
+    return Prediction(seconds, min(float(np.nanmax(costs.seconds(machine))), seconds))
 
 
-def _seconds(plan: Plan, machine: Machine, entry: SharedWork) -> float:
-    """Time of one stage in all cases."""
+def _seconds(entry: SharedWork, count: int, each: Work, machine: Machine) -> float:
+    """Time of one stage in all `count` cases, each of which would take `each` alone."""
     assert entry.work is not None  # noqa: S101  # looked at by the caller
     assert entry.alone is not None  # noqa: S101
     taken, alone = machine.seconds(entry.work), machine.seconds(entry.alone)
-    if entry.cases == plan.count or not entry.growing or not alone:
+    if entry.cases == count or not entry.growing or not alone:
         return taken
-    each = alone / entry.cases
-    if plan.costs is not None:
-        each = machine.seconds(plan.costs.mean()[entry.stage])
-    return taken / alone * each * plan.count
+    return taken / alone * machine.seconds(each) * count
 
 
 def worker_memory(plan: Plan) -> float:

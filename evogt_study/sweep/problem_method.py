@@ -102,6 +102,13 @@ class ProblemMethod:
                 self.known_facts[key] = None
         return self.known_facts[key]
 
+    def dimension(self, values: Values) -> int:
+        """d, for estimates: 2 where it cannot be told."""
+        if self.source.dimension is not None:
+            return self.source.dimension
+        facts = self.facts(values)
+        return 2 if facts is None else facts.dimension
+
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
         return share("problem", content_hash(self.problem_identity(values)), lambda: self.problem(values))

@@ -10,6 +10,7 @@ import pytest
 import evogt_study as evs
 from evogt_study.method.cost import Work
 from evogt_study.sweep import batch as batch_module
+from evogt_study.sweep import case_costs as case_costs_module
 from evogt_study.sweep import shared as shared_module
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.cluster import connected
@@ -184,6 +185,17 @@ def test_the_order_of_the_runs_does_not_bias_a_sample():
     assert of(sizes, limit=200)[1].seconds == pytest.approx(of(sizes)[1].seconds, rel=0.2)
 
 
+def test_so_many_sizes_that_not_each_is_looked_at(monkeypatch):
+    """The first cases are the cheap ones; costs of cases from everywhere say how the rest goes on."""
+    sizes = ONE_D.replace("[20, 60]", str(list(range(10, 410, 4))))
+    (_, whole) = of(sizes)
+    monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 99)
+    plan, sampled = of(sizes, limit=100)
+    assert plan.costs is None
+    assert sampled.seconds == pytest.approx(whole.seconds, rel=0.2)
+    assert sampled.longest == pytest.approx(whole.longest, rel=0.1)
+
+
 def test_wall_time_is_that_of_the_workers_or_of_the_longest_run():
     made = Prediction(seconds=100.0, longest=8.0)
     assert (made.wall(1), made.wall(4), made.wall(50)) == (100.0, 25.0, 8.0)
@@ -216,7 +228,9 @@ def test_a_problem_of_ones_own_is_predicted(tmp_path):
     stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
     (tmp_path / "own.toml").write_text(stated)
     plan = study_plan(Study.from_file(tmp_path / "own.toml"))
-    assert predicted(plan, lambda: NOMINAL, shared_work(plan)).seconds == pytest.approx(of(ONE_D)[1].seconds)
+    stated_plan, made = of(ONE_D)
+    assert predicted(plan, lambda: NOMINAL, shared_work(plan)).seconds == pytest.approx(made.seconds)
+    assert worker_memory(plan) == worker_memory(stated_plan)  # its dimension is known from the problem made
 
 
 def test_a_problem_that_cannot_be_looked_at_is_left_to_its_runs(tmp_path):
