@@ -20,6 +20,7 @@ RECORDABLE = (
     "free_energy_history",
     "coefficients",
     "reference_coefficients",
+    "singular_values",
     "field",
 )
 
@@ -78,7 +79,7 @@ def energy_scalars(energies: Array) -> dict[str, float]:
 
 
 def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
-    """Those of the variables over time or mode that are `wanted` and that the run has, at the saved times."""
+    """Those of the variables over time, mode or feature that are `wanted` and that the run has, at the saved times."""
     trajectory, system = solution.trajectory, solution.system
     grid = solution.discretisation.grid
     positions = grid.saved_positions
@@ -89,6 +90,7 @@ def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
         "free_energy_history": lambda: _at(free_energies(solution), grid.saved),
         "coefficients": lambda: trajectory.coefficients[positions],
         "reference_coefficients": lambda: solution.reference_state,
+        "singular_values": lambda: solution.svd.singular_values,
     }
     made = {name: make() for name, make in makers.items() if name in wanted}
     return {name: Datum(MEASURED[name].dims, values) for name, values in made.items() if values is not None}

@@ -85,6 +85,8 @@ MEASURED = {
                  "eq:retained_ansatz; NaN beyond the case's rank", ("time", "mode")),
         Variable("reference_coefficients", "coefficients of the reference at final time",
                  "alpha_ref(T) of coefficient_reference; NaN beyond the case's rank", ("mode",)),
+        Variable("singular_values", "singular values sigma_i of the weighted trial matrix, all N of them",
+                 "B = W_q^{1/2} Phi, eq:SVD; the retained ones are above sqrt(tau) sigma_1", ("feature",)),
         Variable("field", "numerical solution on a uniform grid at the saved times",
                  "", ("time", "x", "y", "z")),
         Variable("validation_values", "final values of the numerical solution at the validation nodes",
@@ -116,6 +118,7 @@ BOOKKEEPING = {
 COORDINATES = {
     "time": {"long_name": "time t", "units": "1", "comment": "dimensionless, from 0 to final_time"},
     "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "in nonincreasing sigma_i"},
+    "feature": {"long_name": "index i of the singular value", "units": "1", "comment": "from 0, nonincreasing sigma_i"},
     "node": {"long_name": "index of the validation node", "units": "1"},
     "weight": {"long_name": "weight w_q of the validation rule", "units": "1"},
     "x": {"long_name": "coordinate x", "units": "1"},
