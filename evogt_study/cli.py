@@ -303,8 +303,12 @@ def _phase(path: Path, phase: str) -> xr.Dataset:
         return open_result(path, phase)
     found = _runs_so_far(path).get(phase)
     if found is None:
-        raise InputError(f"`FILE` must have runs of the {phase}, got {path}, which has none yet")
+        missing = "whose pilot is not finished" if phase == "study" else "which has no pilot; leave out --pilot"
+        raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
     return found
+
+
+_over = click.option("--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]")
 
 
 @main.command()
@@ -324,6 +328,83 @@ def export(file: Path, output: Path, pilot: bool) -> None:
         raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
     count = write_table(_phase(file, "pilot" if pilot else "study"), output)
     click.echo(f"{output}: {count} runs")
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.argument("kind", metavar="[KIND]", required=False)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture: .png, .pdf or .svg.  [beside FILE]")
+@click.option("--variable", help="Variable to draw.  [default: what the study is about]")
+@click.option("--along", metavar="AXIS", help="Axis, or parameter that follows one, that stands horizontally.")
+@click.option("--by", metavar="AXIS", help="Axis whose values are series, told apart by colour and marker.")
+@click.option("--panel", metavar="AXIS", help="Axis with a panel for each value.")
+@_over
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Hold axes at one value.")
+@click.option("--slopes", metavar="P,...", help="Slopes of reference lines of a dependence; 0 for none.")
+@click.option("--pilot", is_flag=True, help="Draw the pilot's runs.")
+def plot(
+    file: Path,
+    kind: str | None,
+    output: Path | None,
+    variable: str | None,
+    along: str | None,
+    by: str | None,
+    panel: str | None,
+    over: str | None,
+    points: tuple[str, ...],
+    slopes: str | None,
+    pilot: bool,
+) -> None:
+    """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
+
+    KIND is distribution, dependence, heat_map, histories, spectrum, rank, work, settling or fields.  Every picture says
+    on how many of the planned runs it rests.
+    """
+    from evogt_study.analysis.plot_files import draw_files
+    from evogt_study.analysis.plots.arranged import Places
+    from evogt_study.analysis.plots.kinds import Wish, check_kind
+    from evogt_study.sweep.words import read_point
+
+    check_kind(kind)
+    places = Places(along, by, panel, None if over is None else _names(over), read_point(",".join(points)))
+    wish = Wish(variable, places, None if slopes is None else _slopes(slopes))
+    data = _phase(file, "pilot" if pilot else "study")
+    for made in draw_files(data, file, kind, wish, output):
+        if isinstance(made, str):
+            click.echo(f"evogt: {made}", err=True)
+        else:
+            click.echo(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def _slopes(text: str) -> tuple[float, ...]:
+    """Slopes as numbers; those of zero are no lines.  Raises InputError."""
+    try:
+        slopes = [float(each) for each in _names(text)]
+    except ValueError:
+        raise InputError(f"`--slopes` must be numbers separated by commas, got {text!r}; use e.g. 1,2") from None
+    return tuple(slope for slope in slopes if slope)
+
+
+@main.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Page to write.  [default: beside FILE]")
+def report(file: Path, output: Path | None) -> None:
+    """Write one HTML page of a result to share: question, numbers, pictures, failures, and how to compute it again.
+
+    The page needs nothing else and opens in any browser, without a network.
+    """
+    from evogt_study.analysis.plot_files import write
+    from evogt_study.analysis.report import report as page
+
+    path = output or file.with_suffix(".html")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"`--output` must end in .html, got {path.name!r}")
+    write(path, page(file, _runs_so_far(file)).encode())
+    click.echo(path)
 
 
 _code = click.option(

@@ -5,21 +5,18 @@ All four are pure functions of the entries: what is compared, and how strictly, 
 
 from __future__ import annotations
 
-import base64
 import math
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 from itertools import groupby
-from typing import NamedTuple
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Template
 
 from evogt_study.analysis.judgement import Entry, Measure, Verdict
+from evogt_study.analysis.page import Picture, spoken, template
 from evogt_study.analysis.tables import rendered
 
 TITLE = "The paper's published numbers, computed again"
@@ -62,26 +59,6 @@ TITLES: Mapping[str, str] = {
     "temporal_convergence": "Order of the implicit midpoint rule",
     "threshold": "Truncation threshold",
 }
-SPOKEN: Mapping[str, str] = {
-    "transnet": "TransNet",
-    "gtransnet": "GTransNet",
-    "gaussian_rf": "Gaussian RF",
-    "uniform_elm": "Uniform ELM",
-    "transnet/gtransnet": "TransNet / GTransNet",
-    "epsilon": "ε",
-    "tau": "τ",
-    "gamma": "γ",
-    "dt": "Δt",
-}
-
-
-class Picture(NamedTuple):
-    """A figure of the report; `image` is SVG text, or the bytes of a PNG or SVG file."""
-
-    title: str
-    caption: str
-    alt: str
-    image: str | bytes
 
 
 class Kind(StrEnum):
@@ -400,47 +377,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _spoken(word: str) -> str:
-    """A label or its value as the paper writes it."""
-    return SPOKEN.get(word, word.replace("_", " "))
-
-
-def _is_png(content: bytes) -> bool:
-    return content.startswith(b"\x89PNG")
-
-
-def _content(image: str | bytes) -> bytes:
-    return image.encode() if isinstance(image, str) else image
-
-
-def _data_uri(image: str | bytes) -> str:
-    """The image inside the page.  As an <img> of its own, an SVG can neither run anything nor clash with another."""
-    content = _content(image)
-    form = "png" if _is_png(content) else "svg+xml"
-    return f"data:image/{form};base64,{base64.b64encode(content).decode()}"
-
-
-def _is_wide(image: str | bytes) -> bool:
-    """Whether the image is so much wider than high that a narrow screen should scroll it rather than shrink it."""
-    content = _content(image)
-    if _is_png(content):  # the first chunk of a PNG begins with width and height
-        return int.from_bytes(content[16:20]) > 2 * int.from_bytes(content[20:24])
-    size = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', content)
-    return size is not None and float(size[1]) > 2 * float(size[2])
-
-
 @cache
 def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"spoken": _spoken, "data_uri": _data_uri, "is_wide": _is_wide}
-    environment.globals |= {
-        "shown": shown,
-        "relative": relative,
-        "judged": judged,
-        "kind": kind,
-        "title_of": lambda file: TITLES.get(file, _spoken(file)),
-        "number_of": lambda entry: _brief(entry, _spoken, " = "),
-        "marks": MARKS,
-        "counts": counts,
-    }
-    return environment.from_string(files(__package__).joinpath("reproduction.html.j2").read_text(encoding="utf-8"))
+    return template(
+        "reproduction.html.j2",
+        shown=shown,
+        relative=relative,
+        judged=judged,
+        kind=kind,
+        title_of=lambda file: TITLES.get(file, spoken(file)),
+        number_of=lambda entry: _brief(entry, spoken, " = "),
+        marks=MARKS,
+        counts=counts,
+    )

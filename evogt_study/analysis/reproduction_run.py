@@ -11,8 +11,9 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.judgement import Entry
+from evogt_study.analysis.page import PROVENANCE, Drawn, Picture
 from evogt_study.analysis.reproduction import Results, judged, known_differences, published
-from evogt_study.analysis.reproduction_report import Picture, csv_text, html, markdown
+from evogt_study.analysis.reproduction_report import csv_text, html, markdown
 from evogt_study.errors import InputError, ResultError
 from evogt_study.sweep.files import check_writable, written_whole
 from evogt_study.sweep.progress import Listener
@@ -23,19 +24,8 @@ from evogt_study.sweep.study import Study
 
 if TYPE_CHECKING:
     from distributed import Client
-    from matplotlib.figure import Figure
 
 REPORT = "report"
-PROVENANCE = {
-    "date_created": "date",
-    "product_version": "evogt-study",
-    "git_revision": "revision",
-    "git_dirty": "uncommitted changes",
-    "versions": "versions",
-    "platform": "platform",
-    "cpu": "processor",
-}
-"""Attributes of the results that the report shows, and what it calls them."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +125,6 @@ def provenance(results: Results) -> dict[str, str]:
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
         found[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A figure with the name of its file and its words."""
-
-    name: str
-    title: str
-    caption: str
-    alt: str
-    figure: Figure
 
 
 def figures(results: Results) -> list[Drawn]:

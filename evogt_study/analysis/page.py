@@ -1,0 +1,101 @@
+"""What the HTML pages have in common: their look, pictures inside them, and an environment that escapes every text."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PROVENANCE: Mapping[str, str] = {
+    "date_created": "date",
+    "product_version": "evogt-study",
+    "git_revision": "revision",
+    "git_dirty": "uncommitted changes",
+    "versions": "versions",
+    "platform": "platform",
+    "cpu": "processor",
+}
+"""Attributes of results that pages show, and what they call them."""
+
+SPOKEN: Mapping[str, str] = {
+    "transnet": "TransNet",
+    "gtransnet": "GTransNet",
+    "gaussian_rf": "Gaussian RF",
+    "uniform_elm": "Uniform ELM",
+    "transnet/gtransnet": "TransNet / GTransNet",
+    "epsilon": "ε",
+    "tau": "τ",
+    "gamma": "γ",
+    "dt": "Δt",
+}
+
+
+class Picture(NamedTuple):
+    """A figure of a page; `image` is SVG text, or the bytes of a PNG or SVG file."""
+
+    title: str
+    caption: str
+    alt: str
+    image: str | bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A figure with the name of its file and its words."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    figure: Figure
+
+
+def template(name: str, **known: Any) -> Template:
+    """One of the package's templates, in which `known` are global names; every text that is put into it is escaped."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_source)
+    )
+    environment.filters |= {"data_uri": _data_uri, "is_wide": _is_wide, "spoken": spoken}
+    environment.globals |= known
+    return environment.get_template(name)
+
+
+def spoken(word: str) -> str:
+    """A label or its value as the paper writes it."""
+    return SPOKEN.get(word, word.replace("_", " "))
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _is_png(content: bytes) -> bool:
+    return content.startswith(b"\x89PNG")
+
+
+def _content(image: str | bytes) -> bytes:
+    return image.encode() if isinstance(image, str) else image
+
+
+def _data_uri(image: str | bytes) -> str:
+    """The image inside the page.  As an <img> of its own, an SVG can neither run anything nor clash with another."""
+    content = _content(image)
+    form = "png" if _is_png(content) else "svg+xml"
+    return f"data:image/{form};base64,{base64.b64encode(content).decode()}"
+
+
+def _is_wide(image: str | bytes) -> bool:
+    """Whether the image is so much wider than high that a narrow screen should scroll it rather than shrink it."""
+    content = _content(image)
+    if _is_png(content):  # the first chunk of a PNG begins with width and height
+        return int.from_bytes(content[16:20]) > 2 * int.from_bytes(content[20:24])
+    size = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', content)
+    return size is not None and float(size[1]) > 2 * float(size[2])

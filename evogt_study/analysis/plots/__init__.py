@@ -1,0 +1,41 @@
+"""Pictures of labelled results.  The one part of the package that imports matplotlib.
+
+Each function takes a Dataset, as `evogt run` writes it, the name of a variable and `Places`, which say what of the
+study's axes stands where, and returns a matplotlib Figure that `evogt_study.analysis.plots.style` can encode:
+
+    figure = distribution(ds, "error", Places(along="epsilon", by="dictionary"))
+    figure.savefig("errors.pdf")
+"""
+
+from evogt_study.analysis.plots.arranged import Places
+from evogt_study.analysis.plots.dependence import dependence
+from evogt_study.analysis.plots.distribution import distribution
+from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
+from evogt_study.analysis.plots.heat_map import heat_map
+from evogt_study.analysis.plots.histories import energy_histories, histories
+from evogt_study.analysis.plots.scatter import rank_error, scatter, work_accuracy
+from evogt_study.analysis.plots.settling import settling
+from evogt_study.analysis.plots.spectrum import spectrum
+from evogt_study.analysis.plots.style import STYLES, encoded, pdf, png, svg
+
+__all__ = [
+    "STYLES",
+    "Places",
+    "dependence",
+    "distribution",
+    "encoded",
+    "energy_histories",
+    "field_curves",
+    "field_panels",
+    "fields",
+    "heat_map",
+    "histories",
+    "pdf",
+    "png",
+    "rank_error",
+    "scatter",
+    "settling",
+    "spectrum",
+    "svg",
+    "work_accuracy",
+]

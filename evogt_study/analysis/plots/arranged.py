@@ -1,0 +1,372 @@
+"""A variable's runs arranged for a picture: what stands along it, what tells series and panels apart, what is sampled.
+
+Runs without a value are kept as NaN and counted, so that every picture can say on how many of the runs it rests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.errors import InputError, shortened
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.space import CANDIDATE
+from evogt_study.sweep.stored import find, listed
+from evogt_study.sweep.values import canonical, text_label
+
+Array = npt.NDArray[np.float64]
+
+MAX_PANELS, MAX_SERIES = 6, 12
+MANY = 1000  # runs of a group from which on it says how many it lacks, not how many there are
+
+
+@dataclass(frozen=True)
+class Places:
+    """Which axis of the study stands where in a picture; what is left open is chosen from the data.
+
+    along: horizontally, an axis or a parameter that follows one; by: the series, told apart by colour and marker;
+    panel: one panel for each value; over: the axes whose points are a sample (None: seed, if it is one); at: one value
+    for each of the axes that are not to vary.
+    """
+
+    along: str | None = None
+    by: str | None = None
+    panel: str | None = None
+    over: tuple[str, ...] | None = None
+    at: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of the directions of a picture: the axis's name ("" where there is none), its title and its values."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+
+    @property
+    def symbol(self) -> str:
+        """The title if that is as short as a symbol, else the name."""
+        return self.title if len(self.title) <= 3 else self.name
+
+    def told(self, number: int) -> str:
+        """Value `number` as text that says of what it is: "N = 40"; a word stands for itself."""
+        label = self.labels[number]
+        return f"{self.symbol} = {label}" if self.name and _is_number(label) else label
+
+
+NOWHERE = Place("", "", ("",))
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """The runs of one variable.
+
+    title: of the variable, with its units.  values (P, S, X, n, ...): panels, series, points along the picture, sample,
+    then the variable's own dimensions; NaN where a run has no value.  status and planned (P, S, X, n).  x (P, S, X):
+    numbers along, or None where `along` has words.  notes: what is left out or held fixed.
+    """
+
+    title: str
+    values: Array
+    status: npt.NDArray[np.int8]
+    planned: npt.NDArray[np.bool_]
+    panels: Place
+    series: Place
+    along: Place
+    over: tuple[str, ...]
+    x: Array | None
+    notes: tuple[str, ...]
+
+    def told(self, panel: int, one: int, place: int) -> str:
+        """Where a group stands, in words: "N = 40, gtransnet, epsilon = 0.1"."""
+        words = [self.series.told(one), self.panels.told(panel)]
+        if self.along.name:
+            own = self.along.told(place) if self.x is None else f"{self.along.symbol} = {self.x[panel, one, place]:g}"
+            words.insert(0, own)
+        return ", ".join(filter(None, words))
+
+    @property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Where a run has at least one finite value, (P, S, X, n)."""
+        return np.asarray(np.isfinite(self.values).reshape(*self.planned.shape, -1).any(axis=-1))
+
+    def sample(self, *position: int) -> Array:
+        """The finite values of one group, in increasing order."""
+        values = self.values[position].ravel()
+        return np.sort(values[np.isfinite(values)])
+
+    @property
+    def medians(self) -> Array:
+        """Median of the finite values of each group, (P, S, X); NaN where there are none."""
+        found = np.full(self.planned.shape[:3], np.nan)
+        for position in np.ndindex(*found.shape):
+            sample = self.sample(*position)
+            if len(sample):
+                found[position] = np.median(sample)
+        return found
+
+    def ok_of(self, *position: int) -> tuple[int, int]:
+        """On how many of how many planned runs a group rests."""
+        return int(self.present[position].sum()), int(self.planned[position].sum())
+
+    def lacking(self, *position: int) -> str:
+        """k/n for a group that lacks runs, "-k" for how many it lacks of a thousand and more; else empty."""
+        ok, planned = self.ok_of(*position)
+        if ok == planned:
+            return ""
+        return f"{ok}/{planned}" if planned < MANY else f"−{planned - ok:,}"
+
+    def lacking_told(self) -> str:
+        """What `lacking` writes where groups are large, for the small print."""
+        groups = self.planned.sum(axis=-1)
+        lost = groups - (self.planned & self.present).sum(axis=-1)
+        return "−k: k runs are missing" if ((groups >= MANY) & (lost > 0)).any() else ""
+
+    def counted(self) -> str:
+        """How many of the runs are in the picture, and what became of the others: "38 of 40 runs (2 failed)"."""
+        present, planned = self.present, self.planned
+        lost = planned & ~present
+        reasons = [
+            f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
+            for state in Status
+            if (number := int(np.count_nonzero(lost & (self.status == state))))
+        ]
+        more = f" ({', '.join(reasons)})" if reasons else ""
+        return f"{int(present.sum()):,} of {int(planned.sum()):,} runs{more}"
+
+    def footnote(self, *more: str) -> str:
+        """The small print of a picture."""
+        return "; ".join([self.counted(), *filter(None, more), *self.notes])
+
+
+def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
+    """The study's axes that a variable is over."""
+    own = data[variable].dims
+    return tuple(str(dim) for dim in (data["status"].dims if "status" in data else own) if dim in own)
+
+
+def is_numeric(data: xr.Dataset, name: str) -> bool:
+    """Whether a coordinate has numbers."""
+    return bool(data[name].dtype.kind in "iuf")
+
+
+def title_of(array: xr.DataArray) -> str:
+    """Long name and units of an array, as its axis is labelled."""
+    name, units = str(array.attrs.get("long_name", array.name)), str(array.attrs.get("units", ""))
+    return name if units in ("", "1") or array.dtype.kind in "OUSb" else f"{name} ({units})"
+
+
+def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
+    """A variable that can be drawn.  Raises InputError, naming those that can."""
+    drawable = [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
+    if variable not in drawable:
+        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
+    return data[variable]
+
+
+def at(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
+    """The runs at one value of some axes, which are then no dimensions.  Raises InputError, saying what there is."""
+    position = {}
+    for name, value in point.items():
+        if name not in axes:
+            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shortened(name)}")
+        values = [canonical(each) for each in data[name].values]
+        number = find(values, str(value))
+        if number is None:
+            raise InputError(
+                f"`{name}` must be one of {listed([text_label(each) for each in values])}, got {shortened(value)}"
+            )
+        position[name] = number
+    return data.isel(position)
+
+
+def check_places(data: xr.Dataset, places: Places) -> None:
+    """Raises InputError for names that are no axes of the study, and for values that these do not have."""
+    axes = tuple(map(str, data["status"].dims))
+    inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
+    at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
+    if places.along is not None:
+        _axis_behind(data, axes, {"along": places.along}, numeric=False)
+    for option, name in (("by", places.by), ("panel", places.panel), *(("over", name) for name in places.over or ())):
+        if name is not None and name not in axes:
+            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes)}, got {shortened(name)}")
+
+
+def arranged(
+    data: xr.Dataset, variable: str, places: Places, *, wanted: Sequence[str] = ("along", "by", "panel"),
+    numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int = MAX_SERIES,
+) -> Arranged:  # fmt: skip
+    """Arrange a variable's runs.
+
+    wanted: the places that the picture has; numeric: `along` must have numbers; pooled: axes without a place join the
+    sample instead of being held at their first value; most, most_series: values along, and series.  Raises InputError
+    for an axis that is none.
+    """
+    numbers_in(data, variable)
+    here = at(data, places.at, axes_of(data, variable))
+    axes = axes_of(here, variable)
+    roles, over, source = _roles(here, axes, places, wanted, numeric)
+    left = [name for name in axes if name not in (*roles.values(), *over)]
+    notes = [f"at {name} = {value}" for name, value in places.at.items()]
+    if pooled:
+        over = (*over, *left)
+    else:
+        notes += [
+            f"at {name} = {text_label(canonical(here[name].values[0]))}, the first of {here.sizes[name]}"
+            for name in left
+            if here.sizes[name] > 1
+        ]
+        here = here.isel(dict.fromkeys(left, 0))
+    limits = {"panel": MAX_PANELS, "by": most_series, "along": most}
+    for place, name in roles.items():
+        here, told = _thinned(here, name, limits[place])
+        notes += told
+    order = [roles.get(place, f"no {place}") for place in ("panel", "by", "along")]
+    found = {place: _place(here, roles.get(place)) for place in ("panel", "by", "along")}
+    if source is not None:
+        found["along"] = Place(source, title_of(here[source]), found["along"].labels)
+    return Arranged(
+        title=title_of(here[variable]),
+        values=_ordered(here[variable], order, over).astype(float),
+        **_fate(here, variable, order, over),
+        panels=found["panel"],
+        series=found["by"],
+        along=found["along"],
+        over=tuple(name for name in over if here.sizes[name] > 1),
+        x=_numbers(here, roles.get("along"), source, order),
+        notes=tuple(notes),
+    )
+
+
+def _roles(
+    data: xr.Dataset, axes: Sequence[str], places: Places, wanted: Sequence[str], numeric: bool
+) -> tuple[dict[str, str], tuple[str, ...], str | None]:
+    """The axis of each place, the axes of the sample, and the parameter whose numbers stand along, if it is no axis."""
+    given = {place: name for place in wanted if (name := getattr(places, place)) is not None}
+    source = None
+    if "along" in given:
+        given["along"], source = _axis_behind(data, axes, given, numeric)
+    over = places.over if places.over is not None else tuple(name for name in ("seed",) if name in axes)
+    over = tuple(name for name in over if places.over is not None or name not in given.values())
+    for option, name in [*given.items(), *(("over", name) for name in over)]:
+        if name not in axes:
+            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes) or 'none'}, got {shortened(name)}")
+    named = [*given.values(), *over]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"`--{next(iter(given))}` and the other options must name different axes, got {twice} twice")
+    free = [name for name in axes if name not in named and data.sizes[name] > 1]
+    roles = {**given, **_chosen(data, free, [place for place in wanted if place not in given], numeric)}
+    if numeric and roles.get("along") == CANDIDATE and source is None:
+        followers = [str(name) for name, coord in data.coords.items() if CANDIDATE in coord.dims and name != CANDIDATE]
+        source = next((name for name in followers if is_numeric(data, name)), None)
+    if numeric and "along" in wanted and not (source or ("along" in roles and is_numeric(data, roles["along"]))):
+        known = ", ".join(_numeric(data, axes)) or "there is none"
+        raise InputError(f"`--along` must be an axis with numbers ({known}), got {given.get('along', 'none')}")
+    return roles, over, source
+
+
+def _axis_behind(
+    data: xr.Dataset, axes: Sequence[str], given: Mapping[str, str], numeric: bool
+) -> tuple[str, str | None]:
+    """The axis that `along` means: itself, or the one that a parameter by this name follows."""
+    name = given["along"]
+    if name in axes:
+        return name, None
+    others = {given.get("by"), given.get("panel"), "dictionary"}
+    followers = {
+        str(other): dims
+        for other, coord in data.coords.items()
+        if other not in axes and coord.dtype.kind in "iuf" and set(coord.dims) <= set(axes)
+        and len(dims := [str(dim) for dim in coord.dims if len(coord.dims) == 1 or dim not in others]) == 1
+    }  # fmt: skip
+    if name not in followers:
+        known = [*(_numeric(data, axes) if numeric else axes), *followers]
+        raise InputError(f"`--along` must be one of {', '.join(known) or 'none'}, got {shortened(name)}")
+    return followers[name][0], name
+
+
+def _numeric(data: xr.Dataset, axes: Sequence[str]) -> list[str]:
+    return [name for name in axes if is_numeric(data, name) and data.sizes[name] > 1]
+
+
+def _chosen(data: xr.Dataset, free: Sequence[str], wanted: Sequence[str], numeric: bool) -> dict[str, str]:
+    """An axis for each place that is wanted: numbers along, words as series, few values as panels."""
+    rest, roles = list(free), {}
+    if "along" in wanted:
+        candidates = sorted((name for name in rest if is_numeric(data, name)), key=lambda name: -data.sizes[name])
+        if not candidates and not numeric:
+            candidates = [name for name in rest if name != "dictionary"] or rest
+        if candidates:
+            roles["along"] = candidates[0]
+            rest.remove(candidates[0])
+    for place in ("by", "panel"):
+        if place in wanted and rest:
+            words = [name for name in rest if not is_numeric(data, name)]
+            first = "dictionary" if "dictionary" in rest else min(words or rest, key=lambda name: data.sizes[name])
+            roles[place] = first
+            rest.remove(first)
+    return roles
+
+
+def _thinned(data: xr.Dataset, name: str, most: int | None) -> tuple[xr.Dataset, list[str]]:
+    """The data at no more than `most` values of an axis, evenly chosen, and a note of it."""
+    size = data.sizes[name]
+    if most is None or size <= most:
+        return data, []
+    chosen = np.unique(np.linspace(0, size - 1, most).round().astype(int))
+    return data.isel({name: chosen}), [f"{len(chosen)} of {size:,} values of {name}"]
+
+
+def _place(data: xr.Dataset, name: str | None) -> Place:
+    if name is None:
+        return NOWHERE
+    return Place(name, title_of(data[name]), tuple(text_label(canonical(value)) for value in data[name].values))
+
+
+def _ordered(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> npt.NDArray[Any]:
+    """Values (P, S, X, n, ...) of an array that may lack some of the dimensions of `order`."""
+    own = [str(dim) for dim in array.dims if dim not in (*order, *over)]
+    values = array.variable.transpose(*(name for name in order if name in array.dims), *over, *own).values
+    groups = [array.sizes.get(name, 1) for name in order]
+    sample = math.prod(array.sizes[name] for name in over)
+    return np.reshape(values, (*groups, sample, *(array.sizes[name] for name in own)))
+
+
+def _fate(data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Status and whether a run is planned, (P, S, X, n); without bookkeeping all are planned, and ok."""
+    if {"status", "case_key"} <= set(data.data_vars):
+        return {
+            "status": _ordered(data["status"], order, over).astype(np.int8),
+            "planned": _ordered(data["case_key"], order, over) != "",
+        }
+    shape = _ordered(data[variable], order, over).shape[:4]
+    return {"status": np.full(shape, Status.ok, dtype=np.int8), "planned": np.ones(shape, dtype=bool)}
+
+
+def _numbers(data: xr.Dataset, along: str | None, source: str | None, order: Sequence[str]) -> Array | None:
+    """The numbers that stand along, (P, S, X); None for words."""
+    name = source or along
+    if name is None or not is_numeric(data, name):
+        return None
+    sizes = [data.sizes.get(dim, 1) for dim in order]
+    numbers = data[name].variable
+    kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
+    there = [dim for dim in order if dim in kept.dims]
+    bare = kept.transpose(*there).values.astype(float).reshape([kept.sizes.get(dim, 1) for dim in order])
+    return np.array(np.broadcast_to(bare, sizes))
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return label in ("true", "false")
+    return True

@@ -1,0 +1,137 @@
+"""How a number depends on a parameter: every run, the medians, and lines of known slope to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.legends import line_legend
+from evogt_study.analysis.plots.style import (
+    LABEL_SIZE,
+    QUIET,
+    TICK_SIZE,
+    Style,
+    laid_out,
+    logarithmic,
+    marked,
+    note,
+    panels,
+    plain,
+    style,
+    wrapped,
+)
+
+EACH = 200  # runs at one place up to which every one is a point
+MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF
+FEW_LACKING = 12  # places of a series up to which k/n is written
+FEW = 60  # places up to which a line has markers
+SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
+"""Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
+
+
+def dependence(
+    data: xr.Dataset, variable: str = "error", places: Places | None = None, slopes: Sequence[float] | None = None
+) -> Figure:
+    """Values against the numbers of an axis: small points for the runs, a line through the medians of each series.
+
+    Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
+    logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
+    are drawn as lines c x^p, from below the largest median at the end where they are highest.  Raises InputError for a
+    parameter without numbers, and for axes or variables that are none.
+    """
+    runs = arranged(data, variable, places or Places(), numeric=True)
+    figure, drawn = panels(len(runs.panels.labels))
+    numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
+    logarithmic(drawn[0], "y", runs.values)
+    medians = runs.medians
+    for number, axes in enumerate(drawn):
+        logarithmic(axes, "x", numbers[np.isfinite(numbers)])
+        for one in range(len(runs.series.labels)):
+            _series(axes, runs, (number, one), numbers[number, one], medians[number, one], style(one))
+        marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
+        axes.set_xlabel(wrapped(runs.along.title, 48 if len(drawn) == 1 else 30), fontsize=LABEL_SIZE)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+    wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
+    references = _references(drawn, numbers, medians, wanted)
+    line_legend(figure, runs, *references, markers=True)
+    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    return laid_out(figure)
+
+
+def _told(runs: Arranged) -> str:
+    largest = int(runs.present.sum(axis=-1).max(initial=0))
+    if largest <= 1:
+        return ""
+    over = f"over {', '.join(runs.over)}"
+    points = f"points: runs {over}" if largest <= EACH else f"band: 5 to 95 % {over}"
+    return f"line: median; {points}"
+
+
+def _series(axes: Axes, runs: Arranged, where: tuple[int, int], x: Array, medians: Array, mark: Style) -> None:
+    samples = [runs.sample(*where, place) for place in range(len(x))]
+    there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
+    order = np.argsort(x[there], kind="stable")
+    if max(map(len, samples), default=0) > EACH:
+        band = np.array([np.quantile(samples[i], [0.05, 0.95]) for i in np.flatnonzero(there)[order]]).T
+        axes.fill_between(x[there][order], *band, color=mark.colour, alpha=0.2, linewidth=0)
+    elif max(map(len, samples), default=0) > 1:
+        points = [(x[i], value) for i in np.flatnonzero(there) for value in samples[i]]
+        axes.plot(
+            *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
+            markeredgewidth=0.0, gid="runs", rasterized=len(points) > MOST_MARKS,
+        )  # fmt: skip
+    axes.plot(
+        x[there][order], medians[there][order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
+        marker=mark.marker if there.sum() <= FEW else None, gid="median",
+    )  # fmt: skip
+    _incomplete(axes, x, medians, [runs.lacking(*where, place) for place in range(len(x))], mark)
+
+
+def _incomplete(axes: Axes, x: Array, medians: Array, counts: Sequence[str], mark: Style) -> None:
+    """k/n beside the median of each place that lacks runs, or at the foot where there is none, if these are few."""
+    lacking = [place for place, text in enumerate(counts) if text and np.isfinite(x[place])]
+    if len(lacking) > FEW_LACKING:
+        return  # the small print counts them
+    words: dict[str, Any] = {
+        "fontsize": TICK_SIZE, "color": mark.colour, "textcoords": "offset points", "annotation_clip": False,
+    }  # fmt: skip
+    for place in lacking:
+        if np.isfinite(medians[place]):
+            axes.annotate(counts[place], (x[place], medians[place]), xytext=(3, 4), **words)
+        else:
+            foot = axes.get_xaxis_transform()
+            axes.annotate(counts[place], (x[place], 0.0), xycoords=foot, xytext=(0, 3), ha="center", **words)
+
+
+def _references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
+    """Lines c x^p through all panels; none where a scale is not logarithmic."""
+    known = medians[np.isfinite(medians)]
+    if not slopes or not len(known) or any(axes.get_xscale() != "log" for axes in drawn):
+        return []
+    if drawn[0].get_yscale() != "log":
+        return []
+    limits = drawn[0].get_ylim()
+    low, high = np.nanmin(numbers), np.nanmax(numbers)
+    x = np.geomspace(low, high, 50)
+    lines = []
+    for number, slope in enumerate(slopes):
+        end = high if slope > 0.0 else low  # where the line is highest
+        dashes = (0, (1, 1 + 2 * number))
+        for panel, axes in enumerate(drawn):
+            there = medians[panel][numbers[panel] == end]
+            own = medians[panel][np.isfinite(medians[panel])]
+            start = np.nanmax(there) if np.isfinite(there).any() else np.max(own, initial=known.max())
+            (line,) = axes.plot(x, 0.6 * start * (x / end) ** slope, color=QUIET, linewidth=0.8, linestyle=dashes)
+            line.set_gid("reference")
+            line.set_label(f"slope {slope:g}".replace("-", "−"))
+        lines.append(line)
+    drawn[0].set_ylim(limits)
+    return lines

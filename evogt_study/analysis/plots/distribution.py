@@ -1,0 +1,129 @@
+"""The distribution of a number over the seeds: every run a point, or where they are too many, their quantiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.style import (
+    LABEL_SIZE,
+    QUIET,
+    TICK_SIZE,
+    Style,
+    laid_out,
+    legend,
+    logarithmic,
+    note,
+    panels,
+    plain,
+    style,
+    wrapped,
+)
+
+EACH = 200  # runs of one group up to which every one is a point
+MOST_GROUPS = 24  # along one panel
+MOST_COUNTED = 24  # groups up to which each says k/n
+MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF
+
+
+def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+    """The values of each group of runs side by side: points, with the median as a bar.
+
+    Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest,
+    over bands between the 5 % and 95 % and between the quartiles.  Groups that lack runs say k/n above them; the
+    scale is logarithmic where all values are positive.  Raises InputError for axes or variables that are none.
+    """
+    runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
+    figure, drawn = panels(len(runs.panels.labels), height=2.3)
+    for number, axes in enumerate(drawn):
+        _groups(axes, runs, number)
+        lacking = bool((runs.planned & ~runs.present)[number].any())
+        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE, pad=36 if lacking else None)
+    logarithmic(drawn[0], "y", runs.values)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+    for axes in drawn:
+        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
+        axes.xaxis.grid(visible=False)
+    if runs.series.name:
+        marks = [style(number) for number in range(len(runs.series.labels))]
+        handles = [Line2D([], [], color=mark.colour, marker=mark.marker, linestyle="none") for mark in marks]
+        legend(
+            figure, handles, [plain(label) for label in runs.series.labels], wrapped(runs.series.title, 48), lines=False
+        )
+    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    return laid_out(figure)
+
+
+def _told(runs: Arranged) -> str:
+    largest = int(runs.present.sum(axis=-1).max(initial=0))
+    if largest <= 1:
+        return ""
+    over = f"over {', '.join(runs.over)}" if runs.over else ""
+    if largest <= EACH:
+        return f"points: runs {over}; bar: median"
+    return f"bands: 5 to 95 % and quartiles {over}; bar: median; points: {EACH} of each group"
+
+
+def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
+    series, places = len(runs.series.labels), len(runs.along.labels)
+    width = 0.8 / series
+    image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
+    for one in range(series):
+        mark = style(one)
+        for place in range(places):
+            centre = place + (one - (series - 1) / 2.0) * width
+            sample = runs.sample(panel, one, place)
+            if len(sample):
+                _group(axes, centre, width, sample, mark, image)
+            lacking = runs.lacking(panel, one, place)
+            if lacking and series * places <= MOST_COUNTED:
+                _incomplete(axes, centre, lacking, series * places)
+    labels = [plain(label) for label in runs.along.labels]
+    room = 60 if len(runs.panels.labels) == 1 else 30
+    crowded = sum(len(label) + 2 for label in labels) > room
+    axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
+    axes.tick_params(axis="x", length=0)
+    axes.set_xlim(-0.6, places - 0.4)
+
+
+def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, image: bool) -> None:
+    """One sample in increasing order: its points, in as many of the 200 as it has, and its median."""
+    many = len(sample) > EACH
+    if many:
+        for low, high, edge in ((0.05, 0.95, 0.5), (0.25, 0.75, 1.0)):
+            bottom, top = np.quantile(sample, [low, high])
+            box = [centre - 0.42 * width, centre + 0.42 * width]
+            faces: dict[str, Any] = {
+                "facecolor": (mark.colour, 0.3), "edgecolor": "black", "linewidth": edge, "zorder": 2.5,
+            }  # fmt: skip
+            axes.fill_between(box, bottom, top, gid="band", **faces)
+    shown = sample[np.linspace(0, len(sample) - 1, min(len(sample), EACH)).round().astype(int)]
+    # neighbours in value go to different sides, so that they do not hide each other
+    spread = (np.arange(len(shown)) * 0.6180339887498949) % 1.0 - 0.5 if len(shown) > 1 else np.zeros(1)
+    axes.plot(
+        centre + 0.7 * width * spread, shown, color=mark.colour, marker=mark.marker, linestyle="none",
+        markersize=1.6 if many else 3.0, markeredgewidth=0.0,
+        alpha=0.4 if many else 0.55 if len(shown) > 1 else 1.0, gid="runs",
+        rasterized=image,
+    )  # fmt: skip
+    if len(shown) > 1:
+        bar = [centre - 0.45 * width, centre + 0.45 * width]
+        if many:  # which is drawn on a dark ground
+            axes.plot(bar, [np.median(sample)] * 2, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
+        axes.plot(
+            bar, [np.median(sample)] * 2, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median"
+        )
+
+
+def _incomplete(axes: Axes, centre: float, text: str, groups: int) -> None:
+    """k/n above a group that lacks runs."""
+    axes.text(
+        centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=TICK_SIZE, color=QUIET, ha="center",
+        va="bottom", rotation=90 if groups > 6 else 0, clip_on=False,
+    )  # fmt: skip

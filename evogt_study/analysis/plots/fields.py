@@ -1,0 +1,223 @@
+"""Fields of one run: exact, numerical and their difference, as curves, as panels, or as a slice of a box."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from evogt_study.analysis.plots.arranged import Places, at, axes_of, title_of
+from evogt_study.analysis.plots.style import (
+    COLUMN_WIDTH,
+    LABEL_SIZE,
+    STYLES,
+    TEXT_WIDTH,
+    TICK_SIZE,
+    laid_out,
+    logarithmic,
+    note,
+    plain,
+    wrapped,
+)
+from evogt_study.errors import InputError, shortened
+from evogt_study.sweep.schema import Status
+from evogt_study.sweep.values import canonical, text_label
+
+FIELD, EXACT = "field", "exact_field"
+ROUNDING = 1e-14  # relative differences at or below which points agree, as at the boundary
+DIRECTIONS = ("x", "y", "z")
+
+
+def fields(data: xr.Dataset, places: Places | None = None) -> Figure:
+    """The field of one run: curves in 1-D, panels in 2-D, panels of a slice in 3-D; with exact solution and error.
+
+    `at` names the run by the study's axes (the first that is ok), and the nearest saved `time` (the last) and, in 3-D,
+    the slice, `z=0.5` where left out.  Raises InputError where no field is recorded, or there is no such run.
+    """
+    run, where = one_run(data, places or Places())
+    numerical = run[FIELD]
+    exact = run.get(EXACT)
+    if numerical.ndim == 1:
+        return field_curves(numerical, exact, where)
+    if exact is not None:
+        return field_panels(exact, numerical, where)
+    return _field_panel(numerical, where)
+
+
+def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
+    """One run's fields at one time, over at most two directions, and words that say which."""
+    if FIELD not in data:
+        raise InputError(f"`{FIELD}` must be in the file to draw it; put it into `record` of the study's [output]")
+    axes = axes_of(data, FIELD)
+    inside = {name: value for name, value in places.at.items() if name in ("time", *DIRECTIONS)}
+    run = at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
+    if "status" in run:
+        ok = np.argwhere(run["status"].values == Status.ok)
+        if not len(ok):
+            raise InputError("`FILE` must have a run with status ok to draw its field, got none")
+        run = run.isel(dict(zip(run["status"].dims, ok[0].tolist(), strict=True)))
+    told = [f"{name} = {text_label(canonical(run[name].values.item()))}" for name in axes]
+    inside = {**({"time": run["time"].values[-1]} if "time" in run[FIELD].dims else {}), **inside}
+    if len(set(run[FIELD].dims) & set(DIRECTIONS)) == 3 and not set(inside) & set(DIRECTIONS):
+        inside["z"] = 0.5
+    for name, value in inside.items():
+        run, place = _nearest(run, name, value)
+        told.append(f"{name} = {place:.4g}")
+    return run[[name for name in (FIELD, EXACT) if name in run]], ", ".join(told)
+
+
+def _nearest(run: xr.Dataset, name: str, value: object) -> tuple[xr.Dataset, float]:
+    """The run at the point of a dimension nearest to `value`."""
+    if name not in run[FIELD].dims:
+        raise InputError(
+            f"`--at` must name dimensions of the field ({', '.join(map(str, run[FIELD].dims))}), got {name}"
+        )
+    try:
+        wanted = float(str(value))
+    except ValueError:
+        raise InputError(f"`{name}` must be a number, got {shortened(value)}") from None
+    points = run[name].values
+    number = int(np.argmin(np.abs(points - wanted)))
+    return run.isel({name: number}), float(points[number])
+
+
+def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, caption: str = "") -> Figure:
+    """Numerical and exact solution over one direction, and below them the absolute error, logarithmic.
+
+    Raises InputError where the fields are not both over one direction, at the same points.
+    """
+    if numerical.ndim != 1 or not numerical.size:
+        raise InputError(f"the numerical field must have points over one direction, got {dict(numerical.sizes)}")
+    (dim,) = map(str, numerical.dims)
+    x, values = np.asarray(numerical[dim].values, dtype=float), np.asarray(numerical.values, dtype=float)
+    rows = 1 if exact is None else 2
+    figure = Figure(figsize=(COLUMN_WIDTH, 1.3 + 1.25 * rows), layout="constrained")
+    drawn = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[1.6, 1.0][:rows]).ravel()
+    if exact is not None:
+        if exact.dims != numerical.dims:
+            raise InputError(f"the exact field must have points over {dim}, got {dict(exact.sizes)}")
+        _check_same_points(exact, numerical)
+        drawn[0].plot(x, exact.values, color=STYLES[0][0], linewidth=2.2, alpha=0.35, label="exact")
+        error = np.abs(values - np.asarray(exact.values, dtype=float))
+        shown = np.where(error > ROUNDING * _largest([values]), error, np.nan)
+        drawn[1].plot(x, shown, color=STYLES[1][0], linewidth=1.0)
+        drawn[1].set_ylabel("absolute error", fontsize=LABEL_SIZE)
+        logarithmic(drawn[1], "y", shown)
+    drawn[0].plot(x, values, color=STYLES[1][0], linestyle="dashed", linewidth=1.1, label="numerical")
+    drawn[0].set_ylabel("solution", fontsize=LABEL_SIZE)
+    figure.legend(
+        *drawn[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False, fontsize=TICK_SIZE
+    )
+    for axes in drawn:
+        axes.tick_params(labelsize=TICK_SIZE)
+        axes.grid(color="0.9", linewidth=0.5)
+        axes.margins(x=0.0)
+    drawn[-1].set_xlabel(wrapped(title_of(numerical[dim]), 48), fontsize=LABEL_SIZE)
+    if caption:
+        note(figure, caption)
+    return laid_out(figure)
+
+
+def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = "") -> Figure:
+    """Exact field, numerical field and absolute error over two directions in [0, 1]^2, the first two on one scale.
+
+    Raises InputError where the fields are not both over the same two of x, y and z, at the same points.
+    """
+    dims = _two_directions(exact)
+    upright = [_upright(exact, "exact", dims), _upright(numerical, "numerical", dims)]
+    _check_same_points(*upright)
+    fields = [np.asarray(field.values, dtype=float) for field in upright]
+    error = np.abs(fields[1] - fields[0])
+    limit, largest = _largest([*fields]), _largest([error])
+    figure = Figure(figsize=(TEXT_WIDTH, 2.4 if caption else 2.25), layout="constrained")
+    axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    _panel(axes[0], upright[0], fields[0], "exact", **colours)
+    shared = _panel(axes[1], upright[0], fields[1], "numerical", **colours)
+    own = _panel(axes[2], upright[0], error, "absolute error", cmap="viridis", vmin=0.0, vmax=largest)
+    axes[0].set_ylabel(_name(upright[0], dims[1]), fontsize=LABEL_SIZE)
+    _colour_bar(axes[1], shared)
+    _colour_bar(axes[2], own)
+    if caption:
+        note(figure, caption)
+    return laid_out(figure)
+
+
+def _field_panel(numerical: xr.DataArray, caption: str) -> Figure:
+    """A numerical field that nothing is known to compare with."""
+    dims = _two_directions(numerical)
+    upright = _upright(numerical, "numerical", dims)
+    limit = _largest([np.asarray(upright.values, dtype=float)])
+    figure = Figure(figsize=(COLUMN_WIDTH, 2.9), layout="constrained")
+    axes = figure.subplots()
+    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    mesh = _panel(axes, upright, np.asarray(upright.values, dtype=float), "numerical", **colours)
+    axes.set_ylabel(_name(upright, dims[1]), fontsize=LABEL_SIZE)
+    _colour_bar(axes, mesh)
+    note(figure, caption)
+    return laid_out(figure)
+
+
+def _two_directions(field: xr.DataArray) -> tuple[str, str]:
+    """The two directions of a field, x and y where it has others."""
+    own = [name for name in DIRECTIONS if name in field.dims]
+    return (own[0], own[1]) if len(own) == 2 and field.ndim == 2 else ("x", "y")
+
+
+def _upright(field: xr.DataArray, role: str, dims: tuple[str, str]) -> xr.DataArray:
+    """The field with the second direction down the rows, as pictures are stored: what is horizontal is the last."""
+    if set(field.dims) != set(dims) or not field.size:
+        raise InputError(
+            f"the {role} field must have points over dimensions {' and '.join(dims)}, got {dict(field.sizes)}"
+        )
+    return field.transpose(*reversed(dims))
+
+
+def _check_same_points(exact: xr.DataArray, numerical: xr.DataArray) -> None:
+    """Fields at other points have no difference; xarray would silently keep the points in common."""
+    for dim in sorted(map(str, exact.dims)):
+        one, other = exact[dim].values, numerical[dim].values
+        if one.shape != other.shape or not np.allclose(one, other, rtol=0.0, atol=1e-12):
+            raise InputError(f"the exact and the numerical field must be at the same points, they differ in {dim}")
+
+
+def _largest(fields: list[npt.NDArray[np.float64]]) -> float:
+    """Largest finite magnitude; one where there is none, since a colour scale needs a width."""
+    finite = np.concatenate([np.abs(field[np.isfinite(field)]) for field in fields])
+    return float(finite.max(initial=0.0)) or 1.0
+
+
+def _panel(axes: Axes, points: xr.DataArray, values: npt.NDArray[np.float64], title: str, **colours: Any) -> Any:
+    """One coloured panel; the points may be spaced unevenly.  As an image also in SVG: else a path for each cell."""
+    up, across = map(str, points.dims)
+    mesh = axes.pcolormesh(
+        points[across].values, points[up].values, values, shading="nearest", rasterized=True, **colours
+    )
+    axes.set_aspect("equal")
+    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    axes.set_title(title, fontsize=LABEL_SIZE)
+    axes.set_xlabel(_name(points, across), fontsize=LABEL_SIZE)
+    axes.tick_params(labelsize=TICK_SIZE)
+    axes.set_xticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
+    axes.set_yticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
+    return mesh
+
+
+def _colour_bar(axes: Axes, mesh: Any) -> None:
+    """A colour bar beside a panel, as tall as the panel, whatever room its equal aspect leaves."""
+    number_format = ScalarFormatter(useMathText=True)
+    number_format.set_powerlimits((-2, 3))
+    beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
+    axes.figure.colorbar(mesh, cax=beside, format=number_format)
+    beside.tick_params(labelsize=TICK_SIZE)
+    beside.yaxis.get_offset_text().set_fontsize(TICK_SIZE)
+    beside.yaxis.set_offset_position("left")
+
+
+def _name(field: xr.DataArray, dim: str) -> str:
+    return plain(str(field[dim].attrs.get("long_name", dim)))

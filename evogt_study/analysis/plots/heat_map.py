@@ -1,0 +1,137 @@
+"""A number over two axes: the median of each group as a colour, written into its cell where there is room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, is_numeric
+from evogt_study.analysis.plots.style import (
+    COLUMN_WIDTH,
+    LABEL_SIZE,
+    TEXT_WIDTH,
+    TICK_SIZE,
+    laid_out,
+    logarithmic,
+    note,
+    plain,
+    wrapped,
+)
+from evogt_study.errors import InputError
+
+MOST = 40  # values of an axis
+WRITTEN = 7, 16  # cells in a row of a column's and of a page's width up to which numbers are written into them
+
+
+def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+    """Medians over the sample for each pair of values of `along` and `by`, on a logarithmic colour scale if positive.
+
+    A cell that lacks runs says k/n; one without any value is hatched, one where no run is planned is empty.  Raises
+    InputError where there are not two axes to draw over, or for axes or variables that are none.
+    """
+    runs = cells(data, variable, places or Places())
+    count = len(runs.panels.labels)
+    columns = min(count, 3) if count != 4 else 2
+    medians = runs.medians
+    write = len(runs.along.labels) * columns <= WRITTEN[columns > 1] and len(runs.series.labels) <= 2 * WRITTEN[0]
+    rows = -(-count // columns)
+    figure = Figure(figsize=(COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows), layout="constrained")
+    drawn = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for spare in drawn[count:]:
+        spare.remove()
+    norm = _norm(medians)
+    mesh = None
+    for number, axes in enumerate(drawn[:count]):
+        mesh = axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
+        _cells(axes, runs, number, norm, write=write)
+        _named(axes, runs)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
+        axes.tick_params(labelsize=TICK_SIZE, labelbottom=number + columns >= count)
+        if number % columns == 0:
+            axes.set_ylabel(wrapped(runs.series.title, 30), fontsize=LABEL_SIZE)
+        if number + columns >= count:
+            axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
+    if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
+        drawn[0].invert_yaxis()
+    if np.isfinite(medians).any() and mesh is not None:
+        bar = figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
+        bar.set_label(wrapped(_scale_title(runs), 38 if count == 1 else 80), fontsize=LABEL_SIZE)
+        logarithmic(bar.ax, "x", medians)
+        bar.ax.tick_params(labelsize=TICK_SIZE, which="both")
+    note(figure, runs.footnote("hatched: no run has a value" if _barren(runs).any() else "", runs.lacking_told()))
+    return laid_out(figure)
+
+
+def cells(data: xr.Dataset, variable: str, places: Places) -> Arranged:
+    """The runs over two axes, which are chosen to have the most values where they are left open."""
+    by = places.by
+    runs = arranged(data, variable, places, most=MOST, most_series=MOST)
+    if by is None and runs.panels.name and places.panel is None:
+        swap = is_numeric(data, runs.panels.name) and runs.series.name == "dictionary"
+        if swap:  # numbers make the better scale, words the better panels
+            runs = arranged(
+                data, variable, replace(places, by=runs.panels.name, panel="dictionary"), most=MOST, most_series=MOST
+            )
+    if not (runs.series.name and runs.along.name):
+        axes = ", ".join(name for name in (runs.along.name, runs.series.name) if name) or "none"
+        raise InputError(f"a heat map must have two axes with several values besides the sample, got {axes}")
+    return runs
+
+
+def _scale_title(runs: Arranged) -> str:
+    return f"median {runs.title}" if runs.over else runs.title
+
+
+def _barren(runs: Arranged) -> Any:
+    return runs.planned.any(axis=-1) & ~runs.present.any(axis=-1)
+
+
+def _norm(medians: Array) -> Normalize:
+    known = medians[np.isfinite(medians)]
+    if not len(known):
+        return Normalize(0.0, 1.0)
+    low, high = float(known.min()), float(known.max())
+    if low > 0.0 and high > 3.0 * low:
+        return LogNorm(low, high)
+    return Normalize(low, high if high > low else low + (abs(low) or 1.0))
+
+
+def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bool) -> None:
+    """The number of each cell where it is to be written, and what it lacks; hatching where all of its runs do."""
+    medians = runs.medians[panel]
+    for row, column in np.ndindex(medians.shape):
+        value = medians[row, column]
+        barren = bool(runs.planned[panel, row, column].any()) and not np.isfinite(value)
+        if barren:
+            box = Rectangle(
+                (column - 0.5, row - 0.5), 1, 1, fill=False, hatch="////", edgecolor="0.5", linewidth=0, gid="barren"
+            )
+            axes.add_patch(box)
+        text = [f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e") if np.isfinite(value) else ""]
+        words = "\n".join(filter(None, [*text, runs.lacking(panel, row, column)])) if write else ""
+        if words:
+            dark = np.isfinite(value) and float(norm(value)) < 0.5
+            back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if barren else None
+            axes.text(
+                column, row, words, ha="center", va="center", fontsize=TICK_SIZE, color="white" if dark else "black",
+                bbox=back,
+            )  # fmt: skip
+
+
+def _named(axes: Axes, runs: Arranged) -> None:
+    """Values along both axes, as many as there is room for."""
+    for which, place, room in (("x", runs.along, 9), ("y", runs.series, 12)):
+        step = -(-len(place.labels) // room)
+        positions = range(0, len(place.labels), step)
+        labels = [plain(place.labels[i]) for i in positions]
+        if which == "x":
+            axes.set_xticks(positions, labels=labels, rotation=0 if sum(map(len, labels)) < 32 else 90)
+        else:
+            axes.set_yticks(positions, labels=labels)

@@ -1,0 +1,150 @@
+"""What changes along a dimension of its own, above all time: a line for the median, a band for the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.legends import line_legend
+from evogt_study.analysis.plots.style import (
+    LABEL_SIZE,
+    STYLES,
+    TICK_SIZE,
+    Style,
+    laid_out,
+    logarithmic,
+    note,
+    panels,
+    plain,
+    style,
+    wrapped,
+)
+from evogt_study.errors import InputError
+
+WHOLE = 20  # runs up to which a band is of all of them; of more, from 5 % to 95 %
+WANTED = ("by", "panel")
+
+
+def histories(data: xr.Dataset, variable: str = "error_history", places: Places | None = None) -> Figure:
+    """Values over the variable's own dimension: the median of each series, within a band of its runs.
+
+    The band is of all runs up to 20, else from 5 % to 95 %, each at its own place.  Raises InputError for a variable
+    without one dimension of its own, and for axes that are none.
+    """
+    dim = own_dimension(data, variable)
+    runs = arranged(data, variable, places or Places(), wanted=WANTED)
+    x = np.asarray(data[dim].values, dtype=float)
+    figure, drawn = panels(len(runs.panels.labels))
+    for number, axes in enumerate(drawn):
+        for one in range(len(runs.series.labels)):
+            bundle(axes, x, runs.values[number, one, 0], style(one))
+        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
+        axes.set_xlabel(wrapped(title_of(data[dim]), 48), fontsize=LABEL_SIZE)
+        axes.margins(x=0.0)
+    logarithmic(drawn[0], "y", runs.values)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+    line_legend(figure, runs)
+    note(figure, runs.footnote(_incomplete(runs), band_told(runs)))
+    return laid_out(figure)
+
+
+def own_dimension(data: xr.Dataset, variable: str) -> str:
+    """The one dimension that a variable has besides the study's axes.  Raises InputError."""
+    numbers_in(data, variable)
+    own = own_dimensions(data, variable)
+    if len(own) != 1:
+        have = ", ".join(name for name in map(str, data.data_vars) if is_history(data, name)) or "none"
+        raise InputError(
+            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
+            f"{', '.join(own) or 'the axes alone'}"
+        )
+    return own[0]
+
+
+def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
+    """Dimensions of a variable that are no axes of the study."""
+    axes = axes_of(data, variable) if "status" in data else ()
+    return [str(dim) for dim in data[variable].dims if dim not in axes]
+
+
+def is_history(data: xr.Dataset, variable: str) -> bool:
+    """Whether a variable is drawn well as a line over its one own dimension."""
+    own = own_dimensions(data, variable)
+    if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
+        return False
+    return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
+
+
+def bundle(axes: Axes, x: Array, values: Array, mark: Style) -> None:
+    """Median and band at each x of values (n, X); runs without any value are left out."""
+    lines = values[np.isfinite(values).any(axis=-1)]
+    if not len(lines):
+        return
+    there = np.isfinite(lines).any(axis=0)
+    low, middle, high = np.nanquantile(lines[:, there], _levels(len(lines)), axis=0)
+    if len(lines) > 1:
+        axes.fill_between(x[there], low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
+    few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < 15 else {}
+    axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
+
+
+def _levels(count: int) -> list[float]:
+    return [0.0, 0.5, 1.0] if count <= WHOLE else [0.05, 0.5, 0.95]
+
+
+def band_told(runs: Arranged) -> str:
+    """What the band is, for the small print."""
+    largest = int(runs.present.sum(axis=-1).max(initial=0))
+    if largest <= 1:
+        return ""
+    return f"line: median; band: {'all' if largest <= WHOLE else '5 to 95 % of'} runs over {', '.join(runs.over)}"
+
+
+def _incomplete(runs: Arranged) -> str:
+    """Which lines rest on fewer runs than were planned."""
+    lacking = []
+    for panel, one in np.ndindex(runs.planned.shape[:2]):
+        ok, planned = runs.ok_of(panel, one, 0)
+        if ok < planned:
+            where = ", ".join(filter(None, (runs.series.told(one), runs.panels.told(panel))))
+            lacking.append(f"{ok}/{planned}" + (f" at {where}" if where else ""))
+    return ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more lines" if len(lacking) > 4 else "")
+
+
+def energy_histories(histories: Mapping[str, xr.DataArray]) -> Figure:
+    """E(t) / E(0) against time for each labelled history over `time`.
+
+    Raises InputError for no history, one that is not over `time` alone, or one whose first value is zero or not finite.
+    """
+    if not histories:
+        raise InputError("`histories` must hold at least one energy history, got none")
+    figure = Figure(figsize=(4.1, 2.6), layout="constrained")
+    axes = figure.subplots()
+    for number, (label, history) in enumerate(histories.items()):
+        colour, dashes = STYLES[number % len(STYLES)]
+        ratio = _normalised(label, history)
+        axes.plot(ratio["time"].values, ratio.values, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+    axes.set_xlabel("time $t$", fontsize=LABEL_SIZE)
+    axes.set_ylabel("$E_q(t)\\,/\\,E_q(0)$", fontsize=LABEL_SIZE)
+    axes.tick_params(labelsize=TICK_SIZE)
+    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))  # 0.98, not "-0.02 + 1"
+    axes.margins(x=0.0)
+    axes.grid(color="0.88", linewidth=0.5)
+    axes.legend(fontsize=LABEL_SIZE, frameon=False, handlelength=3.0)
+    return laid_out(figure)
+
+
+def _normalised(label: str, history: xr.DataArray) -> xr.DataArray:
+    if history.dims != ("time",) or not history.size:
+        raise InputError(f"the history {label!r} must have values over time alone, got {dict(history.sizes)}")
+    first = float(history[0])
+    if not np.isfinite(first) or first == 0.0:
+        raise InputError(f"the history {label!r} cannot be divided by its first value, {first}")
+    return history / first

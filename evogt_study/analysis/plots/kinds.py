@@ -1,0 +1,350 @@
+"""The kinds of pictures by name: which of them fit a result, and each drawn with its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from evogt_study.analysis.page import Drawn
+from evogt_study.analysis.plots.arranged import (
+    Arranged,
+    Places,
+    arranged,
+    at,
+    axes_of,
+    check_places,
+    is_numeric,
+    numbers_in,
+    title_of,
+)
+from evogt_study.analysis.plots.dependence import dependence
+from evogt_study.analysis.plots.distribution import distribution
+from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
+from evogt_study.analysis.plots.heat_map import cells, heat_map
+from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
+from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
+from evogt_study.analysis.plots.settling import settling
+from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
+from evogt_study.errors import InputError, shortened
+from evogt_study.sweep.schema import BOOKKEEPING, MEASURED, Status
+from evogt_study.sweep.space import CANDIDATE
+
+FIRST = ("error", "coefficient_error", "energy_drop_percent")
+"""What a study is about, if it has it; else the first number of its own method."""
+ENOUGH = 20
+"""Runs of a sample from which on its settling says something."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a picture: the variable (None: what the study is about), places, and reference slopes."""
+
+    variable: str | None = None
+    places: Places = field(default_factory=Places)
+    slopes: tuple[float, ...] | None = None
+
+
+class Choice(NamedTuple):
+    """A picture that fits: its kind and its variable."""
+
+    kind: str
+    variable: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of picture.
+
+    title: with a place for the variable; fits: the variables that it is worth drawing for without being asked to.
+    """
+
+    title: str
+    does: str
+    fits: Callable[[xr.Dataset, str | None, Places], list[str]]
+    draw: Callable[[xr.Dataset, str, Wish], Figure]
+    words: Callable[[xr.Dataset, str, Places], str]
+
+
+def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
+    """The pictures that say something about a result, or about a variable wished for, in the order of `KINDS`.
+
+    None where no run has a value.  Raises InputError for a variable that cannot be drawn, and for axes that are none.
+    """
+    asked = wish or Wish()
+    if asked.variable is not None:
+        numbers_in(data, asked.variable)
+    check_places(data, asked.places)
+    about = asked.variable or subject(data)
+    names = ["dependence"] if CANDIDATE in data.dims else list(KINDS)  # a pilot has one question
+    found = [Choice(name, variable) for name in names for variable in KINDS[name].fits(data, about, asked.places)]
+    return [choice for choice in found if asked.variable in (None, choice.variable)]
+
+
+def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
+    """The picture of that kind with a title, a caption and a text in its place.
+
+    Raises InputError for a kind that is none, and where it cannot be drawn of this result.
+    """
+    check_kind(kind)
+    asked = wish or Wish()
+    variable = asked.variable or _default(data, kind)
+    figure = KINDS[kind].draw(data, variable, asked)
+    return Drawn(
+        name=variable if kind == "histories" else kind,
+        title=KINDS[kind].title.format(variable.replace("_", " ")).capitalize(),
+        caption=KINDS[kind].does,
+        alt=KINDS[kind].words(data, variable, asked.places),
+        figure=figure,
+    )
+
+
+def check_kind(kind: str | None) -> None:
+    """Raises InputError for a kind of picture that is none."""
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shortened(kind)}")
+
+
+def subject(data: xr.Dataset) -> str | None:
+    """The number that a study is about: one over its axes alone, of which some run has a finite value."""
+    own = [
+        str(name)
+        for name, array in data.data_vars.items()
+        if name not in BOOKKEEPING and array.dtype.kind in "iuf" and set(array.dims) <= set(data["status"].dims)
+        and bool(np.isfinite(array.values).any())
+    ]  # fmt: skip
+    ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED), *own]
+    return ordered[0] if ordered else None
+
+
+def _default(data: xr.Dataset, kind: str) -> str:
+    """The variable of a picture where none is asked for.  Raises InputError where there is none with values."""
+    if kind in ("fields", "spectrum"):
+        return FIELD if kind == "fields" else SINGULAR_VALUES
+    if kind == "histories":
+        found = _histories(data, None, Places())
+        if not found:
+            raise InputError("`FILE` must hold a history to draw, got none; put e.g. error_history into `record`")
+        return found[0]
+    found_subject = subject(data)
+    if found_subject is None:
+        planned = data["status"].values[data["case_key"].values != ""]
+        fates = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
+        raise InputError(f"`FILE` must have runs with numbers to draw, got none ({fates}); `evogt status` tells why")
+    return found_subject
+
+
+def _free(data: xr.Dataset, variable: str, places: Places) -> list[str]:
+    """Axes of several values that are neither held fixed nor part of the sample."""
+    over = places.over if places.over is not None else ("seed",)
+    return [
+        name for name in axes_of(data, variable) if name not in over and name not in places.at and data.sizes[name] > 1
+    ]
+
+
+def _numeric(data: xr.Dataset, variable: str, places: Places) -> list[str]:
+    """Free axes that have numbers; a pilot's candidates only where these are numbers."""
+    followed = any(
+        CANDIDATE in coord.dims and is_numeric(data, str(name))
+        for name, coord in data.coords.items()
+        if name != CANDIDATE
+    )
+    free = _free(data, variable, places)
+    return [name for name in free if is_numeric(data, name) and (name != CANDIDATE or followed)]
+
+
+def _sample_size(data: xr.Dataset, variable: str, places: Places) -> int:
+    over = places.over if places.over is not None else ("seed",)
+    return int(np.prod([data.sizes[name] for name in over if name in data[variable].dims and name not in places.at]))
+
+
+def _distributions(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    if name is None or own_dimensions(data, name):
+        return []
+    alone = _sample_size(data, name, places) == 1 and _numeric(data, name, places)
+    return [] if alone else [name]
+
+
+def _dependences(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    alone = name is not None and not own_dimensions(data, name)
+    return [name] if name is not None and alone and _numeric(data, name, places) else []
+
+
+def _heat_maps(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    if name is None or own_dimensions(data, name):
+        return []
+    return [name] if len(_numeric(data, name, places)) > 1 else []
+
+
+def _histories(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
+    return [
+        str(name)
+        for name, array in data.data_vars.items()
+        if name not in BOOKKEEPING and is_history(data, str(name)) and bool(np.isfinite(array.values).any())
+    ]
+
+
+def _spectra(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
+    there = SINGULAR_VALUES in data and bool(np.isfinite(data[SINGULAR_VALUES].values).any())
+    return [SINGULAR_VALUES] if there else []
+
+
+def _scatters(across: str) -> Callable[[xr.Dataset, str | None, Places], list[str]]:
+    def fits(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
+        if not {"error", across} <= set(data.data_vars) or about != "error":
+            return []
+        there = np.isfinite(data["error"].values) & np.isfinite(data[across].values)
+        return ["error"] if len(np.unique(data[across].values[there])) > 2 else []
+
+    return fits
+
+
+def _settlings(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    if name is None or own_dimensions(data, name):
+        return []
+    return [name] if _sample_size(data, name, places) >= ENOUGH else []
+
+
+def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
+    return [FIELD] if FIELD in data and bool((data["status"].values == Status.ok).any()) else []
+
+
+def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], what: str) -> str:
+    """The least and the largest of numbers (P, S, X), and where they are."""
+    if not np.isfinite(values).any():
+        return f"No run has a value: {runs.counted()}."
+    ends = []
+    for position in (np.nanargmin(values), np.nanargmax(values)):
+        panel, one, place = np.unravel_index(int(position), values.shape)
+        where = runs.told(int(panel), int(one), int(place))
+        ends.append(f"{values[panel, one, place]:.3g}" + (f" ({where})" if where else ""))
+    span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"{ends[0]}"
+    return f"{what} {runs.title}: {span}. {runs.counted()}."
+
+
+def _group_words(data: xr.Dataset, variable: str, places: Places, *, numeric: bool = False) -> str:
+    runs = arranged(data, variable, places, numeric=numeric)
+    return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
+
+
+def _cell_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = cells(data, variable, places)
+    return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
+
+
+def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    dim = own_dimension(data, variable)
+    runs = arranged(data, variable, places, wanted=WANTED)
+    last = replace(runs, values=runs.values[..., -1])
+    return _said(last, last.medians, f"At the end of {title_of(data[dim])}, medians of")
+
+
+def _spectrum_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    values = numbers_in(data, variable)
+    return (
+        f"Curves that fall from 1 over {data.sizes[values.dims[-1]]} singular values, "
+        f"to {float(np.nanmin(values.values / values.values[..., :1])):.1g} at the least."
+    )
+
+
+def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
+    def words(data: xr.Dataset, variable: str, places: Places) -> str:
+        here = at(data, places.at, axes_of(data, variable))
+        x, y = here[across].values, here[variable].values
+        there = np.isfinite(x) & np.isfinite(y)
+        if not there.any():
+            return "No run has a value."
+        return (
+            f"A cloud of {int(there.sum())} points: {title_of(data[across])} from {x[there].min():.3g} to "
+            f"{x[there].max():.3g}, {title_of(data[variable])} from {y[there].min():.3g} to {y[there].max():.3g}."
+        )
+
+    return words
+
+
+def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = arranged(data, variable, places, wanted=WANTED)
+    means = np.full(runs.planned.shape[:3], np.nan)
+    for position in np.ndindex(*means.shape):
+        sample = runs.sample(*position)
+        means[position] = sample.mean() if len(sample) else np.nan
+    return _said(runs, means, "Bands that narrow as runs are added, to means of")
+
+
+def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    run, where = one_run(data, places)
+    if EXACT not in run:
+        return f"The numerical solution at {where}."
+    largest = float(np.abs(run[FIELD] - run[EXACT]).max())
+    return f"Exact and numerical solution at {where}; they differ by at most {largest:.2g}."
+
+
+KINDS: Mapping[str, Kind] = {
+    "distribution": Kind(
+        "{} of every run",
+        "Every run's value, side by side for each point of the study; bars are medians.",
+        _distributions,
+        lambda data, variable, wish: distribution(data, variable, wish.places),
+        _group_words,
+    ),
+    "dependence": Kind(
+        "{} against a parameter",
+        "How the values follow a parameter; grey lines, where there are some, have the slopes that are named.",
+        _dependences,
+        lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes),
+        lambda data, variable, places: _group_words(data, variable, places, numeric=True),
+    ),
+    "heat_map": Kind(
+        "{} over two axes",
+        "Medians over two axes.",
+        _heat_maps,
+        lambda data, variable, wish: heat_map(data, variable, wish.places),
+        _cell_words,
+    ),
+    "histories": Kind(
+        "{}",
+        "What changes along the run: medians, in a band of the runs.",
+        _histories,
+        lambda data, variable, wish: histories(data, variable, wish.places),
+        _history_words,
+    ),
+    "spectrum": Kind(
+        "{}",
+        "Decay of the singular values of the trial matrix; what is below a threshold is cut.",
+        _spectra,
+        lambda data, _, wish: spectrum(data, wish.places),
+        _spectrum_words,
+    ),
+    "rank": Kind(
+        "{} against rank",
+        "Each run's error against the rank of its retained space.",
+        _scatters("rank"),
+        lambda data, variable, wish: rank_error(data, variable, wish.places),
+        _scatter_words("rank"),
+    ),
+    "work": Kind(
+        "{} against work",
+        "Each run's error against its wall time.",
+        _scatters("wall_seconds"),
+        lambda data, variable, wish: work_accuracy(data, variable, wish.places),
+        _scatter_words("wall_seconds"),
+    ),
+    "settling": Kind(
+        "mean {} and the number of runs",
+        "How the mean and its interval settle as runs are added.",
+        _settlings,
+        lambda data, variable, wish: settling(data, variable, wish.places),
+        _settling_words,
+    ),
+    "fields": Kind(
+        "{} of one run",
+        "The solution of one run.",
+        _fields,
+        lambda data, _, wish: fields(data, wish.places),
+        _field_words,
+    ),
+}

@@ -1,0 +1,38 @@
+"""Legends of the series: by their lines, or by their markers where there are no lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from evogt_study.analysis.plots.arranged import Arranged
+from evogt_study.analysis.plots.style import legend, plain, style, wrapped
+
+TITLE_WIDTH = 48
+
+
+def line_legend(figure: Figure, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
+    """Lines of the series, with their markers if these are drawn, and further lines by their labels."""
+    count = len(runs.series.labels) if runs.series.name else 0
+    handles = []
+    for one in range(count):
+        mark = style(one)
+        own: dict[str, Any] = {"marker": mark.marker, "markersize": 4.2} if markers else {}
+        handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
+    labels = [plain(label) for label in runs.series.labels] if count else []
+    title = wrapped(runs.series.title, TITLE_WIDTH) if count else ""
+    legend(figure, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
+
+
+def marker_legend(figure: Figure, runs: Arranged) -> None:
+    """Markers of the series."""
+    if not runs.series.name:
+        return
+    marks = [style(one) for one in range(len(runs.series.labels))]
+    handles = [
+        Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
+    ]
+    labels = [plain(label) for label in runs.series.labels]
+    legend(figure, handles, labels, wrapped(runs.series.title, TITLE_WIDTH), lines=False)

@@ -1,0 +1,72 @@
+"""One number of a run against another: rank against error, work against accuracy."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from evogt_study.analysis.plots.arranged import Places, arranged
+from evogt_study.analysis.plots.style import (
+    LABEL_SIZE,
+    laid_out,
+    legend,
+    logarithmic,
+    note,
+    panels,
+    plain,
+    style,
+    wrapped,
+)
+
+MOST = 2000  # points of one series and panel
+WANTED = ("by", "panel")
+
+
+def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+    """Each run's error against the rank of its retained space.  Raises InputError for an axis that is none."""
+    return scatter(data, "rank", variable, places)
+
+
+def work_accuracy(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+    """Each run's error against its wall time.  Raises InputError for an axis that is none."""
+    return scatter(data, "wall_seconds", variable, places)
+
+
+def scatter(data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None) -> Figure:
+    """A point for each run, `across` horizontally and `variable` vertically; logarithmic where positive and spread.
+
+    Of more than 2,000 points in one series that many are drawn, evenly chosen in the order of `variable`.  Axes that
+    tell neither series nor panels apart are all in one cloud.  Raises InputError for axes or variables that are none.
+    """
+    wish = places or Places()
+    wanted = WANTED if wish.panel is not None else ("by",)
+    runs, other = (arranged(data, name, wish, wanted=wanted, pooled=True) for name in (variable, across))
+    both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
+    figure, drawn = panels(len(runs.panels.labels))
+    left_out = 0
+    for number, axes in enumerate(drawn):
+        for one in range(len(runs.series.labels)):
+            there = both[number, one, 0]
+            x, y = other.values[number, one, 0][there], runs.values[number, one, 0][there]
+            chosen = np.argsort(y, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), MOST)).round().astype(int)]
+            left_out += len(y) - len(chosen)
+            mark = style(one)
+            axes.plot(
+                x[chosen], y[chosen], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
+                alpha=0.6, markeredgewidth=0.0, gid="runs", rasterized=len(chosen) >= MOST,
+            )  # fmt: skip
+        logarithmic(axes, "x", other.values[both])
+        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
+        axes.set_xlabel(wrapped(other.title, 48), fontsize=LABEL_SIZE)
+    logarithmic(drawn[0], "y", runs.values[both])
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+    if runs.series.name:
+        marks = [style(one) for one in range(len(runs.series.labels))]
+        handles = [Line2D([], [], color=mark.colour, marker=mark.marker, linestyle="none") for mark in marks]
+        legend(
+            figure, handles, [plain(label) for label in runs.series.labels], wrapped(runs.series.title, 48), lines=False
+        )
+    note(figure, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
+    return laid_out(figure)
