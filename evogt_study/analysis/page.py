@@ -38,6 +38,9 @@ SPOKEN: Mapping[str, str] = {
 }
 
 
+WIDE = 360.0  # points of an SVG's width
+
+
 class Picture(NamedTuple):
     """A figure of a page; `image` is SVG text, or the bytes of a PNG or SVG file."""
 
@@ -93,9 +96,9 @@ def _data_uri(image: str | bytes) -> str:
 
 
 def _is_wide(image: str | bytes) -> bool:
-    """Whether the image is so much wider than high that a narrow screen should scroll it rather than shrink it."""
+    """Whether the image is so wide, or wider than high, that a narrow screen should scroll it rather than shrink it."""
     content = _content(image)
     if _is_png(content):  # the first chunk of a PNG begins with width and height
         return int.from_bytes(content[16:20]) > 2 * int.from_bytes(content[20:24])
     size = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', content)
-    return size is not None and float(size[1]) > 2 * float(size[2])
+    return size is not None and (float(size[1]) > 2 * float(size[2]) or float(size[1]) > WIDE)

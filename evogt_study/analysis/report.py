@@ -6,6 +6,7 @@ The page needs nothing else, loads nothing and runs nothing; every text of the f
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ from evogt_study.sweep.labelled import RECORDED
 from evogt_study.sweep.schema import BOOKKEEPING
 from evogt_study.sweep.stored import listed
 from evogt_study.sweep.values import canonical, text_label
+
+_PATH = re.compile(r"\S*[/\\](\S+)")
 
 MOST_ROWS = 60
 MOST_TABLES = 12
@@ -230,7 +233,7 @@ def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     if isinstance(sets, list) and len(sets) > 1:
         known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
     known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
-    known["history"] = str(data.attrs.get("history", ""))
+    known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))
     return {name: _cut(text, 2000) for name, text in known.items() if text}
 
 

@@ -55,6 +55,10 @@ def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
         raise InputError(f"`{FIELD}` must be in the file to draw it; put it into `record` of the study's [output]")
     axes = axes_of(data, FIELD)
     inside = {name: value for name, value in places.at.items() if name in ("time", *DIRECTIONS)}
+    for name in places.at:
+        if name not in data[FIELD].dims:
+            known = ", ".join(map(str, data[FIELD].dims))
+            raise InputError(f"`--at` must name dimensions of the field ({known}), got {shortened(name)}")
     run = at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
     if "status" in run:
         ok = np.argwhere(run["status"].values == Status.ok)
@@ -73,10 +77,6 @@ def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
 
 def _nearest(run: xr.Dataset, name: str, value: object) -> tuple[xr.Dataset, float]:
     """The run at the point of a dimension nearest to `value`."""
-    if name not in run[FIELD].dims:
-        raise InputError(
-            f"`--at` must name dimensions of the field ({', '.join(map(str, run[FIELD].dims))}), got {name}"
-        )
     try:
         wanted = float(str(value))
     except ValueError:

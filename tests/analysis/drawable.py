@@ -1,0 +1,119 @@
+"""Small real results to draw: with failures, of one seed, of a method of one's own, with nothing at all."""
+
+import textwrap
+from functools import cache
+
+import numpy as np
+from conftest import SMALL_STUDY, computed_table, written_result
+
+from evogt_study.sweep.labelled import dataset, global_attributes
+from evogt_study.sweep.plan import pilot_plan, study_plan
+from evogt_study.sweep.study import Study
+
+FAILING = """
+import numpy as np
+
+def method(seed, kind, N):
+    rng = np.random.default_rng([seed, N])
+    if kind == "bad":
+        raise ValueError(f"cannot do <b>seed</b> {seed} & N = {N}")
+    if seed == 1 and N == 40:
+        return {"error": float("nan")}
+    return {
+        "error": N**-2.0 * rng.lognormal() * (3 if kind == "slow" else 1),
+        "count": 2 * N,
+        "trace": ("checkpoint", np.cumsum(rng.random(6))),
+    }
+"""
+AXES = """
+title = "Failures <script>alert(1)</script> $x^2$ & more"
+source = "made up, with \\u6f22"
+[axes]
+kind = ["fast", "slow", "bad"]
+N = [10, 20, 40]
+seed = { start = 0, count = 4 }
+"""
+PILOT = """
+name = "chosen"
+
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(pi*x)"
+
+[axes]
+dictionary = ["transnet", "uniform_elm"]
+seed = [0, 1]
+
+[constants]
+N = 8
+quadrature = 20
+validation = 20
+final_time = 0.1
+dt = 0.05
+
+[pilot]
+parameter = "gamma"
+seeds = [10, 11]
+minimise = "error"
+by = ["dictionary"]
+candidates = { transnet = [1, 2, 4], uniform_elm = [2, 5] }
+"""
+IN_2D = {
+    'sin(k*pi*x)"': 'sin(k*pi*x)*sin(pi*y)"',
+    "dimension = 1": "dimension = 2",
+    "quadrature = 40": "quadrature = 9",
+}
+IN_3D = {**IN_2D, "dimension = 1": "dimension = 3", 'sin(k*pi*x)"': 'sin(k*pi*x)*sin(pi*y)*sin(pi*z)"'}
+
+
+def own(folder, axes, source=FAILING, name="own"):
+    """A study of a function of one's own, in a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "method.py").write_text(textwrap.dedent(source))
+    (folder / f"{name}.toml").write_text(f'name = "{name}"\nmethod = "method.py:method"\n{axes}')
+    return Study.from_file(folder / f"{name}.toml")
+
+
+def runs(study):
+    """The study's runs, computed here."""
+    table = computed_table(study_plan(study))
+    data = dataset(table, study)
+    data.attrs = {**global_attributes(study, "study"), **data.attrs}
+    return data
+
+
+def pilot_runs(study):
+    """The runs of its pilot."""
+    return dataset(computed_table(pilot_plan(study)), study)
+
+
+@cache
+def small(dimension=1):
+    """Two dictionaries, two k, three seeds, with everything recorded that can be drawn."""
+    text = SMALL_STUDY.replace('"field"]', '"field", "singular_values"]')
+    for old, new in {1: {}, 2: IN_2D, 3: IN_3D}[dimension].items():
+        text = text.replace(old, new)
+    if dimension > 1:
+        text = text.replace("validation = 60", "validation = 8")
+    return runs(Study.from_text(text))
+
+
+def points(axes, gid="runs"):
+    """Coordinates of all points that are drawn under that name, (n, 2)."""
+    lines = [line for line in axes.get_lines() if line.get_gid() == gid]
+    return np.concatenate([np.empty((0, 2)), *(line.get_xydata() for line in lines)])
+
+
+def texts(figure):
+    """Every text of a figure that is not empty."""
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")) if text.get_text()]
+
+
+def footnote(figure):
+    """The small print, on one line."""
+    return figure.get_supxlabel().replace("\n", " ")
+
+
+__all__ = [
+    "AXES", "FAILING", "PILOT", "footnote", "own", "pilot_runs", "points", "runs", "small", "texts", "written_result",
+]  # fmt: skip
