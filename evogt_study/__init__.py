@@ -19,6 +19,7 @@ error 5.43e-04 at rank 48
     study = evs.Study.from_file("studies/paper/oscillatory_1d.toml")
     ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
     evs.summary(ds.error, over="seed")
+    evs.plots.distribution(ds).savefig("errors.pdf")
 
 4. open a result and ask it questions; `ds.evogt` fills in the result's own variables:
 
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evogt_study import errors, problems
+    from evogt_study.analysis import plots
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.intervals import Bootstrap
     from evogt_study.analysis.opened import open as open
@@ -70,7 +72,11 @@ _HOMES = {
     "summary": "evogt_study.analysis.statistics",
     "verify": "evogt_study.sweep.verify",
 }
-_MODULES = ("errors", "problems")
+_MODULES = {
+    "errors": "evogt_study.errors",
+    "plots": "evogt_study.analysis.plots",
+    "problems": "evogt_study.problems",
+}
 
 _GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""
@@ -86,6 +92,7 @@ __all__ = [
     "errors",
     "merge",
     "observed_orders",
+    "plots",
     "problems",
     "ranking",
     "replay",
@@ -102,7 +109,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
-        return import_module(f"evogt_study.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'evogt_study' has no attribute {name!r}")
 
 

@@ -32,6 +32,30 @@ def test_own_method(client):
     assert data.running_estimate.dims == ("points", "antithetic", "seed", "checkpoint")
 
 
+def script(name, tmp_path):
+    """What an example script prints; its picture is made."""
+    picture = tmp_path / f"{name}.png"
+    command = [sys.executable, str(ROOT / "studies" / "examples" / f"{name}.py"), str(picture)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert (ROOT / "studies" / "examples" / f"{name}.png").exists()
+    return done.stdout
+
+
+def test_which_gamma(tmp_path):
+    transnet, gtransnet = script("which_gamma", tmp_path).splitlines()
+    assert transnet == "transnet: gamma = 4, mean error 2.20e-04 over 10 seeds"
+    assert gtransnet.startswith("gtransnet: gamma = 8, mean error 2.17e-05")
+
+
+def test_how_many_seeds(tmp_path):
+    printed = script("how_many_seeds", tmp_path)
+    shown = next(block for block in re.findall(r"```\n(.*?)```", (ROOT / "studies/README.md").read_text(), re.DOTALL))
+    assert [line for line in printed.splitlines() if ", transnet" in line] == shown.splitlines()
+
+
 def code_blocks(file, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(), re.DOTALL)
 

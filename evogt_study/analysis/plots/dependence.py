@@ -54,7 +54,9 @@ def dependence(
     for number, axes in enumerate(drawn):
         logarithmic(axes, "x", numbers[np.isfinite(numbers)])
         for one in range(len(runs.series.labels)):
-            _series(axes, runs, (number, one), numbers[number, one], medians[number, one], style(one))
+            where = (number, one)
+            beside = _beside(axes, numbers, number, one)
+            _series(axes, runs, where, numbers[where], beside, medians[where], style(one))
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
         axes.set_xlabel(wrapped(runs.along.title, 48 if len(drawn) == 1 else 30), fontsize=LABEL_SIZE)
@@ -75,7 +77,21 @@ def _told(runs: Arranged) -> str:
     return f"line: median; {points}"
 
 
-def _series(axes: Axes, runs: Arranged, where: tuple[int, int], x: Array, medians: Array, mark: Style) -> None:
+def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:
+    """Where the points of a series stand: a little beside their number, so that those of others do not hide them."""
+    own: Array = numbers[panel, one]
+    shift = 0.014 * (one - (numbers.shape[1] - 1) / 2.0)
+    if not np.isfinite(numbers).any():
+        return own
+    low, high = np.nanmin(numbers), np.nanmax(numbers)
+    if axes.get_xscale() == "log":
+        return np.asarray(own * (high / low) ** shift)
+    return np.asarray(own + (high - low) * shift)
+
+
+def _series(
+    axes: Axes, runs: Arranged, where: tuple[int, int], x: Array, beside: Array, medians: Array, mark: Style
+) -> None:
     samples = [runs.sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.argsort(x[there], kind="stable")
@@ -83,7 +99,7 @@ def _series(axes: Axes, runs: Arranged, where: tuple[int, int], x: Array, median
         band = np.array([np.quantile(samples[i], [0.05, 0.95]) for i in np.flatnonzero(there)[order]]).T
         axes.fill_between(x[there][order], *band, color=mark.colour, alpha=0.2, linewidth=0)
     elif max(map(len, samples), default=0) > 1:
-        points = [(x[i], value) for i in np.flatnonzero(there) for value in samples[i]]
+        points = [(beside[i], value) for i in np.flatnonzero(there) for value in samples[i]]
         axes.plot(
             *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
             markeredgewidth=0.0, gid="runs", rasterized=len(points) > MOST_MARKS,

@@ -1,0 +1,26 @@
+"""Which gamma?  Runs which_gamma.toml, draws the error against the shape parameter, and names the best one.
+
+python studies/examples/which_gamma.py [PICTURE.png]
+"""
+
+import sys
+from pathlib import Path
+
+import evogt_study as evs
+
+
+def main(picture: Path) -> None:
+    """Run the study, print the best gamma of each dictionary, and draw all of them."""
+    study = evs.Study.from_file(Path(__file__).with_suffix(".toml"))
+    ds = evs.run(study)
+    mean = evs.summary(ds.error, over="seed")["mean"]
+    for dictionary in mean.dictionary.values:
+        best = mean.sel(dictionary=dictionary).idxmin("gamma")
+        least = float(mean.sel(dictionary=dictionary, gamma=best))
+        print(f"{dictionary}: gamma = {float(best):g}, mean error {least:.2e} over {ds.sizes['seed']} seeds")
+    figure = evs.plots.dependence(ds, "error", evs.plots.Places(along="gamma", by="dictionary"))
+    picture.write_bytes(evs.plots.png(figure))
+
+
+if __name__ == "__main__":  # workers are processes
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "which_gamma.png"))
