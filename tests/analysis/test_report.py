@@ -191,6 +191,13 @@ def test_the_pilot_has_its_place(with_pilot):
     assert "All 10 runs are ok" in page.text  # without the points where no candidate is
 
 
+def test_a_result_whose_pilot_is_not_finished(with_pilot):
+    """What there is of a study while it runs: the pilot's runs alone."""
+    page = Page(report(with_pilot, {"pilot": read_result(with_pilot)["pilot"]}))
+    assert "The pilot is not finished. All 10 runs are ok." in page.text
+    assert page.all("img")
+
+
 def test_where_files_lie_is_nobodys_business(with_pilot):
     text = page_of(with_pilot)
     assert "somebody" not in text
