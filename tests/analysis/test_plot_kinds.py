@@ -1,6 +1,7 @@
 """Pictures of real small results: every run is in them or counted, and labels are the file's own."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -345,6 +346,11 @@ def test_a_parameter_that_follows_an_axis_can_stand_along(chosen):
         assert dependence(chosen, places=places).axes[0].get_xlabel() == "γ"
 
 
+def test_a_parameter_that_differs_within_a_sample_cannot_stand_along(chosen):
+    with pytest.raises(InputError, match="must be the same within a sample, gamma follows dictionary"):
+        dependence(chosen, places=Places(along="gamma", over=("dictionary", "seed")))
+
+
 def test_axes_that_have_no_place_are_held_at_their_first_value_and_said():
     data = xr.Dataset({"error": (("a", "b", "c", "d", "seed"), np.ones((2, 2, 2, 2, 3)))})
     data = data.assign_coords({**{name: [1, 2] for name in "abcd"}, "seed": [0, 1, 2]})
@@ -415,14 +421,22 @@ def test_what_a_study_is_about(failing, all_failed, without_seed):
     assert kinds.subject(diverged) == "count"
 
 
+@cache
+def drawn(dimension, kind, variable=None):
+    """A picture of the small result, drawn once for the tests that only look at it."""
+    return kinds.drawn(small(dimension), kind, kinds.Wish(variable))
+
+
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_every_picture_that_fits_has_words_and_is_encoded(dimension):
+    before = small(dimension).copy(deep=True)
     for choice in kinds.fitting(small(dimension)):
-        drawn = kinds.drawn(small(dimension), choice.kind, kinds.Wish(choice.variable))
-        assert drawn.title
-        assert drawn.caption.endswith(".")
-        assert drawn.alt.endswith(".")
-        assert encoded(drawn.figure, "svg").startswith(b"<?xml")
+        made = drawn(dimension, *choice)
+        assert made.title
+        assert made.caption.endswith(".")
+        assert made.alt.endswith(".")
+        assert encoded(made.figure, "svg").startswith(b"<?xml")
+    xr.testing.assert_identical(small(dimension), before)  # drawing changes nothing
 
 
 def test_the_words_tell_the_least_and_the_largest(failing):
@@ -474,6 +488,7 @@ MISTAKES = {
     "must have one dimension besides the axes, as time (error_history, energy_history": lambda: histories(
         small(), "error"
     ),
+    "one number of each run here, error_history has more, over time": lambda: dependence(small(), "error_history"),
     "put it into `record`": lambda: spectrum(small().drop_vars("singular_values")),
     "`field` must be in the file": lambda: fields(small().drop_vars("field")),
     "`--at` must name dimensions of the field (dictionary, k, seed, time, x), got 'z'": lambda: fields(
@@ -501,8 +516,10 @@ def overlap(one, other):
 
 
 PICTURES = {
-    **{kind: lambda kind=kind: kinds.drawn(small(), kind).figure for kind in kinds.KINDS},
-    "slice": lambda: fields(small(3)),
+    **{choice.kind: lambda choice=choice: drawn(1, *choice).figure for choice in kinds.fitting(small())},
+    "heat_map": lambda: heat_map(small()),
+    "settling": lambda: settling(small()),
+    "slice": lambda: drawn(3, "fields", "field").figure,
     "many": lambda: distribution(many(8334)),
 }
 
@@ -552,14 +569,6 @@ def test_text_from_a_file_is_drawn_as_it_is(tmp_path):
         figure = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)).figure
         assert b"<b>x" not in encoded(figure, "svg")
         png(figure, 50)
-
-
-def test_values_are_not_changed_by_drawing():
-    data = small()
-    before = data.copy(deep=True)
-    for choice in kinds.fitting(data):
-        kinds.drawn(data, choice.kind, kinds.Wish(choice.variable))
-    xr.testing.assert_identical(data, before)
 
 
 def test_arranging_keeps_every_run_at_its_place():

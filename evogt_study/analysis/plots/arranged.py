@@ -202,14 +202,18 @@ def check_places(data: xr.Dataset, places: Places) -> None:
 def arranged(
     data: xr.Dataset, variable: str, places: Places, *, wanted: Sequence[str] = ("along", "by", "panel"),
     numeric: bool = False, pooled: bool = False, most: int | None = None, most_series: int = MAX_SERIES,
+    own: bool = False,
 ) -> Arranged:  # fmt: skip
     """Arrange a variable's runs.
 
     wanted: the places that the picture has; numeric: `along` must have numbers; pooled: axes without a place join the
-    sample instead of being held at their first value; most, most_series: values along, and series.  Raises InputError
-    for an axis that is none.
+    sample instead of being held at their first value; most, most_series: values along, and series; own: the variable
+    has dimensions of its own.  Raises InputError for an axis that is none.
     """
     numbers_in(data, variable)
+    if not own and len(axes_of(data, variable)) < data[variable].ndim:
+        dims = ", ".join(str(dim) for dim in data[variable].dims if dim not in axes_of(data, variable))
+        raise InputError(f"`--variable` must be one number of each run here, {variable} has more, over {dims}")
     here = at(data, places.at, axes_of(data, variable))
     axes = axes_of(here, variable)
     roles, over, source = _roles(here, axes, places, wanted, numeric)
@@ -358,6 +362,11 @@ def _numbers(data: xr.Dataset, along: str | None, source: str | None, order: Seq
         return None
     sizes = [data.sizes.get(dim, 1) for dim in order]
     numbers = data[name].variable
+    inside = [str(dim) for dim in numbers.dims if dim not in order and numbers.sizes[dim] > 1]
+    if inside:
+        raise InputError(
+            f"`--along` must be the same within a sample, {name} follows {', '.join(inside)}; leave it out"
+        )
     kept = numbers.isel({dim: 0 for dim in numbers.dims if dim not in order})
     there = [dim for dim in order if dim in kept.dims]
     bare = kept.transpose(*there).values.astype(float).reshape([kept.sizes.get(dim, 1) for dim in order])

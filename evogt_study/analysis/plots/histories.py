@@ -39,7 +39,7 @@ def histories(data: xr.Dataset, variable: str = "error_history", places: Places 
     without one dimension of its own, and for axes that are none.
     """
     dim = own_dimension(data, variable)
-    runs = arranged(data, variable, places or Places(), wanted=WANTED)
+    runs = arranged(data, variable, places or Places(), wanted=WANTED, own=True)
     x = np.asarray(data[dim].values, dtype=float)
     figure, drawn = panels(len(runs.panels.labels))
     for number, axes in enumerate(drawn):

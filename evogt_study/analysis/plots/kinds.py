@@ -94,9 +94,10 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     asked = wish or Wish()
     variable = asked.variable or _default(data, kind)
     figure = KINDS[kind].draw(data, variable, asked)
+    title = KINDS[kind].title.format(variable.replace("_", " "))
     return Drawn(
         name=variable if kind == "histories" else kind,
-        title=KINDS[kind].title.format(variable.replace("_", " ")).capitalize(),
+        title=title[:1].upper() + title[1:],
         caption=KINDS[kind].does,
         alt=KINDS[kind].words(data, variable, asked.places),
         figure=figure,
@@ -238,13 +239,15 @@ def _cell_words(data: xr.Dataset, variable: str, places: Places) -> str:
 
 def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
     dim = own_dimension(data, variable)
-    runs = arranged(data, variable, places, wanted=WANTED)
+    runs = arranged(data, variable, places, wanted=WANTED, own=True)
     last = replace(runs, values=runs.values[..., -1])
     return _said(last, last.medians, f"At the end of {title_of(data[dim])}, medians of")
 
 
 def _spectrum_words(data: xr.Dataset, variable: str, places: Places) -> str:
     values = numbers_in(data, variable)
+    if not np.isfinite(values.values).any():
+        return "No run has a value."
     return (
         f"Curves that fall from 1 over {data.sizes[values.dims[-1]]} singular values, "
         f"to {float(np.nanmin(values.values / values.values[..., :1])):.1g} at the least."

@@ -36,7 +36,7 @@ def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
             f"`{SINGULAR_VALUES}` must be in the file to draw their decay; put it into `record` of the study's [output]"
         )
     here = data.isel(tau=0) if "tau" in data[SINGULAR_VALUES].dims else data  # the cut does not change them
-    runs = arranged(here, SINGULAR_VALUES, places or Places(), wanted=WANTED)
+    runs = arranged(here, SINGULAR_VALUES, places or Places(), wanted=WANTED, own=True)
     with np.errstate(invalid="ignore"):
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
