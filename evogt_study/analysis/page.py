@@ -38,7 +38,7 @@ SPOKEN: Mapping[str, str] = {
 }
 
 
-WIDE = 360.0  # points of an SVG's width
+WIDE = 440.0  # points of an SVG's width: less than a page of paper, more than a column
 
 
 class Picture(NamedTuple):
