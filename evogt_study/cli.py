@@ -376,10 +376,6 @@ def plot(
             click.echo(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (name.strip() for name in text.split(","))))
-
-
 def _slopes(text: str) -> tuple[float, ...]:
     """Slopes as numbers; those of zero are no lines.  Raises InputError."""
     try:

@@ -7,9 +7,9 @@ Datasets do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,9 @@ from evogt_study.errors import InputError
 from evogt_study.sweep.digest import DIGESTS
 from evogt_study.sweep.schema import BOOKKEEPING, Status
 from evogt_study.sweep.store import open_result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STATUS_NAME = "status_name"
 """Variable of an opened result: `status` in words."""
@@ -56,16 +59,13 @@ def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.ob
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
 class Result:
-    """``ds.evogt``: questions that a result of this package answers.
-
-    Pictures hook in here: a property `plot` that returns an object over the same Dataset, made by `analysis.plots`.
-    """
+    """``ds.evogt``: questions that a result of this package answers."""
 
     def __init__(self, data: xr.Dataset) -> None:
         self._data = data
 
     def __repr__(self) -> str:
-        return "ds.evogt: summary, compare, ranking, orders, failures, runs"
+        return "ds.evogt: summary, compare, ranking, orders, plot, failures, runs"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """`analysis.statistics.summary` of a variable, over runs that are planned."""
@@ -89,6 +89,22 @@ class Result:
     ) -> xr.Dataset:
         """`analysis.orders.observed_orders` along a numeric axis."""
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
+
+    def plot(
+        self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,
+        by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
+        at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None,
+    ) -> Figure:  # fmt: skip
+        """One kind of picture, as `evogt plot` draws it: a Matplotlib figure.
+
+        along, by, panel, over and at are as of `analysis.plots.Places`.  Raises InputError for what cannot be drawn.
+        """
+        from evogt_study.analysis.plots import Places
+        from evogt_study.analysis.plots.kinds import Wish, drawn
+
+        sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
+        wish = Wish(variable, Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes))
+        return drawn(self._data, kind, wish).figure
 
     def failures(self) -> pd.DataFrame:
         """One row for each planned run that is not ok: its labels, status in words, message, attempts and seconds."""

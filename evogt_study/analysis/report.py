@@ -22,8 +22,8 @@ from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.analysis.tables import rows
 from evogt_study.sweep.labelled import RECORDED
 from evogt_study.sweep.schema import BOOKKEEPING
-from evogt_study.sweep.stored import listed
 from evogt_study.sweep.values import canonical, text_label
+from evogt_study.sweep.words import listed
 
 _PATH = re.compile(r"\S*[/\\](\S+)")
 

@@ -105,6 +105,10 @@ def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Data
     try:
         with HDF5_LOCK:
             data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
+            if chunks is None:
+                for variable in data.variables.values():
+                    if variable.dtype.kind in "USO":  # which xarray, as long as they are in the file, cannot transpose
+                        variable.load()
     except UNREADABLE as error:
         if group is not None and path.exists() and PILOT not in read_result(path):
             raise ResultError(f"{path} must have pilot runs, got a result without them") from None

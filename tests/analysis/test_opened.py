@@ -151,7 +151,7 @@ def test_it_is_shown_without_being_swamped(data):
     checked = re.findall(r"<input id='section-[^']*' class='xr-section-summary-in' type='checkbox' +(checked)? *", html)
     assert checked[-1] == ""  # attributes are folded
     assert len(repr(data).splitlines()) < 60
-    assert "summary, compare, ranking, orders, failures, runs" in repr(data.evogt)
+    assert "summary, compare, ranking, orders, plot, failures, runs" in repr(data.evogt)
 
 
 @pytest.mark.parametrize("name", ["open", "run", "solve", "summary", "merge"])
@@ -159,3 +159,18 @@ def test_the_accessor_comes_with_every_name_that_gives_a_dataset(name):
     code = f"import evogt_study as evs\nevs.{name}\nimport xarray as xr\nprint(xr.Dataset().evogt)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.startswith("ds.evogt: ")
+
+
+def test_all_of_a_lazy_result_can_be_transposed(path):
+    with evs.open(path) as data:
+        turned = data.transpose(*reversed(list(data.error.dims)), ...)
+        np.testing.assert_array_equal(turned.message.values, data.message.values.T)
+        np.testing.assert_array_equal(turned.error.values, data.error.values.T)
+
+
+def test_a_picture_of_an_opened_result(data):
+    axes = data.evogt.plot("dependence", along="dt", by="family").axes[0]
+    assert axes.get_xlabel()
+    assert len(axes.get_lines()) >= 2
+    with pytest.raises(InputError, match="must be one of distribution"):
+        data.evogt.plot("cake")

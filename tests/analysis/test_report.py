@@ -337,7 +337,7 @@ def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
         (["plot", "{file}", "--variable", "eror"], "`--variable` must be one of error, count, trace"),
         (["plot", "{file}", "--slopes", "steep"], "`--slopes` must be numbers separated by commas, got 'steep'"),
         (["plot", "{file}", "-o", "it.jpg"], "`--output` must end in .png, .pdf, .svg, got 'it.jpg'"),
-        (["plot", "{file}", "--pilot"], "which has no pilot; leave out --pilot"),
+        (["plot", "{file}", "--pilot"], "must have pilot runs, got a result without them"),
         (["plot", "nowhere.nc"], "which does not exist"),
         (["report", "nowhere.nc"], "which does not exist"),
         (["report", "{file}", "-o", "it.pdf"], "`--output` must end in .html, got 'it.pdf'"),

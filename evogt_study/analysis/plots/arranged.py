@@ -17,8 +17,9 @@ import xarray as xr
 from evogt_study.errors import InputError, shortened
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import CANDIDATE
-from evogt_study.sweep.stored import find, listed
+from evogt_study.sweep.stored import find
 from evogt_study.sweep.values import canonical, text_label
+from evogt_study.sweep.words import listed
 
 Array = npt.NDArray[np.float64]
 
