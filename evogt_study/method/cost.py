@@ -183,6 +183,7 @@ def stage_work(size: RunSize) -> dict[str, Work]:
         "weighted SVD": Work(entries=4.0 * Q * N, calls=20.0) + qr(Q, N) + svd(r),
         "retained space": retained(dictionary, d, Q, r),
         "diffusion check": _made(size.problem) + _checked(size),
+        "nodal data": _nodal(size),
         "Galerkin system": _assembled(size),
         "trajectory": _marched(size),
         "validation features": features(dictionary, d, size.validation, derivatives=False)
@@ -214,13 +215,25 @@ def _checked(size: RunSize) -> Work:
     return evaluated(size.problem.diffusion, size.nodes, times) + Work(entries=2.0 * times * size.nodes, calls=50.0)
 
 
+def _nodal(size: RunSize) -> Work:
+    """Initial value, diffusion and source at the assembly nodes, where they do not depend on time."""
+    problem, Q = size.problem, size.nodes
+    work = evaluated(problem.initial, Q) + Work(calls=20.0)
+    for part in (problem.diffusion, problem.source):
+        if part.separable:
+            work += evaluated(part, Q)
+    return work
+
+
 def _assembled(size: RunSize) -> Work:
     """d Q r^2 for each profile of the diffusion, and the moments of source and initial value."""
     problem, Q, r = size.problem, size.nodes, size.rank
-    work = evaluated(problem.initial, Q) + Work(streamed=float(Q * r), calls=60.0)
+    work = Work(streamed=float(Q * r), calls=40.0)
     if problem.diffusion.separable:
-        work += gram(Q, problem.dimension, r) * problem.diffusion.terms + evaluated(problem.diffusion, Q)
-    for part in (problem.source, *problem.lifting):
+        work += gram(Q, problem.dimension, r) * problem.diffusion.terms
+    if problem.source.separable:
+        work += product(problem.source.terms, Q, r)
+    for part in problem.lifting:
         if part.separable:
             work += evaluated(part, Q) + product(part.terms, Q, r)
     return work

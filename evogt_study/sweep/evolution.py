@@ -32,6 +32,8 @@ from evogt_study.sweep.problem_method import (
 )
 from evogt_study.sweep.values import Values, content_hash
 
+FRAGMENTED = 1.25
+"""Resident memory for each byte of large arrays: what is freed between them does not all go back."""
 _NOTHING_TO_MEASURE_AGAINST = (
     "`record` must leave out error_history for a problem without exact solution or reference (output.record)"
 )
@@ -204,13 +206,14 @@ class Evolution(ProblemMethod):
         run, dimension = self.discretisation(values), self.dimension(values)
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
         N = run.dictionary.N
-        trial = nodes * N * (1 + dimension)
+        trial = nodes * N * (1 + (dimension if run.dictionary.hidden else 1))
+        retained = nodes * N * (1 + dimension)
         widths = (*run.dictionary.hidden, N)
-        layers = sum(map(operator.mul, widths, widths[1:])) + max(BLOCK_ENTRIES, 32 * max(widths)) * (1 + dimension)
+        layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + BLOCK_ENTRIES * (1 + dimension)
         assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
-        return 8.0 * float(
-            layers + 2 * trial + 2 * nodes * N + validation * (N + len(run.grid.observed) * 3) + assessed
-        ) + self.reference_memory(values, run, dimension)
+        checked = validation * (N + len(run.grid.observed) * 3)
+        most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
+        return float(8.0 * (layers + FRAGMENTED * most)) + self.reference_memory(values, run, dimension)
 
     def reference_memory(self, values: Values, run: Discretisation, dimension: int) -> float:
         """Bytes of the finite-difference reference, where errors are measured against one."""
