@@ -30,7 +30,7 @@ from evogt_study.method.retained_space import (
 )
 from evogt_study.method.stabilized import stabilized_semi_implicit
 from evogt_study.method.time_grid import TimeGrid, Trajectory
-from evogt_study.method.validation import Target, relative_errors, weighted_features
+from evogt_study.method.validation import Target, relative_errors
 
 T = TypeVar("T")
 
@@ -194,7 +194,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
     rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
-    features = share("validation features", key["validation features"], lambda: weighted_features(space.features, rule))
+    features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
     target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = relative_errors(raw, features, target)

@@ -15,7 +15,7 @@ BATCH_BYTES = 32 * 2**20
 LARGEST_BATCH = 5_000
 """Cases in a batch at most: of runs that take no time, what is around them does."""
 FIRST_BATCH = 4
-"""Cases in a batch before any time has been measured: a run may take a millisecond or a minute."""
+"""Cases in a batch at most before any time has been measured: a run may take a millisecond or a minute."""
 GROWTH = 8
 """Times by which a batch may be larger than all that has been measured: the first runs may not be like the others."""
 RECENT_BATCHES = 8
@@ -26,10 +26,12 @@ class BatchSize:
     """About `BATCH_SECONDS` of work and no more than `BATCH_BYTES` of values, less near the end to finish together.
 
     `count` cases are to be computed by `threads` workers; of those, `group` neighbours share their early stages.
+    longest: what the longest run takes by prediction, in seconds; it sizes the batches before any has come back.
     """
 
-    def __init__(self, count: int, threads: int, group: int) -> None:
+    def __init__(self, count: int, threads: int, group: int, longest: float = 0.0) -> None:
         self.left, self.threads, self.group = count, threads, group
+        self.first = max(1, min(FIRST_BATCH, round(BATCH_SECONDS / longest))) if longest else FIRST_BATCH
         self.runs = 0
         self.recent: deque[tuple[int, float, int]] = deque(maxlen=RECENT_BATCHES)  # runs, their seconds and bytes
 
@@ -47,7 +49,7 @@ class BatchSize:
     def worth(self, seconds: float) -> int:
         """Runs that take `seconds`."""
         if not self.runs:
-            return FIRST_BATCH
+            return self.first
         runs, taken = sum(runs for runs, _, _ in self.recent), sum(taken for _, taken, _ in self.recent)
         return min(round(seconds * runs / max(taken, 1e-9)), GROWTH * self.runs)
 

@@ -68,7 +68,7 @@ class Flow:
     ) -> None:
         self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
         with _connection(client):
-            self.size = BatchSize(count, threads_of(client), plan.group)
+            self.size = BatchSize(count, threads_of(client), plan.group, plan.longest)
         self.again: deque[Trip] = deque()
         self.in_flight: dict[Future[RunRecords], Trip] = {}
         self.numbers = itertools.count()

@@ -15,6 +15,7 @@ from evogt_study.method.cost import NOTHING, Work, total
 from evogt_study.sweep.case_costs import CaseCosts, case_costs, costs_of, longest_first
 from evogt_study.sweep.contract import Case, Method, MethodSpec
 from evogt_study.sweep.identity import Keys, case_keys
+from evogt_study.sweep.machine import NOMINAL
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.space import BLOCK, CaseSpace, Chosen
 from evogt_study.sweep.study import Study
@@ -51,6 +52,11 @@ class Plan:
     def costs(self) -> CaseCosts | None:
         """What the cases cost; None where only running them tells."""
         return case_costs(self.method, self.space)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest run on a nominal machine; 0 where only running it tells."""
+        return 0.0 if self.costs is None else float(np.nanmax(self.costs.seconds(NOMINAL), initial=0.0))
 
     @property
     def walk(self) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPTS = {
+    "epsilon.py": ["--values", "3", "--seeds", "1", "--features", "10"],
     "kernels.py": ["--small", "--repeats", "1"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],

@@ -92,3 +92,8 @@ def test_values_of_recent_runs_bound_a_batch():
     for _ in range(RECENT_BATCHES):
         size.measured(measured(100, seconds=1e-3, values=1))
     assert size.next() == pytest.approx(700, abs=10)
+
+
+@pytest.mark.parametrize(("longest", "first"), [(0.0, 4), (0.001, 4), (0.3, 2), (5.0, 1)])
+def test_the_first_batches_are_as_large_as_the_prediction_says(longest, first):
+    assert BatchSize(1000, 2, 1, longest).next() == first
