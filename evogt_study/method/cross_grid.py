@@ -8,7 +8,6 @@ import numpy as np
 
 from evogt_study.method.arrays import Array
 from evogt_study.method.galerkin import (
-    NODES_AT_ONCE,
     GalerkinSystem,
     StiffnessTerm,
     computed,
@@ -19,6 +18,8 @@ from evogt_study.method.problem import Separable, SpaceTimeFunction
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace, retained_functions
 
+NODES_AT_ONCE = 512
+"""Nodes of a block whose features, gradients and products are held at once."""
 QUARTERS = 4
 """The stiffness of a time-dependent diffusion is compared at 0, T/4, T/2, 3T/4 and T."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from evogt_study.errors import ProblemError
 from evogt_study.method.arrays import Array
@@ -22,7 +23,7 @@ from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.retained_space import RetainedSpace
 
 TIMES_AT_ONCE = 64
-NODES_AT_ONCE = 512
+NODES_AT_ONCE = 1024
 
 Series = Callable[[Array], Array]
 """A quantity at several times: (T,) -> (T, ...)."""
@@ -138,20 +139,20 @@ def has_steady_load(problem: Problem) -> bool:
 def weighted_gram(gradients: Array, nodal: Array) -> Array:
     """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r).
 
-    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one; nodes where
-    `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
+    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
+    in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
     """
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
-    gram = np.zeros((gradients.shape[2],) * 2)
+    upper = np.zeros((gradients.shape[2],) * 2, order="F")
     for gradient in gradients:
         for start in range(0, len(nodal), NODES_AT_ONCE):
             block = slice(start, start + NODES_AT_ONCE)
             scaled, below = roots[block] * gradient[block], negative[block]
             if below.any():
-                subtracted, scaled = scaled[below], scaled[~below]
-                gram -= subtracted.T @ subtracted
-            gram += scaled.T @ scaled
-    return gram
+                upper = dsyrk(-1.0, scaled[below].T, beta=1.0, c=upper, overwrite_c=1)
+                scaled = scaled[~below]
+            upper = dsyrk(1.0, scaled.T, beta=1.0, c=upper, overwrite_c=1)
+    return np.asarray(upper + np.triu(upper, 1).T)
 
 
 @dataclass(frozen=True, eq=False)

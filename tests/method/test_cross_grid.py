@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evogt_study.method.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
+from evogt_study.method.cross_grid import NODES_AT_ONCE, CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.galerkin import NODES_AT_ONCE, assemble, weighted_gram
+from evogt_study.method.galerkin import assemble, weighted_gram
 from evogt_study.method.problem import NonSeparable, Problem, Separable
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
