@@ -5,7 +5,7 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -105,11 +105,19 @@ def run(
 
 def _print_result(path: Path, data: xr.Dataset) -> None:
     """Runs of a result that was written, by status; exit code 1 where some are not ok."""
-    counts = status_counts(data)
-    click.echo(f"{path}: {_counted(counts)}")
-    if set(counts) - {"ok"}:
-        _print_messages(data)
+    from evogt_study import result_display
+    from evogt_study.analysis.completeness import completeness
+
+    found = completeness(data)
+    click.echo(f"{path}: {result_display.counted(found)}")
+    if found.ok < found.planned:
+        _print(result_display.messages(found))
         raise SystemExit(SOME_FAILED)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 @main.command()
@@ -179,14 +187,17 @@ def _duration(seconds: float) -> str:
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 def status(file: Path) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
+    from evogt_study import result_display
+    from evogt_study.analysis.completeness import completeness
     from evogt_study.sweep.study import Study
 
     path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
     for phase, data in _runs_so_far(path).items():
-        click.echo(f"{path} ({phase}): {_counted(status_counts(data))}")
-        _print_per_axis(data)
-        _print_messages(data)
-        _print_software(data)
+        found = completeness(data)
+        click.echo(f"{path} ({phase}): {result_display.counted(found)}")
+        _print(result_display.lacking(found))
+        _print(result_display.messages(found))
+        _print(result_display.software(data))
 
 
 def _runs_so_far(path: Path) -> dict[str, xr.Dataset]:
@@ -201,20 +212,6 @@ def _runs_so_far(path: Path) -> dict[str, xr.Dataset]:
     if not path.exists():
         raise InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
     return read_result(path)
-
-
-def _print_software(data: xr.Dataset) -> None:
-    """The version sets that computed the runs, where there are several."""
-    import json
-
-    import numpy as np
-
-    sets = json.loads(data["software"].attrs["software_sets"])
-    if len(sets) < 2:
-        return
-    for number, entry in enumerate(sets):
-        count = int(np.count_nonzero(data["software"].values == number))
-        click.echo(f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items())))
 
 
 @main.command()
@@ -467,11 +464,13 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
 
     Runs that failed or diverged are counted; they are outcomes.  Exit code 1 where anything is wrong.
     """
+    from evogt_study import result_display
+    from evogt_study.analysis.completeness import completeness
     from evogt_study.sweep.verify import verify as verified
 
     made = verified(file, sample=sample, seed=seed, code=code)
     for phase, data in made.phases.items():
-        click.echo(f"{file} ({phase}): {_counted(status_counts(data))}")
+        click.echo(f"{file} ({phase}): {result_display.counted(completeness(data))}")
     for line in made.recomputed:
         click.echo(f"  computed again: {line}")
     for line in made.findings:
@@ -555,46 +554,3 @@ def _check_one_of(
         raise InputError(
             "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
         )
-
-
-def status_counts(data: xr.Dataset) -> dict[str, int]:
-    """Number of planned runs by status, those with none left out."""
-    import numpy as np
-
-    from evogt_study.sweep.schema import Status
-
-    values = data["status"].values[data["case_key"].values != ""]
-    return {status.name: int(count) for status in Status if (count := np.count_nonzero(values == status))}
-
-
-def _counted(counts: dict[str, int]) -> str:
-    total = sum(counts.values())
-    return f"{total} runs, " + ", ".join(f"{count} {name}" for name, count in counts.items())
-
-
-def _print_per_axis(data: xr.Dataset) -> None:
-    """Runs that are not ok, by the values of each axis, where there are any."""
-    from evogt_study.sweep.schema import Status
-
-    planned = data["case_key"].values != ""
-    wrong = planned & (data["status"].values != Status.ok)
-    if not wrong.any():
-        return
-    for axis, name in enumerate(data["status"].dims):
-        others = tuple(i for i in range(wrong.ndim) if i != axis)
-        counts = zip(data[name].values, wrong.sum(axis=others), planned.sum(axis=others), strict=True)
-        shown = [f"{label}: {bad}/{total}" for label, bad, total in counts if bad]
-        more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
-        click.echo(f"  not ok by {name}: " + ", ".join(shown[:12]) + more)
-
-
-def _print_messages(data: xr.Dataset) -> None:
-    """Messages of runs that are not ok, most frequent first, each with one case that has it."""
-    import numpy as np
-
-    messages = data["message"].values
-    texts, counts = np.unique(messages[messages != ""].astype(str), return_counts=True)
-    for text, count in sorted(zip(texts, counts, strict=True), key=lambda pair: -pair[1])[:10]:
-        position = np.argwhere(messages == text)[0]
-        at = ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(data["message"].dims, position, strict=True))
-        click.echo(f"  {count} x {text} (e.g. {at})")
