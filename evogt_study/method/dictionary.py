@@ -20,8 +20,9 @@ from evogt_study.method.arrays import Array
 
 FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 
-# A block of nodes is sized so that the activations of one layer (2 MB of doubles) stay in cache.
-BLOCK_ENTRIES = 1 << 18
+BLOCK_ENTRIES = 1 << 17
+"""Activations of one layer at a block of nodes (1 MB), which stay in cache; twice as many where the weights are larger
+than that, and are read once for each block."""
 
 
 def default_radius(dimension: int) -> float:
@@ -307,7 +308,8 @@ class Features:
         The cut depends on the widths only, so that results do not depend on who asks.
         """
         widest = max(self.slopes.shape[0], *(weight.shape[0] for weight in self.weights), 1)
-        size = max(32, BLOCK_ENTRIES // widest)
+        heavy = any(weight.size > BLOCK_ENTRIES for weight in self.weights)
+        size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // widest)
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 

@@ -209,7 +209,7 @@ class Evolution(ProblemMethod):
         trial = nodes * N * (1 + (dimension if run.dictionary.hidden else 1))
         retained = nodes * N * (1 + dimension)
         widths = (*run.dictionary.hidden, N)
-        layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + BLOCK_ENTRIES * (1 + dimension)
+        layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
         assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
         checked = validation * (N + len(run.grid.observed) * 3)
         most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
