@@ -297,7 +297,9 @@ def _phase(path: Path, phase: str) -> xr.Dataset:
     from evogt_study.sweep.store import open_result
 
     if path.exists() and not description(path).exists():
-        return open_result(path, phase)
+        data = open_result(path, phase)
+        click.get_current_context().call_on_close(data.close)  # not left to whichever thread collects it
+        return data
     found = _runs_so_far(path).get(phase)
     if found is None:
         missing = "whose pilot is not finished" if phase == "study" else "which has no pilot; leave out --pilot"
