@@ -670,6 +670,7 @@ def test_the_plan_of_ones_own_method(evogt, folder):
     assert "MiB" not in out
 
 
+@pytest.mark.slow
 def test_more_workers_take_less_time(evogt, folder, small_study):
     (folder / "small.toml").write_text(small_study.replace("count = 3", "count = 3000"))
     walls = []

@@ -34,7 +34,9 @@ def cluster_of(system: str, **options: Any) -> Any:
                 "~/.config/dask/jobqueue.yaml"
             )
     prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
-    return getattr(dask_jobqueue, SYSTEMS[system])(job_script_prologue=prologue, **options)
+    own = {"dashboard_address": "127.0.0.1:0"}  # Dask's own port may be another study's, and is open to all
+    scheduler = {**own, **(configured.get("scheduler-options") or {}), **options.pop("scheduler_options", {})}
+    return getattr(dask_jobqueue, SYSTEMS[system])(job_script_prologue=prologue, scheduler_options=scheduler, **options)
 
 
 @contextmanager

@@ -67,6 +67,7 @@ def peak(call):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_what_dask_holds_is_never_there_as_a_whole():
     """400 MB in chunks of 4 MB."""
     array = xr.DataArray(dask.array.ones((1000, 50_000), chunks=(10, 50_000)), dims=["point", "seed"], name="error")

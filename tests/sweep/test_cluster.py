@@ -69,7 +69,7 @@ def recorded(own_study, tmp_path):
     return study, lambda: [int(line) for line in file.read_text().split()]
 
 
-@pytest.mark.parametrize("victim", ["scheduler", "client"])
+@pytest.mark.parametrize("victim", ["scheduler", pytest.param("client", marks=pytest.mark.slow)])
 def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
     recorded, start_scheduler, start_worker, client, tmp_path, victim
 ):
@@ -139,6 +139,7 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_s
     assert all(times[seed] == 1 for seed in finished)
 
 
+@pytest.mark.slow
 def test_client_and_scheduler_hold_no_more_for_a_larger_study(
     own_study, start_scheduler, start_worker, monkeypatch, tmp_path
 ):

@@ -81,7 +81,7 @@ def hosts():
             process.communicate()
 
 
-@pytest.mark.parametrize("lost", ["link", "worker"])
+@pytest.mark.parametrize("lost", [pytest.param("link", marks=pytest.mark.slow), "worker"])
 def test_a_host_that_is_lost_and_one_that_joins(
     hosts, own_study, start_scheduler, start_worker, client, tmp_path, lost
 ):

@@ -26,7 +26,7 @@ def method(seed, way, deadly):
 """
 
 
-@pytest.mark.parametrize("way", ["exit", "segfault", "memory"])
+@pytest.mark.parametrize("way", ["exit", pytest.param("segfault", marks=pytest.mark.slow), "memory"])
 def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp_path, way):
     study = own_study(KILLER, f'[axes]\nseed = {{ start = 0, count = 40 }}\n[constants]\ndeadly = 23\nway = "{way}"')
     data = evs.run(study, workers=2, output=tmp_path / "own.nc")

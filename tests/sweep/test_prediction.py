@@ -282,7 +282,9 @@ def peak_bytes():
     return 1024 * int(line.split()[1])
 
 
-@pytest.mark.parametrize("name", ["2-D", "3-D", "Allen-Cahn"])
+@pytest.mark.parametrize(
+    "name", ["3-D", *(pytest.param(name, marks=pytest.mark.slow) for name in ("2-D", "Allen-Cahn"))]
+)
 def test_a_worker_takes_about_the_predicted_memory(name):
     study = Study.from_text(STUDIES[name])
     with connected(None, 1) as client:
