@@ -132,6 +132,16 @@ def test_what_is_deferred_acts_at_the_end():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ctrl_c_is_deferred_too():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt), deferred():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_second_command_on_the_same_result_is_refused(slow):
     first, path = slow()
     eventually(lambda: shard_files(shard_folder(path)), first)
