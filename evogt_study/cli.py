@@ -84,6 +84,8 @@ def run(
     quiet: bool,
 ) -> None:
     """Compute what is missing of a study and write its result."""
+    _check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
+    _workers_ahead(study_file, elsewhere=cluster or scheduler or scheduler_file)
     from evogt_study.interruption import interruptible
     from evogt_study.progress_display import display
     from evogt_study.sweep.cluster import remote
@@ -91,7 +93,6 @@ def run(
     from evogt_study.sweep.run import run as run_study
     from evogt_study.sweep.study import Study
 
-    _check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
@@ -101,6 +102,14 @@ def run(
             limits=Limits(run_limit, max_failures), rerun_outdated=rerun_outdated,
         )  # fmt: skip
     _print_result(path, data)
+
+
+def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
+    """Have workers on this machine import what they need while this process does, where they are sure to be needed."""
+    from evogt_study.sweep.worker_server import start_ahead
+
+    if elsewhere is None and all(path.exists() for path in paths):
+        start_ahead()
 
 
 def _print_result(path: Path, data: xr.Dataset) -> None:
@@ -520,6 +529,9 @@ def reproduce(
 
     Exit code 1 where a number differs that is not on the list of known differences.
     """
+    _check_one_of(workers, scheduler, scheduler_file)
+    studies = studies or (Path("studies/paper"),)
+    _workers_ahead(*studies, published, elsewhere=scheduler or scheduler_file)
     from evogt_study.analysis.reproduction_report import summary_line, terminal_table
     from evogt_study.analysis.reproduction_run import reproduce as reproduced
     from evogt_study.analysis.reproduction_run import studies_at, write_report
@@ -527,8 +539,7 @@ def reproduce(
     from evogt_study.progress_display import display
     from evogt_study.sweep.cluster import remote
 
-    _check_one_of(workers, scheduler, scheduler_file)
-    found = studies_at(studies or [Path("studies/paper")])
+    found = studies_at(studies)
     with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = reproduced(found, published, output, client=client, workers=workers, listener=listener)
     click.echo(terminal_table(made.entries))

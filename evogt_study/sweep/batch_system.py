@@ -10,7 +10,8 @@ import dask
 from distributed import Client
 
 from evogt_study.errors import InputError, SweepError
-from evogt_study.sweep.cluster import BLAS_THREADS, SETTINGS
+from evogt_study.sweep.cluster import SETTINGS
+from evogt_study.sweep.worker_server import BLAS_THREADS
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 

@@ -18,15 +18,7 @@ from distributed import Client, LocalCluster
 
 from evogt_study.errors import InputError
 from evogt_study.interruption import deferred
-
-BLAS_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "BLIS_NUM_THREADS",
-)
-
+from evogt_study.sweep.worker_server import ONE_THREAD, START_METHOD, start_ahead
 
 CONNECT_SECONDS = 5
 SETTINGS = {
@@ -37,6 +29,11 @@ SETTINGS = {
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
 }
 """Dask's settings for a cluster of our own."""
+ON_THIS_MACHINE = {
+    "distributed.worker.multiprocessing-method": START_METHOD,
+    "distributed.nanny.pre-spawn-environ": ONE_THREAD,
+}
+"""And for one whose workers this process starts."""
 
 
 @contextmanager
@@ -107,8 +104,8 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
     if client is not None:
         yield client
         return
-    environment = dict.fromkeys(BLAS_THREADS, "1")
-    with dask.config.set({**SETTINGS, "distributed.nanny.pre-spawn-environ": environment}), ExitStack() as stack:
+    start_ahead()
+    with dask.config.set(SETTINGS | ON_THIS_MACHINE), ExitStack() as stack:
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = LocalCluster(
                 n_workers=workers or CPU_COUNT,
@@ -116,7 +113,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
                 processes=True,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
-                env=environment,
+                env=ONE_THREAD,
                 silence_logs=logging.CRITICAL,
             )
             stack.enter_context(cluster)

@@ -19,7 +19,7 @@ from distributed import Client
 from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
-from evogt_study.sweep.files import check_writable
+from evogt_study.sweep.files import check_writable, remove_unfinished
 from evogt_study.sweep.flow import NO_LIMITS, Flow, Limits
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.lock import only_writer
@@ -155,6 +155,8 @@ class _Sweep:
     def result(self) -> xr.Dataset:
         """Run the phases, write the file, remove the shards; nobody else writes here meanwhile."""
         with only_writer(self.path):
+            remove_unfinished(self.path.parent, self.path.name)
+            remove_unfinished(self.shards)
             self.previous = previous_runs(self.study, self.path)
             return self.written()
 

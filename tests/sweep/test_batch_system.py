@@ -9,13 +9,15 @@ import textwrap
 import dask
 import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
 import numpy as np
+import psutil
 import pytest
+from helpers import eventually
 
 import evogt_study as evs
 from evogt_study.errors import InputError
 from evogt_study.sweep.batch_system import cluster_of
-from evogt_study.sweep.cluster import BLAS_THREADS
 from evogt_study.sweep.store import read_study
+from evogt_study.sweep.worker_server import BLAS_THREADS
 
 CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}
 
@@ -78,8 +80,8 @@ def batch_system(tmp_path):
         "JOBS": str(tmp_path / "jobs"),
     }
     pids = tmp_path / "jobs" / "pids"
-    for pid in pids.read_text().split() if pids.exists() else []:
-        assert subprocess.run(["ps", "-p", pid], stdout=subprocess.DEVNULL, check=False).returncode != 0
+    jobs = [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+    eventually(lambda: not any(map(psutil.pid_exists, jobs)))
 
 
 def test_a_study_runs_on_jobs_and_cancels_them(batch_system, small_study, tmp_path):

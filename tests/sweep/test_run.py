@@ -411,6 +411,17 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
     assert not shard_folder(path).exists()
 
 
+def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(small, client, tmp_path):
+    shards = shard_folder(tmp_path / "small.nc")
+    shards.mkdir()
+    left = [tmp_path / ".small.nc.12-0a1b2c3d.tmp", shards / ".ab.shard.12-0a1b2c3d.tmp"]
+    others = [tmp_path / ".small.nc.b.nc.12-0a1b2c3d.tmp", tmp_path / ".small.nc.tmp", tmp_path / "small.nc.tmp"]
+    for path in [*left, *others]:
+        path.write_bytes(b"half")
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "small.nc", *others])
+
+
 def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client, tmp_path):
     study = own_study("def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n", "[axes]\ni = { count = 400 }")
     cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"
