@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from distributed import Client, LocalCluster
 
 from evogt_study.errors import InputError
 from evogt_study.interruption import deferred
+from evogt_study.sweep.among_workers import SHARED_FOLDER
 from evogt_study.sweep.worker_server import ONE_THREAD, START_METHOD, start_ahead
 
 CONNECT_SECONDS = 5
@@ -106,6 +108,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         return
     start_ahead()
     with dask.config.set(SETTINGS | ON_THIS_MACHINE), ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = LocalCluster(
                 n_workers=workers or CPU_COUNT,
@@ -113,7 +116,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
                 processes=True,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
-                env=ONE_THREAD,
+                env=ONE_THREAD | {SHARED_FOLDER: folder},
                 silence_logs=logging.CRITICAL,
             )
             stack.enter_context(cluster)

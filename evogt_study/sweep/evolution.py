@@ -17,8 +17,9 @@ from evogt_study.method.cost import RunSize, Work, stage_work
 from evogt_study.method.dictionary import BLOCK_ENTRIES, default_radius
 from evogt_study.method.problem import Problem
 from evogt_study.method.problem_facts import ProblemFacts
-from evogt_study.method.solve import Discretisation, Share, solve, stage_keys
+from evogt_study.method.solve import Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.method.time_grid import TimeGrid
+from evogt_study.sweep.among_workers import ReferenceAmongWorkers
 from evogt_study.sweep.contract import MethodSpec, Record
 from evogt_study.sweep.evolution_parameters import PARAMETERS
 from evogt_study.sweep.evolution_record import RECORDABLE, record
@@ -248,7 +249,10 @@ class Evolution(ProblemMethod):
 
     def run(self, values: Values, share: Share) -> Record:
         problem = self.shared_problem(values, share)
-        solution = solve(problem, self.discretisation(values), share, self.reference(values, problem))
+        reference: Reference | None = self.reference(values, problem)
+        if reference is not None:
+            reference = ReferenceAmongWorkers(reference, content_hash(self.problem_identity(values)))
+        solution = solve(problem, self.discretisation(values), share, reference)
         return finite(record(solution, self.output))
 
 
