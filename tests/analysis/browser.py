@@ -1,71 +1,77 @@
-"""Opens a page in a real browser engine and prints, as JSON, what it did.  Run as a script; needs PyQt6-WebEngine.
+"""Headless Chromium, driven by Selenium: opens a page and tells what it did.
 
-python browser.py PAGE.html WIDTH [PICTURE.png]
+python tests/analysis/browser.py PAGE.html WIDTH [PICTURE.png]
 """
 
 import json
-import os
+import shutil
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--no-sandbox --disable-gpu")
-os.environ.setdefault("QTWEBENGINE_DISABLE_SANDBOX", "1")
-
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+ALONE = (  # no connection but those of the page, and no sandbox, which root has not
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 LOOK = """
-JSON.stringify({
+return {
   title: document.title,
   lang: document.documentElement.lang,
-  headings: [...document.querySelectorAll("h1, h2, h3")].map(each => each.tagName),
   images: [...document.images].map(each => [each.complete && each.naturalWidth > 0, each.alt]),
   scripts: document.scripts.length,
   page_width: document.documentElement.scrollWidth,
   window_width: window.innerWidth,
   text: document.body.innerText,
   ran: typeof window.ran === "undefined" ? null : window.ran
-})
+}
 """
 
 
-def main(page, width, picture=None):
-    from PyQt6.QtCore import QTimer, QUrl
-    from PyQt6.QtWebEngineCore import QWebEnginePage, QWebEngineProfile, QWebEngineUrlRequestInterceptor
-    from PyQt6.QtWebEngineWidgets import QWebEngineView
-    from PyQt6.QtWidgets import QApplication
+def installed():
+    """Where the browser and its driver are; None where one of them, or Selenium, is not."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None), shutil.which("chromedriver")
+    try:
+        import selenium  # noqa: F401  # looked for only
+    except ImportError:
+        return None
+    return found if all(found) else None
 
-    requests, console = [], []
 
-    class Interceptor(QWebEngineUrlRequestInterceptor):
-        def interceptRequest(self, info):  # noqa: N802
-            requests.append(info.requestUrl().toString()[:200])
+@contextmanager
+def browser():
+    """A running browser."""
+    from selenium import webdriver
 
-    class Page(QWebEnginePage):
-        def javaScriptConsoleMessage(self, level, message, line, source):  # noqa: N802
-            console.append(f"{level.name}: {message}")
+    program, driver = installed()
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for each in ALONE:
+        options.add_argument(each)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    running = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    try:
+        running.set_page_load_timeout(60)
+        yield running
+    finally:
+        running.quit()
 
-    application = QApplication(sys.argv[:1])
-    profile = QWebEngineProfile()
-    interceptor = Interceptor()
-    profile.setUrlRequestInterceptor(interceptor)
-    view = QWebEngineView()
-    view.setPage(Page(profile, view))
-    view.resize(width, 3000)
-    view.show()
 
-    def seen(found):
-        print(json.dumps({**json.loads(found), "requests": requests, "console": console}))
-        if picture:
-            view.grab().save(picture)
-        os._exit(0)  # Qt may crash while it puts itself away, after all is done
-
-    def loaded(_):
-        QTimer.singleShot(700, lambda: view.page().runJavaScript(LOOK, seen))
-
-    view.loadFinished.connect(loaded)
-    view.load(QUrl.fromLocalFile(page))
-    QTimer.singleShot(60_000, application.quit)
-    application.exec()
-    sys.exit("the page was not loaded within a minute")
+def opened(running, page, width, picture=None):
+    """What the browser sees of a page in a window that is `width` pixels wide, asks for, and writes on its console."""
+    size = {"width": width, "height": 3000, "deviceScaleFactor": 1, "mobile": width < 600}
+    running.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    for log in ("browser", "performance"):
+        running.get_log(log)  # what the page before has left
+    running.get(Path(page).resolve().as_uri())
+    seen = running.execute_script(LOOK)
+    events = [json.loads(entry["message"])["message"] for entry in running.get_log("performance")]
+    requests = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    if picture is not None:
+        running.save_screenshot(picture)
+    return seen | {"requests": requests, "console": [entry["message"] for entry in running.get_log("browser")]}
 
 
 if __name__ == "__main__":
-    main(os.path.abspath(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    with browser() as one:
+        print(json.dumps(opened(one, sys.argv[1], int(sys.argv[2]), *sys.argv[3:]), indent=1))

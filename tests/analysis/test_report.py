@@ -1,17 +1,14 @@
 """The page of a result: what has to be on it is, whatever the result is, and nothing in it can run or load."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from html.parser import HTMLParser
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
+import browser
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -25,7 +22,6 @@ from evogt_study.sweep.store import read_result, write_result
 from evogt_study.sweep.study import Study
 
 RESULTS = Path(__file__).parents[2] / "data" / "results"
-BROWSER = Path(__file__).with_name("browser.py")
 VOID = {"meta", "link", "img", "br"}
 
 
@@ -363,37 +359,30 @@ def test_evogt_plot_where_nothing_can_be_drawn(tmp_path):
 # --- in a browser -----------------------------------------------------------------------------------------------------
 
 
-def browser_python():
-    """A Python with PyQt6-WebEngine: this one, or the one that the environment variable EVOGT_BROWSER_PYTHON names."""
-    named = os.environ.get("EVOGT_BROWSER_PYTHON")
-    return named or (sys.executable if find_spec("PyQt6") and find_spec("PyQt6.QtWebEngineCore") else None)
+@pytest.fixture(scope="module")
+def chromium():
+    if browser.installed() is None:
+        pytest.skip("no headless browser: Chromium with its chromedriver, and Selenium, are not installed")
+    with browser.browser() as running:
+        yield running
 
 
-needs_browser = pytest.mark.skipif(
-    browser_python() is None,
-    reason="no browser engine: pip install PyQt6-WebEngine, or name a Python that has it in EVOGT_BROWSER_PYTHON",
-)
-
-
-def opened(page, width):
-    done = subprocess.run(
-        [browser_python(), str(BROWSER), str(page), str(width)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+def test_the_browser_tells_of_what_a_page_must_not_do(chromium, tmp_path):
+    (tmp_path / "page.html").write_text(
+        "<title>t</title><img src='http://127.0.0.1:9/a.png'><script>window.ran = 1; console.error('heard')</script>"
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    seen = browser.opened(chromium, tmp_path / "page.html", 400)
+    assert "http://127.0.0.1:9/a.png" in seen["requests"]
+    assert "heard" in " ".join(seen["console"])
+    assert (seen["ran"], seen["scripts"], seen["images"]) == (1, 1, [[False, ""]])
 
 
-@needs_browser
 @pytest.mark.parametrize("width", [1300, 400])
 @pytest.mark.parametrize("name", ["failing", "with_pilot", "hostile"])
-def test_in_a_browser_the_page_is_whole_quiet_and_fits(name, width, request, tmp_path):
+def test_in_a_browser_the_page_is_whole_quiet_and_fits(name, width, chromium, request, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(page_of(request.getfixturevalue(name)), encoding="utf-8")
-    seen = opened(path, width)
+    seen = browser.opened(chromium, path, width)
     assert [each for each in seen["requests"] if not each.startswith(("file:", "data:"))] == []
     assert [each for each in seen["requests"] if each.startswith("file:")] == [path.as_uri()]
     assert seen["console"] == []
