@@ -1,4 +1,4 @@
-"""What is measured on a trajectory: relative errors on a validation rule, norm and energy histories."""
+"""What is measured on a trajectory: norm and energy histories, and how far coefficients are apart."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ import numpy as np
 from evogt_study.method.arrays import Array
 from evogt_study.method.galerkin import GalerkinSystem
 from evogt_study.method.time_grid import Trajectory
-
-
-def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
-    """e_rel (eq:validation_error): weighted L2 norm of the difference over that of `exact`, (S, Q), (S, Q) -> (S,).
-
-    NaN where `exact` vanishes at every node: a relative error is not defined there.
-    """
-    norms = np.sqrt((exact**2) @ weights)
-    differences = np.sqrt(((numerical - exact) ** 2) @ weights)
-    return np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0)
 
 
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:

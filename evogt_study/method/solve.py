@@ -30,7 +30,7 @@ from evogt_study.method.retained_space import (
 )
 from evogt_study.method.stabilized import stabilized_semi_implicit
 from evogt_study.method.time_grid import TimeGrid, Trajectory
-from evogt_study.method.validation import Target, relative_errors
+from evogt_study.method.validation import Target
 
 T = TypeVar("T")
 
@@ -197,7 +197,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
     target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
-    errors = relative_errors(raw, features, target)
+    errors = target.errors(raw, features)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
         reference_state=_reference_state(run, system, key, share),

@@ -32,15 +32,19 @@ class Target:
         factor = roots * boundary_factor(rule.nodes)
         return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), factor)
 
+    def errors(self, raw: Array, psi: Array) -> Array:
+        """Errors of T_r alpha (S, N) at the S times, by the features psi at the nodes (Q, N): (S,)."""
+        difference = raw @ psi.T
+        difference *= self.factor
+        difference -= self.weighted
+        return _relative(np.sqrt(np.einsum("sq,sq->s", difference, difference)), self.norms)
 
-def relative_errors(raw: Array, psi: Array, target: Target) -> Array:
-    """Errors of T_r alpha (S, N) at the target's S times, by the features psi at the nodes (Q, N): (S,).
 
-    NaN where the exact solution vanishes at every node: a relative error is not defined there.
-    """
-    difference = raw @ psi.T
-    difference *= target.factor
-    difference -= target.weighted
-    differences = np.sqrt(np.einsum("sq,sq->s", difference, difference))
-    nan = np.full_like(differences, np.nan)
-    return np.asarray(np.divide(differences, target.norms, out=nan, where=target.norms != 0.0))
+def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
+    """Errors of values at the nodes, (S, Q), (S, Q) and (Q,) -> (S,)."""
+    return _relative(np.sqrt(((numerical - exact) ** 2) @ weights), np.sqrt((exact**2) @ weights))
+
+
+def _relative(differences: Array, norms: Array) -> Array:
+    """NaN where the exact solution vanishes at every node: a relative error is not defined there."""
+    return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))

@@ -20,7 +20,6 @@ from evogt_study.baselines.space_time_regression import (
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.method.arrays import Array
 from evogt_study.method.cost import Work
-from evogt_study.method.diagnostics import relative_errors
 from evogt_study.method.dictionary import default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
@@ -28,6 +27,7 @@ from evogt_study.method.problem_facts import ProblemFacts
 from evogt_study.method.quadrature import Quadrature
 from evogt_study.method.solve import Share
 from evogt_study.method.time_grid import TimeGrid
+from evogt_study.method.validation import relative_errors
 from evogt_study.problems import Statement
 from evogt_study.sweep.contract import Datum, MethodSpec, Record
 from evogt_study.sweep.evolution_parameters import PARAMETERS as EVOLUTION_PARAMETERS
