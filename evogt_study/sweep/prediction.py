@@ -22,7 +22,7 @@ from evogt_study.sweep.plan import (
 from evogt_study.sweep.shared import KEPT_BYTES
 from evogt_study.sweep.study import Study
 
-START_SECONDS = 3.0
+START_SECONDS = 2.0
 """What a run takes before its first batch and after its last: workers start and import, a result is written."""
 WORKER_BYTES = 130 * 2**20
 """A worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
