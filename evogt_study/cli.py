@@ -90,18 +90,18 @@ def run(
     from evogt_study.progress_display import display
     from evogt_study.sweep.cluster import remote
     from evogt_study.sweep.flow import Limits
-    from evogt_study.sweep.run import run as run_study
+    from evogt_study.sweep.run import run_to_file
     from evogt_study.sweep.study import Study
 
     study = Study.from_file(study_file)
     path = output or Path("results") / f"{study.name}.nc"
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
     with interruptible(time_limit), clients as client, display(quiet) as listener:
-        data = run_study(
-            study, client=client, output=path, workers=workers, retry_failed=retry_failed, listener=listener,
+        run_to_file(
+            study, path, client=client, workers=workers, retry_failed=retry_failed, listener=listener,
             limits=Limits(run_limit, max_failures), rerun_outdated=rerun_outdated,
         )  # fmt: skip
-    _print_result(path, data)
+    _print_result(path)
 
 
 def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
@@ -112,12 +112,14 @@ def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
         start_ahead()
 
 
-def _print_result(path: Path, data: xr.Dataset) -> None:
+def _print_result(path: Path) -> None:
     """Runs of a result that was written, by status; exit code 1 where some are not ok."""
     from evogt_study import result_display
     from evogt_study.analysis.completeness import completeness
+    from evogt_study.sweep.store import opened
 
-    found = completeness(data)
+    with opened(path) as groups:
+        found = completeness(groups["study"])
     click.echo(f"{path}: {result_display.counted(found)}")
     if found.ok < found.planned:
         _print(result_display.messages(found))
@@ -461,8 +463,8 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     from evogt_study.sweep.merge import merge as merged
     from evogt_study.sweep.study import Study
 
-    data = merged(files, output, study=None if study_file is None else Study.from_file(study_file))
-    _print_result(output, data)
+    merged(files, output, study=None if study_file is None else Study.from_file(study_file))
+    _print_result(output)
 
 
 @main.command()

@@ -233,3 +233,19 @@ def test_a_full_disk_is_told_and_loses_nothing_finished(own_study, tmp_path):
     assert (done.returncode, done.stdout) == (0, f"{path}: 300 runs, 300 ok\n")
     assert "of them from before" in done.stderr
     np.testing.assert_array_equal(read_study(path)["values"][:, 0], np.arange(300))
+
+
+def test_a_disk_without_room_for_what_is_held_of_each_run_is_told(own_study, tmp_path):
+    """A large study is refused in one line when its plan does not fit on the disk, not killed when it runs."""
+    study = own_study(LARGE, "[axes]\nseed = { start = 0, count = 60_000 }")
+    path = tmp_path / "results" / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "1"]
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(
+        r"^evogt: cannot write beside .*own\.nc what is held of its runs meanwhile: File too large$",
+        done.stderr.strip(),
+    )
+    assert len(done.stderr.splitlines()) == 1
+    assert not path.parent.exists()

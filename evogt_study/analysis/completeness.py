@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.sweep.schema import Status
+from evogt_study.sweep.slabs import slabs
 from evogt_study.sweep.values import canonical, text_label
 
 MOST_MESSAGES = 20
@@ -57,43 +59,67 @@ class Completeness:
 
 
 def completeness(data: xr.Dataset) -> Completeness:
-    """What became of the planned runs of one phase of a result."""
-    planned = data["case_key"].values != ""
-    status = data["status"].values
-    counts = {state.name: int(n) for state in Status if (n := np.count_nonzero(status[planned] == state))}
-    return Completeness(int(planned.sum()), counts, _lacking(data, planned), _messages(data))
+    """What became of the planned runs of one phase of a result, of which one slab is in memory at a time."""
+    found = _Counts(data["status"].shape)
+    for slab in slabs(data["status"].shape):
+        found.add(data[["case_key", "status", "message"]].isel(dict(zip(data["status"].dims, slab, strict=True))), slab)
+    counts = {state.name: int(found.states[state]) for state in Status if found.states[state]}
+    return Completeness(int(found.states.sum()), counts, _lacking(data, found), _messages(data, found))
 
 
-def _lacking(data: xr.Dataset, planned: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[Lacking]:
-    wrong = planned & (data["status"].values != Status.ok)
-    found = []
-    for axis, name in enumerate(map(str, data["status"].dims)):
-        others = tuple(i for i in range(wrong.ndim) if i != axis)
-        bad, total = wrong.sum(axis=others), planned.sum(axis=others)
+class _Counts:
+    """What is counted of runs over axes of this shape.
+
+    states: planned runs by status; bad and total: runs not ok and planned, by axis and position; messages: runs by
+    pattern of their message; first: the place and text of the first of each.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.states = np.zeros(len(Status), dtype=np.int64)
+        self.bad, self.total = ([np.zeros(length, dtype=np.int64) for length in shape] for _ in range(2))
+        self.messages: Counter[str] = Counter()
+        self.first: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def add(self, part: xr.Dataset, slab: tuple[slice, ...]) -> None:
+        """Count a part of the runs, which is at `slab` of the whole."""
+        part = part.load()
+        planned, status = part["case_key"].values != "", part["status"].values
+        self.states += np.bincount(status[planned].astype(np.int64), minlength=len(Status))
+        wrong = planned & (status != Status.ok)
+        for axis, along in enumerate(slab):
+            others = tuple(i for i in range(len(slab)) if i != axis)
+            self.bad[axis][along] += wrong.sum(axis=others)
+            self.total[axis][along] += planned.sum(axis=others)
+        texts = part["message"].values.astype(object)
+        for place in np.argwhere(texts != ""):
+            text = str(texts[tuple(place)])
+            pattern = _NUMBER.sub("#", text)
+            self.messages[pattern] += 1
+            self.first.setdefault(
+                pattern, (tuple(int(i) + own.start for i, own in zip(place, slab, strict=True)), text)
+            )
+
+
+def _lacking(data: xr.Dataset, found: _Counts) -> list[Lacking]:
+    lacking = []
+    for name, bad, total in zip(map(str, data["status"].dims), found.bad, found.total, strict=True):
         labels = data[name].values
         values = [
             (text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in np.flatnonzero(bad) if len(bad) > 1
         ]
         if values:
-            found.append(Lacking(name, values))
-    return found
+            lacking.append(Lacking(name, values))
+    return lacking
 
 
-def _messages(data: xr.Dataset) -> list[Message]:
+def _messages(data: xr.Dataset, found: _Counts) -> list[Message]:
     """Messages of runs that are not ok, those that differ in their numbers alone taken together."""
-    texts = data["message"].values.ravel().astype(str)
-    first: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    for position in np.flatnonzero(texts != ""):
-        pattern = _NUMBER.sub("#", texts[position])
-        first.setdefault(pattern, int(position))
-        counts[pattern] = counts.get(pattern, 0) + 1
-    frequent = sorted(counts, key=lambda pattern: -counts[pattern])[:MOST_MESSAGES]
-    return [_message(data, first[pattern], str(texts[first[pattern]]), counts[pattern]) for pattern in frequent]
+    return [
+        _message(data, *found.first[pattern], count) for pattern, count in found.messages.most_common(MOST_MESSAGES)
+    ]
 
 
-def _message(data: xr.Dataset, position: int, text: str, count: int) -> Message:
-    dims = list(map(str, data["message"].dims))
-    places = np.unravel_index(position, data["message"].shape)
+def _message(data: xr.Dataset, places: tuple[int, ...], text: str, count: int) -> Message:
+    dims = map(str, data["message"].dims)
     at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
     return Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at)

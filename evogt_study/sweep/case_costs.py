@@ -15,6 +15,7 @@ from evogt_study.sweep.contract import Method
 from evogt_study.sweep.machine import NOMINAL, Machine
 from evogt_study.sweep.space import CaseSpace
 from evogt_study.sweep.values import Values
+from evogt_study.sweep.walk import Walk
 
 MAX_COMBINATIONS = 1_000
 """Combinations of axes on which costs depend that are looked at; with more of them no case is said to be longer."""
@@ -83,10 +84,8 @@ def costs_of(method: Method, values: Values) -> Mapping[str, Work] | None:
         return {"run": NOTHING}
 
 
-def longest_first(
-    method: Method, space: CaseSpace, order: npt.NDArray[np.int64], costs: CaseCosts | None
-) -> npt.NDArray[np.int64]:
-    """Case numbers in `order`, that of the space's walk, with the groups of costly cases before others.
+def longest_first(method: Method, space: CaseSpace, order: Walk, costs: CaseCosts | None) -> Walk:
+    """The space's walk with the groups of costly cases before others.
 
     A group is what shares its early stages, the cases with equal `leading` parameters.  It stays together, in its
     order, and so do groups that cost the same on a nominal machine: on no machine is the order another.
@@ -99,6 +98,5 @@ def longest_first(
     different, ranks = np.unique(-groups, return_inverse=True)
     if len(different) == 1:
         return order
-    by_case = np.broadcast_to(ranks.reshape(groups.shape).astype(np.int16), space.shape)
-    sorted_order: npt.NDArray[np.int64] = order[np.argsort(by_case.ravel()[order], kind="stable")]
-    return sorted_order
+    shape = tuple(1 if number in inner else len(axis.values) for number, axis in enumerate(space.axes))
+    return order.ranked(np.broadcast_to(ranks.reshape(groups.shape).astype(np.int16), shape))

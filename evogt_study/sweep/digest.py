@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
+
+from evogt_study.sweep.slabs import SLAB, slab_shape, slabs
 
 DIGESTS = "content_digests"
 """Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
@@ -43,13 +47,39 @@ def changed(data: xr.Dataset) -> Iterator[str]:
 
 
 def _digest(variable: xr.Variable) -> str:
-    values = np.asarray(variable.values)
-    if values.dtype.kind in "OU":
-        return _hash([list(map(str, variable.dims)), values.astype(str).tolist(), _plain(variable.attrs)])
-    numbers = np.ascontiguousarray(values, dtype=np.float64)
+    """The hash of dimensions, values and attributes, of which one slab of values is in memory at a time."""
+    dims, attributes = list(map(str, variable.dims)), _plain(variable.attrs)
+    if variable.dtype.kind in "OU":
+        text = itertools.chain([f"[{_json(dims)}, "], _nested(variable), [f", {_json(attributes)}]"])
+        return _sha256(part.encode() for part in text)[:DIGITS]
+    return _hash([dims, list(variable.shape), _sha256(map(_bytes, _parts(variable))), attributes])
+
+
+def _parts(variable: xr.Variable) -> Iterator[npt.NDArray[Any]]:
+    return (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
+
+
+def _bytes(part: npt.NDArray[Any]) -> bytes:
+    numbers = np.ascontiguousarray(part, dtype=np.float64)
     numbers = np.where(np.isnan(numbers), np.nan, numbers)  # a file keeps one of the many NaN
-    digest = hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
-    return _hash([list(map(str, variable.dims)), list(values.shape), digest, _plain(variable.attrs)])
+    return numbers.astype("<f8").tobytes()
+
+
+def _nested(words: xr.Variable) -> Iterator[str]:
+    """The JSON text of the words' nested lists, in parts."""
+    if words.size <= SLAB:
+        yield _json(np.asarray(words.values).astype(str).tolist())
+        return
+    rows = slab_shape(words.shape)[0]
+    yield "["
+    for start in range(0, words.shape[0], rows):
+        yield ", " if start else ""
+        part = words[start : start + rows]
+        if part.size > SLAB:
+            yield from _nested(part[0])
+        else:
+            yield _json(np.asarray(part.values).astype(str).tolist())[1:-1]
+    yield "]"
 
 
 def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
@@ -58,4 +88,15 @@ def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _hash(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:DIGITS]
+    return _sha256([_json(content).encode()])[:DIGITS]
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, sort_keys=True)
+
+
+def _sha256(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()

@@ -11,12 +11,15 @@ import itertools
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.sweep.contract import Method
+from evogt_study.sweep.scratch import filled, release
+from evogt_study.sweep.slabs import SLAB
 from evogt_study.sweep.space import Axis, CaseSpace
 from evogt_study.sweep.values import KEY_DIGITS, canonical_json
 
@@ -26,19 +29,31 @@ Keys = npt.NDArray[np.bytes_]
 _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 
 
-def case_keys(method: Method, space: CaseSpace) -> Keys:
-    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned."""
+def case_keys(method: Method, space: CaseSpace, scratch: Path | None = None) -> Keys:
+    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned.
+
+    scratch: path beside which they are kept where they are many; None keeps them in memory.
+    """
     copied = method.copied() - space.deciding
     inner = [number for number, axis in enumerate(space.axes) if axis.name in copied]
     outer = [number for number in range(len(space.axes)) if number not in inner]
     marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
     texts = [[canonical_json(value).encode() for value in space.axes[number].values] for number in inner]
-    keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
+    keys: Keys = filled(space.shape, f"S{KEY_DIGITS}", b"", scratch)
     rows = keys.transpose(outer + inner)  # a view
+    unreleased = 0
     for position in np.ndindex(rows.shape[: len(outer)]):
         values = space.resolved(_at(space.axes, outer, position) | marks)
-        if values is not None:
-            rows[position] = _hashes(canonical_json(method.identity(values)), texts)
+        if values is None:
+            continue
+        start, row = 0, rows[(*position, ...)]
+        flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
+        for some in _hashes(canonical_json(method.identity(values)), texts):
+            flat[start : start + len(some)] = some
+            start, unreleased = start + len(some), unreleased + len(some)
+            if unreleased >= SLAB:
+                release(keys)
+                unreleased = 0
     return keys.ravel()
 
 
@@ -46,15 +61,14 @@ def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -
     return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
 
 
-def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Keys:
-    """Keys of `text` with every combination of `texts` in place of its marks, in C order."""
+def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Iterator[Keys]:
+    """Keys of `text` with every combination of `texts` in place of its marks, in C order, a slab at a time."""
     parts = re.split(f'"{_MARK}:([0-9]+)"', text)
     places = [int(place) for place in parts[1::2]]
-    digests = bytearray()
-    for filled in _filled([part.encode() for part in parts[::2]], places, texts):
-        digests += hashlib.sha256(filled).digest()[: KEY_DIGITS // 2]
-    keys = np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
-    return keys.reshape([len(options) for options in texts])
+    contents = _filled([part.encode() for part in parts[::2]], places, texts)
+    while some := list(itertools.islice(contents, SLAB)):
+        digests = b"".join([hashlib.sha256(content).digest()[: KEY_DIGITS // 2] for content in some])
+        yield np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
 
 
 def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Sequence[bytes]]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.sweep.batch import RunRecords, Stack
+from evogt_study.sweep.columns import Column, missing_value
+from evogt_study.sweep.lazy import Decode, values_of
 from evogt_study.sweep.provenance import environment, package_version
 from evogt_study.sweep.schema import BOOKKEEPING, CONTENT, COORDINATES, MEASURED, MODEL_RESULT, OWN_VALUES, Status
+from evogt_study.sweep.scratch import release
+from evogt_study.sweep.slabs import stretches
 from evogt_study.sweep.space import CANDIDATE, CaseSpace
 from evogt_study.sweep.study import Study
-from evogt_study.sweep.table import Column, Table, missing_value
-from evogt_study.sweep.values import Value, labels
+from evogt_study.sweep.table import Table
+from evogt_study.sweep.values import KEY_DIGITS, Value, labels
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 RECORDED = "recorded_coordinates"
@@ -27,7 +32,10 @@ RECORDED = "recorded_coordinates"
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
-    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema."""
+    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema.
+
+    What the table holds out of memory is read from there when it is asked for.
+    """
     table.settle()
     space = table.plan.space
     data: dict[str, Any] = {}
@@ -104,32 +112,36 @@ def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace
     declared = (
         MEASURED[name].attributes if name in MEASURED else {"long_name": name, "units": "1", CONTENT: MODEL_RESULT}
     )
-    values = column.values.reshape(space.shape + column.values.shape[1:])
+    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
+    if column.words is not None:
+        return xr.Variable(space.names + dims, values_of(cells, column.read, object), {**declared, **column.attributes})
     encoding: dict[str, Any] = {}
-    if values.dtype.kind not in "fO":
-        fill = missing_value(values.dtype)
-        encoding = {"dtype": values.dtype, "_FillValue": fill}
-        values = np.where(values == fill, np.nan, values.astype(float))
+    decode: Decode = _as_they_are
+    if cells.dtype.kind != "f":
+        fill = missing_value(cells.dtype)
+        encoding, decode = {"dtype": cells.dtype, "_FillValue": fill}, partial(_as_floats, fill)
+    values = values_of(cells, decode, np.float64)
     return xr.Variable(space.names + dims, values, {**declared, **column.attributes}, encoding)
+
+
+def _as_they_are(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return cells
+
+
+def _as_floats(fill: int, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.where(cells == fill, np.nan, cells.astype(float))
 
 
 def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> dict[str, Any]:
     """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
     attributes = {**COORDINATES.get(name, {"long_name": name, "units": "1"}), **column.attributes}
-    filled = column.values[column.present]
-    if len(filled) and _all_equal(filled):
-        return {name: (dims, filled[0], attributes)}
-    values = column.values.reshape(space.shape + column.values.shape[1:])
+    common = column.common()
+    if common is not None:
+        return {name: (dims, common, attributes)}
+    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
+    values = values_of(cells, column.read, object if column.words is not None else cells.dtype)
     attributes["comment"] = f"differs between runs; {name} is its index"
     return {name + OWN_VALUES: (space.names + dims, values, attributes)}
-
-
-def _all_equal(rows: npt.NDArray[Any]) -> bool:
-    """Whether every row is the first one; NaN is equal to NaN."""
-    same = rows == rows[0]
-    if rows.dtype.kind == "f":
-        same |= np.isnan(rows) & np.isnan(rows[0])
-    return bool(same.all())
 
 
 def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
@@ -139,26 +151,33 @@ def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
 
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     space = table.plan.space
-    sets = sorted({table.software_sets[number] for number in np.unique(table.software[table.software >= 0])})
-    renumbered = [sets.index(text) if text in sets else -1 for text in table.software_sets]
-    values = {
-        "status": table.status,
-        "message": table.messages,
-        "attempts": table.attempts,
-        "wall_seconds": table.wall_seconds,
-        "case_key": table.keys.astype(str),
-        "software": np.array([*renumbered, -1], dtype=np.int32)[table.software],
+    used = {number for part in stretches(table.size) for number in np.unique(table.software[part]).tolist()} - {-1}
+    release(table.software)
+    sets = sorted({table.software_sets[number] for number in used})
+    renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
+    columns: dict[str, tuple[npt.NDArray[Any], Decode, npt.DTypeLike]] = {
+        "status": (table.status, _as_they_are, np.int8),
+        "message": (table.told, table.words.words, object),
+        "attempts": (table.attempts, _as_they_are, np.int32),
+        "wall_seconds": (table.wall_seconds, _as_they_are, np.float64),
+        "case_key": (table.keys, _as_text, f"U{KEY_DIGITS}"),
+        "software": (table.software, renumbered.__getitem__, np.int32),
     }
     variables = {}
-    for name, array in values.items():
+    for name, (cells, decode, dtype) in columns.items():
         attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
         if name == "status":
             attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
         if name == "software":
             attributes["software_sets"] = json.dumps([json.loads(text) for text in sets])
-        variables[name] = xr.Variable(space.names, array.reshape(space.shape), attributes)
+        values = values_of(cells.reshape(space.shape), decode, dtype)
+        variables[name] = xr.Variable(space.names, values, attributes)
     return variables
+
+
+def _as_text(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return keys.astype(str)
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from evogt_study.errors import PilotError
@@ -45,8 +43,8 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
 
 def _commonest_message(table: Table) -> str:
     """What most runs that are not ok say, to be added to an error."""
-    messages = Counter(message for message in table.messages if message)
-    return f"; most often: {messages.most_common(1)[0][0]}" if messages else ""
+    told = table.commonest_message()
+    return f"; most often: {told}" if told else ""
 
 
 def _least(candidates: tuple[Value, ...], means: Array) -> Value | None:

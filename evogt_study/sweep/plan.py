@@ -7,6 +7,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,11 @@ from evogt_study.sweep.contract import Case, Method, MethodSpec
 from evogt_study.sweep.identity import Keys, case_keys
 from evogt_study.sweep.machine import NOMINAL
 from evogt_study.sweep.methods import load_method
+from evogt_study.sweep.scratch import release
 from evogt_study.sweep.space import BLOCK, CaseSpace, Chosen
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.values import Value, content_hash
+from evogt_study.sweep.walk import Walk
 
 MAX_COUNTED = 10_000
 """Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
@@ -27,11 +30,15 @@ MAX_COUNTED = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The cases of one phase, "pilot" or "study"."""
+    """The cases of one phase, "pilot" or "study".
+
+    scratch: the path beside which files without a name have what is held of each case, where it is large; None: memory.
+    """
 
     phase: str
     spec: MethodSpec
     space: CaseSpace
+    scratch: Path | None = None
 
     @property
     def method(self) -> Method:
@@ -46,7 +53,7 @@ class Plan:
     @cached_property
     def keys(self) -> Keys:
         """The key of every case, by its number; empty where none is planned."""
-        return case_keys(self.method, self.space)
+        return case_keys(self.method, self.space, self.scratch)
 
     @cached_property
     def costs(self) -> CaseCosts | None:
@@ -59,13 +66,11 @@ class Plan:
         return 0.0 if self.costs is None else float(np.nanmax(self.costs.seconds(NOMINAL), initial=0.0))
 
     @property
-    def walk(self) -> npt.NDArray[np.int64]:
-        """Numbers of all cases, ordered so that neighbours share their early stages, and long runs come first."""
-        order = longest_first(self.method, self.space, self.space.walk(self.method.leading()), self.costs)
-        planned: npt.NDArray[np.int64] = order[self.keys[order] != b""]
-        return planned
+    def walk(self) -> Walk:
+        """All points, those without a case too, so that neighbours share early stages, and long runs come first."""
+        return longest_first(self.method, self.space, self.space.walk(self.method.leading()), self.costs)
 
-    def cases(self, numbers: npt.NDArray[np.int64] | None = None) -> Iterator[Case]:
+    def cases(self, numbers: npt.NDArray[np.int64] | Walk | None = None) -> Iterator[Case]:
         """The cases of these numbers, in this order; all of `walk` where none are given."""
         numbers = self.walk if numbers is None else numbers
         for start in range(0, len(numbers), BLOCK):
@@ -74,6 +79,7 @@ class Plan:
             for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
                 if values is not None:
                     yield Case(index, values, key)
+            release(self.keys, block)
 
     @property
     def group(self) -> int:
@@ -86,7 +92,7 @@ class Plan:
         """Number of cases."""
         if not self.space.chosen:
             return self.space.size
-        return sum(values is not None for values in self.space.each(np.arange(self.space.size)))
+        return sum(values is not None for values in self.space.each(self.space.walk(())))
 
 
 @dataclass(frozen=True)
@@ -145,14 +151,14 @@ def peak_memory(plan: Plan) -> float:
     return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
 
 
-def pilot_plan(study: Study) -> Plan | None:
-    """The pilot's cases, None where the study has no pilot."""
-    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space)
+def pilot_plan(study: Study, scratch: Path | None = None) -> Plan | None:
+    """The pilot's cases, None where the study has no pilot; `scratch` is the plan's."""
+    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space, scratch)
 
 
-def study_plan(study: Study, choice: Chosen | None = None) -> Plan:
-    """The study's cases, with the pilot's choice."""
-    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice))
+def study_plan(study: Study, choice: Chosen | None = None, scratch: Path | None = None) -> Plan:
+    """The study's cases, with the pilot's choice; `scratch` is the plan's."""
+    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice), scratch)
 
 
 def provisional_choice(study: Study) -> Chosen | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import dask
 import numpy as np
 import xarray as xr
 from distributed import Client
@@ -19,9 +18,10 @@ from distributed import Client
 from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
+from evogt_study.sweep.earlier import Earlier
 from evogt_study.sweep.files import check_writable, remove_unfinished
 from evogt_study.sweep.flow import NO_LIMITS, Flow, Limits
-from evogt_study.sweep.labelled import dataset, global_attributes, records_of
+from evogt_study.sweep.labelled import dataset, global_attributes
 from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
@@ -29,14 +29,14 @@ from evogt_study.sweep.prediction import longest_studies_first
 from evogt_study.sweep.progress import Listener, Progress
 from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.shards import intact_shards, remove_shards, shard_folder, write_shard
-from evogt_study.sweep.store import PILOT, read_result, write_result
+from evogt_study.sweep.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
+from evogt_study.sweep.store import PILOT, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.unfinished import describe, description
+from evogt_study.sweep.writing import by_this_thread
 
 STUDIES_AT_ONCE = 3
-_DASK_SETTINGS = threading.Lock()
 
 
 def run(
@@ -61,13 +61,27 @@ def run(
     study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
     another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
     """
+    reuse = Reuse(retry_failed, rerun_outdated)
+    with Workers(client, workers) as cluster, ExitStack() as kept:
+        if output is None:
+            output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
+        return _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+
+
+def run_to_file(
+    study: Study,
+    output: Path,
+    *,
+    client: Client | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+    limits: Limits = NO_LIMITS,
+    rerun_outdated: bool = False,
+) -> None:
+    """As `run`, but the result is in the file alone: memory does not grow with the size of the study."""
     with Workers(client, workers) as cluster:
-        reuse = Reuse(retry_failed, rerun_outdated)
-        if output is not None:
-            return _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result()
-        with tempfile.TemporaryDirectory(prefix="evogt-") as folder:
-            path = Path(folder) / f"{study.name}.nc"
-            return _Sweep(study, path, cluster, reuse, listener, limits=limits).result()
+        _Sweep(study, output, cluster, Reuse(retry_failed, rerun_outdated), listener, limits=limits).result()
 
 
 def run_all(
@@ -148,16 +162,19 @@ class _Sweep:
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
         self.workers = workers
-        self.previous: dict[str, RunRecords] = {}
         self.shards = shard_folder(path)
-        self.used: set[Path] = set()
+        self.foreign: set[Path] = set()
 
     def result(self) -> xr.Dataset:
-        """Run the phases, write the file, remove the shards; nobody else writes here meanwhile."""
+        """Run the phases, write the file, remove the shards; nobody else writes here meanwhile.
+
+        What is large of the result is read from files without a name, as long as it is used.
+        """
         with only_writer(self.path):
             remove_unfinished(self.path.parent, self.path.name)
             remove_unfinished(self.shards)
-            self.previous = previous_runs(self.study, self.path)
+            self.earlier = Earlier(self.study, self.path)
+            self.foreign = set(shard_files(self.shards))
             return self.written()
 
     def written(self) -> xr.Dataset:
@@ -170,20 +187,19 @@ class _Sweep:
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
-        # else xarray would ask a default client for a cluster-wide lock; and Dask's settings are those of all threads
-        with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
+        with by_this_thread():
             write_result(self.path, whole["study"], whole.get(PILOT))
-        remove_shards(self.shards, {*self.used, description(self.path)})
+        remove_shards(self.shards, self.foreign, description(self.path))
         return whole["study"]
 
     def tables(self) -> tuple[Table, Table | None]:
         """The finished runs of the study and of its pilot."""
         pilot, choice = None, None
-        first = pilot_plan(self.study)
+        first = pilot_plan(self.study, self.path)
         if first is not None and self.study.pilot is not None:
             pilot = self.filled(first, PILOT)
             choice = choose(self.study.pilot, pilot)
-        return self.filled(study_plan(self.study, choice), "study"), pilot
+        return self.filled(study_plan(self.study, choice, self.path), "study"), pilot
 
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
@@ -198,7 +214,7 @@ class _Sweep:
             describe(self.path, self.study)
             flow = Flow(plan, plan.cases(missing), len(missing), self.workers.client, self.limits)
             for records in flow.records():
-                self.used.add(write_shard(self.shards, records))
+                self.foreign.discard(write_shard(self.shards, records))
                 new = table.add(records)
                 if self.stop.is_set():
                     raise SweepError("stopped because another study could not go on; what is finished is kept")
@@ -211,10 +227,10 @@ class _Sweep:
         """Stop a study whose runs fail again and again: something is wrong that more of them will not tell."""
         most = self.limits.failures
         if most is not None and failed > most:
-            told = Counter(message for message in table.messages if message).most_common(1)
+            told = table.commonest_message()
             raise SweepError(
                 f"stopped after {failed} failed runs (--max-failures {most})"
-                + (f", most often: {told[0][0]}" if told else "")
+                + (f", most often: {told}" if told else "")
                 + "; finished runs are kept, the same command goes on"
             )
 
@@ -226,19 +242,18 @@ class _Sweep:
 
     def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
         """What is on disk of the table's runs, the earlier result before the shards; each is in memory for its turn."""
-        if phase in self.previous:
-            records = self.previous.pop(phase)
-            self.check_nothing_is_lost(table, records)
+        lost = 0
+        for records in self.earlier.records(phase):
+            lost += int(np.count_nonzero(~table.knows(records.keys)))
             yield self.reuse.usable(records)
-        if self.shards.exists():
-            for path, records in intact_shards(self.shards):
-                if table.knows(records.keys).all():
-                    self.used.add(path)
-                yield self.reuse.usable(records)
+        self.check_nothing_is_lost(lost)
+        for path, records in intact_shards(self.shards):
+            if table.knows(records.keys).all():
+                self.foreign.discard(path)
+            yield self.reuse.usable(records)
 
-    def check_nothing_is_lost(self, table: Table, records: RunRecords) -> None:
+    def check_nothing_is_lost(self, lost: int) -> None:
         """Refuse to replace a result that holds runs which the study does not ask for any more."""
-        lost = int(np.count_nonzero(~table.knows(records.keys)))
         if lost:
             raise ResultError(
                 f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
@@ -274,22 +289,3 @@ class Workers:
             if self._client is None:
                 self._client = self._context.__enter__()
             return self._client
-
-
-def previous_runs(study: Study, path: Path) -> dict[str, RunRecords]:
-    """The runs of an earlier result of this study at `path`, by phase.
-
-    Raises ResultError where the file there is not a result, or is that of another study.
-    """
-    if not path.exists():
-        return {}
-    try:
-        groups = read_result(path)
-    except ResultError as error:
-        raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
-    found = groups["study"].attrs.get("id", "")
-    if found != study.name:
-        raise ResultError(
-            f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
-        )
-    return {phase: records_of(data) for phase, data in groups.items()}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,20 @@ def readable_shards(folder: Path) -> Iterator[RunRecords]:
             continue
 
 
-def remove_shards(folder: Path, used: Iterable[Path]) -> None:
-    """Remove the shards that a result file holds now, and their folder if nothing else is in it."""
-    for path in used:
-        path.unlink(missing_ok=True)
-    if folder.exists() and not any(folder.iterdir()):
+def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
+    """Remove the shards but the `foreign` ones and the study's `description`, and the folder if nothing else is in it.
+
+    A result file holds their runs now.
+    """
+    if not folder.exists():
+        return
+    description.unlink(missing_ok=True)
+    with os.scandir(folder) as entries:  # one after the other: there may be millions
+        for entry in entries:
+            path = folder / entry.name
+            if path.suffix == SUFFIX and path not in foreign:
+                path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
         folder.rmdir()
 
 

@@ -1,10 +1,13 @@
-"""The table of a plan's runs in memory: one row a case, filled from records in any order, and labelled at the end."""
+"""The table of a plan's runs: one row a case, filled from records in any order, and labelled at the end.
+
+What it holds of all cases is out of memory where that is large, beside the plan's `scratch`.
+"""
 
 from __future__ import annotations
 
-import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,20 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.sweep.batch import RunRecords, Stack
-from evogt_study.sweep.identity import Keys
+from evogt_study.sweep.columns import Column
+from evogt_study.sweep.columns import missing_value as missing_value
+from evogt_study.sweep.key_index import KeyIndex
 from evogt_study.sweep.plan import Plan
 from evogt_study.sweep.schema import Status
-
-
-@dataclass(eq=False)
-class Column:
-    """One variable over all cases; `present` says which cases have it, `first` is the lowest of them."""
-
-    dims: tuple[str, ...]
-    values: npt.NDArray[Any]
-    attributes: Mapping[str, Any]
-    first: int
-    present: npt.NDArray[np.bool_]
+from evogt_study.sweep.scratch import Words, filled, release
+from evogt_study.sweep.slabs import stretches
 
 
 @dataclass(eq=False)
@@ -38,47 +34,39 @@ class Table:
     plan: Plan
 
     def __post_init__(self) -> None:
-        size = self.plan.space.size
+        self.size, beside = self.plan.space.size, self.plan.scratch
         self.keys = self.plan.keys
-        self.status = np.full(size, Status.not_run, dtype=np.int8)
-        self.messages = np.full(size, "", dtype=object)
-        self.wall_seconds = np.full(size, np.nan)
-        self.attempts = np.zeros(size, dtype=np.int32)
-        self.software = np.full(size, -1, dtype=np.int32)
+        self.status = filled((self.size,), np.int8, Status.not_run, beside)
+        self.words = Words(beside)
+        self.told = filled((self.size,), np.int64, 0, beside)  # numbers of the messages
+        self.wall_seconds = filled((self.size,), np.float64, np.nan, beside)
+        self.attempts = filled((self.size,), np.int32, 0, beside)
+        self.software = filled((self.size,), np.int32, -1, beside)
         self.software_sets: list[str] = []
         self.variables: dict[Group, Column] = {}
         self.coordinates: dict[Group, Column] = {}
 
     @cached_property
-    def _by_key(self) -> npt.NDArray[np.intp]:
-        """The cases in the order of their keys."""
-        return np.argsort(self.keys, kind="stable")
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self.keys, self.plan.scratch)
 
-    @cached_property
-    def _sorted_keys(self) -> Keys:
-        return self.keys[self._by_key]
+    @property
+    def messages(self) -> npt.NDArray[np.object_]:
+        """The messages of all cases."""
+        return self.words.words(self.told)
+
+    def commonest_message(self) -> str:
+        """What most runs that are not ok say; empty where none says anything."""
+        counts = Counter(word for part in stretches(self.size) for word in self.words.words(self.told[part]) if word)
+        return counts.most_common(1)[0][0] if counts else ""
 
     def knows(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Which of `keys` are those of a case."""
         wanted = np.array(keys, dtype=np.bytes_)
-        found = np.zeros(len(keys), dtype=bool)
-        found[self._found(wanted)[0]] = True
-        return found
-
-    def _found(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Numbers of the keys that cases have, and of the cases, one pair for each case.
-
-        Of equal keys the first counts.
-        """
-        order = np.argsort(wanted, kind="stable")  # in order they are found several times faster
-        order = order[wanted[order] != b""]
-        first = np.searchsorted(self._sorted_keys, wanted[order], "left")
-        count = np.searchsorted(self._sorted_keys, wanted[order], "right") - first
-        number = np.repeat(order, count)
-        ahead = np.repeat(np.cumsum(count) - count, count)
-        case = self._by_key[np.repeat(first, count) + np.arange(len(number)) - ahead]
-        case, kept = np.unique(case, return_index=True)
-        return number[kept], case
+        different, which = np.unique(wanted, return_inverse=True)
+        known = np.zeros(len(different), dtype=bool)
+        known[self._index.found(different)[0]] = True
+        return known[which]
 
     def add(
         self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
@@ -87,31 +75,34 @@ class Table:
 
         A case that has a record keeps it: records with equal keys are equal.  Returns the cases that have one now.
         """
-        number, case = self._found(np.array(records.keys, dtype=np.bytes_))
-        number, case = _where(self.status[case] == Status.not_run, number, case)
-        self.attempts[case] += records.attempts[number]
-        number, case = _where(np.isin(records.status[number], list(filter(wanted, Status))), number, case)
-        self.status[case] = records.status[number]
-        self.messages[case] = np.array(records.messages, dtype=object)[number]
-        self.wall_seconds[case] = records.wall_seconds[number]
-        self.software[case] = self._software_numbers(records.software)[number]
-        for stack in records.stacks:
-            self._add_stack(stack, len(records.keys), number, case)
-        return case
+        return self._add(records, wanted, (Status.not_run,))
 
     def add_all(
         self, found: Iterable[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
     ) -> None:
-        """Take over several records, runs that are ok first, so that no older failure hides one.
-
-        Of each, only the runs that are not ok stay in memory until all have had their turn.
-        """
-        others = []
+        """Take over several records, of which no older failure hides a run that is ok; each is needed for its turn."""
         for records in found:
-            self.add(records, lambda status: status == Status.ok)
-            others.append(not_ok(records))
-        for records in others:
-            self.add(records, wanted)
+            self._add(records, wanted, [status for status in Status if status != Status.ok])
+
+    def _add(
+        self, records: RunRecords, wanted: Callable[[Status], bool], open_: Sequence[Status]
+    ) -> npt.NDArray[np.intp]:
+        """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
+        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
+        number, case = _where(np.isin(self.status[case], open_), number, case)
+        self.attempts[case] += records.attempts[number]
+        new = records.status[number]
+        takes = np.isin(new, list(filter(wanted, Status)))
+        number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
+        self.status[case] = records.status[number]
+        if any(records.messages) or len(open_) > 1:  # else they are empty as they were
+            self.told[case] = self.words.numbers(records.messages)[number]
+        self.wall_seconds[case] = records.wall_seconds[number]
+        self.software[case] = self._software_numbers(records.software)[number]
+        release(self.status, self.told, self.wall_seconds, self.attempts, self.software)
+        for stack in records.stacks:
+            self._add_stack(stack, len(records.keys), number, case)
+        return case
 
     def _software_numbers(self, software: Sequence[str]) -> npt.NDArray[np.int32]:
         """Positions in `software_sets`, to which new ones are added."""
@@ -128,33 +119,29 @@ class Table:
         if not len(target):
             return
         values = _normal(stack.values)
+        words = self.words if values.dtype.kind in "UO" else None
         columns = self.coordinates if stack.coordinate else self.variables
-        group = (stack.name, stack.dims, values.dtype.kind in "UO")
-        shape = values.shape[1:]
-        column = columns.get(group)
-        if column is None:
-            column = columns[group] = Column(
-                stack.dims,
-                _empty(len(self.keys), shape, values.dtype),
-                stack.attributes,
-                int(target.min()),
-                np.zeros(len(self.keys), dtype=bool),
-            )
-        elif any(map(operator.lt, column.values.shape[1:], shape)) or column.values.dtype != values.dtype:
-            column.values = _grown(column.values, shape, values.dtype)
-        if target.min() < column.first:
-            column.first, column.attributes = int(target.min()), stack.attributes
-        room = column.values[(slice(None), *(slice(0, n) for n in shape))]
-        room[target] = values[source]
-        column.present[target] = True
+        group = (stack.name, stack.dims, words is not None)
+        if group not in columns:
+            dtype = values.dtype if words is None else np.dtype(np.int64)
+            columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], dtype, words, self.plan.scratch)
+        columns[group].put(target, values[source], stack.attributes)
 
     def missing(self) -> npt.NDArray[np.int64]:
         """The cases that have no record yet, in the plan's walking order; of those with equal keys the first."""
-        walk = self.plan.walk
-        walk = walk[self.status[walk] == Status.not_run]
-        _, first = np.unique(self.keys[walk], return_index=True)
-        missing: npt.NDArray[np.int64] = walk[np.sort(first)]
-        return missing
+        open_ = (self._not_run(block) for block in self.plan.walk.blocks())
+        found, count = filled((self.size,), np.int64, 0, self.plan.scratch), 0
+        for block in self._index.firsts(open_):
+            found[count : count + len(block)] = block
+            count += len(block)
+        release(found)
+        return found[:count]
+
+    def _not_run(self, block: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of a block of cases that are planned and have no record."""
+        holds: npt.NDArray[np.bool_] = (self.status[block] == Status.not_run) & (self.keys[block] != b"")
+        release(self.status, self.keys)
+        return block[holds]
 
     def settle(self) -> None:
         """Where runs disagree on what a name is, the lowest case is right and the others become failed.
@@ -174,43 +161,40 @@ class Table:
         dims = {dim for _, group in every for dim in group[1]}
         for group in [group for group in self.variables if group[0] in dims]:
             self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
+        release(*(pair[0][pair[1]].present for pair in every if pair[1] in pair[0]))
         self._equalise()
 
     def _fail(self, column: Column, message: str) -> None:
         wrong = np.flatnonzero(column.present & (self.status == Status.ok))
-        self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
+        self.status[wrong], self.told[wrong] = Status.failed, self.words.numbers([f"RunError: {message}"])[0]
         for other in (*self.variables.values(), *self.coordinates.values()):
-            other.values[wrong] = "" if other.values.dtype.kind == "O" else missing_value(other.values.dtype)
-            other.present[wrong] = False
+            other.clear(wrong)
 
     def _equalise(self) -> None:
         """Pad every column to its dimensions' greatest lengths."""
         columns = (*self.variables.values(), *self.coordinates.values())
         lengths: dict[str, int] = {}
         for column in columns:
-            for dim, length in zip(column.dims, column.values.shape[1:], strict=True):
+            for dim, length in zip(column.dims, column.cells.shape[1:], strict=True):
                 lengths[dim] = max(length, lengths.get(dim, 0))
         for column in columns:
             shape = tuple(lengths[dim] for dim in column.dims)
-            if shape != column.values.shape[1:]:
-                column.values = _grown(column.values, shape, column.values.dtype)
+            if shape != column.cells.shape[1:]:
+                column.grow(shape, column.cells.dtype)
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
-        planned = self.keys != b""
-        return {status: int(np.count_nonzero(planned & (self.status == status))) for status in Status}
+        counts = np.zeros(len(Status), dtype=np.int64)
+        for part in stretches(self.size):
+            counts += np.bincount(self.status[part][self.keys[part] != b""], minlength=len(Status))
+        release(self.status, self.keys)
+        return {status: int(counts[status]) for status in Status}
 
 
 def _where(
     holds: npt.NDArray[np.bool_], number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return number[holds], case[holds]
-
-
-def _empty(count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    if dtype.kind in "UO":
-        return np.full((count, *shape), "", dtype=object)
-    return np.full((count, *shape), missing_value(dtype), dtype=dtype)
 
 
 def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -224,22 +208,6 @@ def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
 
 
-def missing_value(dtype: np.dtype[Any]) -> Any:
-    """What stands where a run has no value: NaN, or the least integer."""
-    return np.nan if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def _grown(values: npt.NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """`values` in an array that also has room for `shape` and `dtype`."""
-    joint = values.dtype if values.dtype.kind == "O" else np.result_type(values.dtype, dtype)
-    larger = tuple(max(a, b) for a, b in zip(values.shape[1:], shape, strict=True))
-    grown = _empty(len(values), larger, joint)
-    if joint != values.dtype:  # whole numbers that meet others
-        values = np.where(values == missing_value(values.dtype), np.nan, values)
-    grown[tuple(slice(0, n) for n in values.shape)] = values
-    return grown
-
-
 def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> str:
     """A variable's kind and dimensions in words."""
     kind = "a coordinate" if columns is table.coordinates else "a variable"
@@ -248,9 +216,3 @@ def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> s
 
 Group = tuple[str, tuple[str, ...], bool]
 """What tells variables apart: name, dimensions, and whether they are words."""
-
-
-def not_ok(records: RunRecords) -> RunRecords:
-    """The runs among these that are not ok, which have no values; their attempts are taken as counted."""
-    others = records.selected(np.flatnonzero(records.status != Status.ok))
-    return replace(others, attempts=np.zeros_like(others.attempts))

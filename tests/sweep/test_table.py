@@ -5,11 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from evogt_study.sweep import digest as digest_module
+from evogt_study.sweep import scratch as scratch_module
+from evogt_study.sweep import slabs as slabs_module
+from evogt_study.sweep import store as store_module
 from evogt_study.sweep.batch import Batch, RunRecords, Stack, padded, run_batch
 from evogt_study.sweep.labelled import dataset, records_of
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
+from evogt_study.sweep.scratch import is_mapped
 from evogt_study.sweep.shards import read_shard, write_shard
 from evogt_study.sweep.store import read_study, write_result
 from evogt_study.sweep.study import Study
@@ -168,6 +176,52 @@ def test_long_words_are_not_cut(plan):
     assert column(table, "v").tolist()[:3] == ["a", "x" * 1000, ""]
 
 
+# --- out of memory ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan_on_disk(plan, tmp_path, monkeypatch):
+    """The same six cases, of which everything is on disk as if they were millions."""
+    monkeypatch.setattr(scratch_module, "IN_MEMORY", 0)
+    return replace(plan, scratch=tmp_path / "r.nc")
+
+
+@pytest.mark.parametrize("coordinates", [(), ("v",)], ids=["variables", "coordinates"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_table_on_disk_holds_what_one_in_memory_does(plan, plan_on_disk, name, coordinates):
+    tables = [filled(each, *VARIANTS[name], coordinates=coordinates) for each in (plan, plan_on_disk)]
+    assert state(tables[0]) == state(tables[1])
+    assert [is_mapped(table.status) for table in tables] == [False, True]
+    assert tables[0].missing().tolist() == tables[1].missing().tolist()
+    assert tables[0].counts() == tables[1].counts()
+
+
+@pytest.mark.parametrize("limit", [1, 4, 2**15])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_result_written_in_slabs_is_that_written_at_once(
+    own_study, plan, plan_on_disk, tmp_path, monkeypatch, name, limit
+):
+    study = own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n")
+    whole = written(filled(plan, *VARIANTS[name]), study, tmp_path / "whole.nc")
+    for module in (slabs_module, store_module, digest_module):
+        monkeypatch.setattr(module, "SLAB", limit)
+    for function in (slabs_module.slab_shape, slabs_module.slabs, slabs_module.stretches):
+        monkeypatch.setattr(function, "__defaults__", (limit,))
+    parts = written(filled(plan_on_disk, *VARIANTS[name]), study, tmp_path / "parts.nc")
+    assert whole.variables.keys() == parts.variables.keys()
+    xr.testing.assert_identical(whole, parts)  # digests, too
+    for one, other in zip(whole.variables.values(), parts.variables.values(), strict=True):
+        for key in ("dtype", "_FillValue", "zlib", "fletcher32"):
+            assert repr(one.encoding.get(key)) == repr(other.encoding.get(key))
+
+
+def written(table, study, path):
+    data = dataset(table, study)
+    data.attrs = {"study": "", "id": "own", **data.attrs}
+    write_result(path, data, None)
+    return read_study(path)
+
+
 # --- which records count ----------------------------------------------------------------------------------------------
 
 
@@ -205,6 +259,23 @@ def test_a_run_that_is_told_twice_counts_once(plan):
     assert table.add(doubled).tolist() == [0, 3]
     assert table.attempts.tolist() == [1, 0, 0, 1, 0, 0]
     assert column(table, "v")[3] == 7.0
+
+
+RUNS = st.dictionaries(st.integers(0, 5), st.sampled_from([{"v": 1.0}, *list(Status)[2:]]), min_size=1)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(RUNS, max_size=5), kept=st.sets(st.sampled_from(list(Status)[2:])))
+def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan, batches, kept):
+    table = Table(plan)
+    wanted = {Status.ok, *kept}
+    table.add_all([records(plan, runs) for runs in batches], wanted.__contains__)
+    for number in range(6):
+        fates = [Status.ok if isinstance(runs[number], dict) else runs[number] for runs in batches if number in runs]
+        taken = [fate for fate in sorted(fates, key=lambda fate: fate != Status.ok) if fate in wanted]
+        assert table.status[number] == (taken[0] if taken else Status.not_run)
+        assert table.attempts[number] == (fates.index(Status.ok) + 1 if Status.ok in fates else len(fates))
+        assert table.messages[number] == (f"{taken[0].name}!" if taken and taken[0] != Status.ok else "")
 
 
 def test_what_a_table_knows(plan):

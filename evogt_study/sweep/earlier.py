@@ -1,0 +1,60 @@
+"""The runs of an earlier result of a study, taken up again part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import xarray as xr
+
+from evogt_study.errors import ResultError
+from evogt_study.sweep.batch import RunRecords
+from evogt_study.sweep.labelled import records_of
+from evogt_study.sweep.slabs import SLAB, slabs
+from evogt_study.sweep.store import loaded, opened
+from evogt_study.sweep.study import Study
+
+PART_BYTES = 2**22
+"""What the part that is in memory takes at most, if it is more than a run."""
+
+
+class Earlier:
+    """The result that is at `path` before a study is run, if any.
+
+    Raises ResultError where the file there is not a result, or is that of another study.
+    """
+
+    def __init__(self, study: Study, path: Path) -> None:
+        self.path, self.phases = path, frozenset[str]()
+        if not path.exists():
+            return
+        with _in_the_way(), opened(path) as groups:
+            found, self.phases = groups["study"].attrs.get("id", ""), frozenset(groups)
+        if found != study.name:
+            raise ResultError(
+                f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
+            )
+
+    def records(self, phase: str) -> Iterator[RunRecords]:
+        """The runs of a phase.  Raises ResultError where they cannot be read."""
+        if phase in self.phases:
+            with _in_the_way(), opened(self.path) as groups:
+                for part in _parts(groups[phase]):
+                    yield records_of(loaded(self.path, part))
+
+
+def _parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The runs of an open result in parts of bounded size."""
+    status = data["status"]
+    bytes_each = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)
+    for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, bytes_each)))):
+        yield data.isel(dict(zip(status.dims, slab, strict=True)))
+
+
+@contextmanager
+def _in_the_way() -> Iterator[None]:
+    try:
+        yield
+    except ResultError as error:
+        raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
