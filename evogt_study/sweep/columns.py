@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.sweep.scratch import Words, filled, release
+from evogt_study.sweep.scratch import Words, filled, put, release
 from evogt_study.sweep.slabs import rows_in_slab, stretches
 
 
@@ -61,9 +61,8 @@ class Column:
             self.grow(tuple(map(max, self.cells.shape[1:], shape)), np.result_type(self.cells.dtype, cells.dtype))
         if cases[0] < self.first:
             self.first, self.attributes = int(cases[0]), attributes
-        self.cells[(slice(None), *(slice(0, n) for n in shape))][cases] = cells
-        self.present[cases] = True
-        release(self.cells, self.present)
+        put(self.cells[(slice(None), *(slice(0, n) for n in shape))], cases, cells)
+        put(self.present, cases, np.ones(len(cases), dtype=bool))
 
     def grow(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""

@@ -24,6 +24,8 @@ from evogt_study.sweep.slabs import stretches
 
 IN_MEMORY = 2**20
 """Bytes up to which an array is held in memory all the same."""
+ROWS_AT_ONCE = 512
+"""Rows that are set before memory is released."""
 LENGTH_BYTES = 4
 REMEMBERED = 4096
 """Words that are looked for among those that are kept already."""
@@ -58,6 +60,13 @@ def release(*arrays: npt.NDArray[Any]) -> None:
         mapping = _mapping(values)
         if mapping is not None:
             mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def put(array: npt.NDArray[Any], rows: npt.NDArray[np.intp], values: npt.NDArray[Any]) -> None:
+    """Set rows of an array; each may bring some of the file into memory, which is given up again and again."""
+    for part in stretches(len(rows), ROWS_AT_ONCE):
+        array[rows[part]] = values[part]
+        release(array)
 
 
 def _mapping(values: npt.NDArray[Any]) -> mmap.mmap | None:

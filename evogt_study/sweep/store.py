@@ -73,9 +73,11 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
-    for name in data.data_vars:
-        if data[name].dtype.kind in "OU":
-            data[name] = fixed_width(data[name].variable)
+    for name, variable in data.variables.items():
+        if variable.dtype.kind in "OU" and name in data.data_vars:
+            data[name] = fixed_width(variable)
+        elif variable.dtype.kind in "OU" and variable.chunks:
+            data[name] = _by_parts(variable, np.asarray, TEXT)
     for name, variable in data.variables.items():
         encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}
         numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"

@@ -20,7 +20,7 @@ from evogt_study.sweep.columns import missing_value as missing_value
 from evogt_study.sweep.key_index import KeyIndex
 from evogt_study.sweep.plan import Plan
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.scratch import Words, filled, release
+from evogt_study.sweep.scratch import Words, filled, put, release
 from evogt_study.sweep.slabs import stretches
 
 
@@ -90,16 +90,15 @@ class Table:
         """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         number, case = _where(np.isin(self.status[case], open_), number, case)
-        self.attempts[case] += records.attempts[number]
+        put(self.attempts, case, self.attempts[case] + records.attempts[number])
         new = records.status[number]
         takes = np.isin(new, list(filter(wanted, Status)))
         number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
-        self.status[case] = records.status[number]
+        put(self.status, case, records.status[number])
         if any(records.messages) or len(open_) > 1:  # else they are empty as they were
-            self.told[case] = self.words.numbers(records.messages)[number]
-        self.wall_seconds[case] = records.wall_seconds[number]
-        self.software[case] = self._software_numbers(records.software)[number]
-        release(self.status, self.told, self.wall_seconds, self.attempts, self.software)
+            put(self.told, case, self.words.numbers(records.messages)[number])
+        put(self.wall_seconds, case, records.wall_seconds[number])
+        put(self.software, case, self._software_numbers(records.software)[number])
         for stack in records.stacks:
             self._add_stack(stack, len(records.keys), number, case)
         return case

@@ -284,6 +284,12 @@ def test_what_a_table_knows(plan):
     assert Table(plan).knows([]).tolist() == []
 
 
+def test_a_table_knows_a_key_however_often_it_is_asked(plan):
+    """A result holds a run once for each of the cases that are this computation, and is to be taken up again."""
+    key = plan.case(2).key
+    assert Table(plan).knows([key, "no such key", key, key]).tolist() == [True, False, True, True]
+
+
 def test_runs_of_different_software_keep_their_own(own_study, plan):
     table = Table(plan)
     for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
