@@ -264,13 +264,15 @@ def test_a_call_that_is_given_up_stops_the_rest(own_study, client, tmp_path):
     """As when the one who reads the results fails: what is finished is kept, and the client lives on."""
     long = own_study(SLEEPY, "[axes]\nseed = { count = 160 }\n[constants]\nnap = 0.02", name="long")
     short = own_study(SLEEPY, "[axes]\nseed = [0]", name="short")
+    before = set(threading.enumerate())
     results = run_all([short, long], tmp_path / "out", client=client)
     assert next(results).name == "short.nc"
     begun = time.monotonic()
     results.close()
     assert time.monotonic() - begun < 6.0
     assert not (tmp_path / "out" / "long.nc").exists()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
+    new = set(threading.enumerate()) - before
+    assert not [thread for thread in new if thread.name.startswith("ThreadPool")]
     assert client.submit(lambda: 7, pure=False).result(timeout=10) == 7
 
 
