@@ -230,7 +230,7 @@ class Features:
         """psi at `nodes`, (Q, d) -> (Q, N), block by block."""
         values = np.empty((len(nodes), self.count))
         for block in self.blocks(len(nodes)):
-            z = self._first(nodes[block])
+            z = self._first(nodes[block], None if self.weights else values[block])
             for weight in self.weights:
                 z = np.tanh(z, out=z) @ weight.T
             np.tanh(z, out=values[block])
@@ -270,14 +270,14 @@ class Features:
             jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)))  # type: ignore[arg-type]  # the value is never None
         return jet
 
-    def _first(self, nodes: Array) -> Array:
-        """gamma_i (a_i . (x - x_c) + R xi_i), (Q, d) -> (Q, N1)."""
+    def _first(self, nodes: Array, out: Array | None = None) -> Array:
+        """gamma_i (a_i . (x - x_c) + R xi_i), (Q, d) -> (Q, N1); in `out`, where that is given."""
         if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
-            z = (nodes - self.centre) * self.slopes.T
+            z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
             z += self.shifts
-            return np.asarray(z)
+            return z
         shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)
-        return np.asarray(shifted @ self._affine)
+        return np.matmul(shifted, self._affine, out=out)
 
     @cached_property
     def _affine(self) -> Array:
