@@ -29,7 +29,7 @@ SETTINGS = {
     "distributed.worker.memory.terminate": 0.98,
     "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
-    "distributed.admin.tick.interval": "1s",  # these three, at Dask's own pace, take a thirtieth of two busy cores
+    "distributed.admin.tick.interval": "1s",  # these three, at Dask's own pace, take a fiftieth of two busy cores
     "distributed.admin.system-monitor.interval": "2s",
     "distributed.worker.profile.enabled": False,
 }
