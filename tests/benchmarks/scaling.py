@@ -33,7 +33,7 @@ import naive  # noqa: E402
 STUDY = ROOT / "studies" / "large" / "oscillatory_1d_seeds.toml"
 
 LOOK_SECONDS = 1.0
-"""Between two looks at all processes, of which one takes some hundredths of a second from those that compute."""
+"""Between two looks at all processes, of which one takes 2 ms from those that compute."""
 SHORT = ROOT / "studies" / "paper" / "p1_fem_target.toml"
 
 

@@ -91,6 +91,19 @@ def test_the_cf_checker_finds_no_error_but_the_name_of_time(full_result):
     assert "exceptions occurred" not in printed
 
 
+def test_the_cf_checker_finds_no_error_in_a_copy_with_another_name_of_time(full_result, tmp_path):
+    """As data/README.md makes it."""
+    copy = tmp_path / "copy.nc"
+    with xr.open_dataset(full_result) as opened:
+        data = opened.rename(time="t")
+        for coordinate in data.coords.values():
+            coordinate.encoding["_FillValue"] = None
+        data.to_netcdf(copy)
+    told, printed = judged(copy, "cf:1.11")
+    assert told["high"] == told["medium"] == []
+    assert "exceptions occurred" not in printed
+
+
 @pytest.mark.parametrize("result", ["scalar_result", "full_result"])
 def test_the_acdd_checker_misses_standard_names_only(result, request):
     told, _ = judged(request.getfixturevalue(result), "acdd:1.3")
