@@ -145,14 +145,18 @@ def test_a_constant_that_becomes_an_axis_keeps_its_runs(small_study, client, tmp
     same_numbers(data, evs.run(evs.Study.from_text(text), client=client))
 
 
-def test_equal_cases_are_computed_once(small_study, client):
+def test_equal_cases_are_computed_once_and_taken_up_again(small_study, client, tmp_path):
     text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1, 2]\nN1 = [24, 30]")
-    data, events = events_of(evs.Study.from_text(text), client=client)
+    path = tmp_path / "small.nc"
+    data, events = events_of(evs.Study.from_text(text), client=client, output=path)
     transnet = data.sel(dictionary="transnet")
     np.testing.assert_array_equal(transnet.error.sel(N1=24), transnet.error.sel(N1=30))
     assert (transnet.case_key.sel(N1=24) == transnet.case_key.sel(N1=30)).all()
     assert len(np.unique(data.case_key)) == 6 + 12
     assert events["study"].done == 24
+    again, events = events_of(evs.Study.from_text(text), client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (24, 0)
+    same_numbers(data, again)
 
 
 def test_changed_constant_is_refused_and_nothing_is_lost(small_study, client, tmp_path):
