@@ -9,7 +9,7 @@ semi-implicit one (eq:ac_scheme), or the implicit midpoint rule for a linear pro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
@@ -90,14 +90,16 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     stepper = _Stepper.of(problem, points, grid, integrator)
     u = problem.initial(nodes).reshape(shape)
     state, observed = sine_transform(u), set(grid.observed)
-    fields, energies = {0: u}, [stepper.energy(u, state)]
+    slope, bulk = stepper.reacted(u)
+    fields, energies = {0: u}, [stepper.energy(state) + bulk]
     for step, forcing in enumerate(_forcings(problem, nodes, shape, stepper.times), start=1):
-        state = stepper.advance(u, state, forcing)
-        if stepper.problem.potential is not None or step in observed:
+        stepper.advance(state, forcing, slope)
+        if problem.potential is not None or step in observed:
             u = sine_transform(state)  # a linear problem is advanced in the sine modes alone
         if step in observed:
             fields[step] = u
-        energies.append(stepper.energy(u, state))
+        slope, bulk = stepper.reacted(u)
+        energies.append(stepper.energy(state) + bulk)
     return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
 
 
@@ -112,10 +114,12 @@ def check_points(problem: Problem, points: int, name: str = "points") -> None:
 class _Stepper:
     """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor.
 
-    kept and divisor belong to the integrator; times are those at which it wants the source.
+    kept and divisor belong to the integrator; times are those at which it wants the source.  potential: u -> (F(u),
+    F'(u)), which overwrites what it gave before.
     """
 
-    problem: Problem
+    potential: Callable[[Array], tuple[Array, ...]] | None
+    at_zero: float
     eigenvalues: Array
     kept: Array | float
     divisor: Array
@@ -125,30 +129,42 @@ class _Stepper:
     @staticmethod
     def of(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> _Stepper:
         eigenvalues = constant_diffusion(problem) * _laplacian(points, problem.dimension)
+        potential, at_zero = None, 0.0
+        if problem.potential is not None:
+            potential, at_zero = problem.potential.at(eigenvalues.shape), float(problem.potential.value(np.zeros(1))[0])
         if integrator.name == "implicit_midpoint":
             half = 0.5 * grid.dt * eigenvalues
-            return _Stepper(problem, eigenvalues, 1.0 - half, 1.0 + half, grid.dt, grid.midpoints)
+            return _Stepper(potential, at_zero, eigenvalues, 1.0 - half, 1.0 + half, grid.dt, grid.midpoints)
         kept = 1.0 + integrator.stabilization * grid.dt
         ends = grid.times_of(tuple(range(1, grid.steps + 1)))
-        return _Stepper(problem, eigenvalues, kept, kept + grid.dt * eigenvalues, grid.dt, ends)
+        return _Stepper(potential, at_zero, eigenvalues, kept, kept + grid.dt * eigenvalues, grid.dt, ends)
 
-    def advance(self, u: Array, state: Array, forcing: Array | None) -> Array:
-        right = self.kept * state
+    def reacted(self, u: Array) -> tuple[Array | None, float]:
+        """F'(u), and F(u) integrated; the boundary's share of the trapezoidal rule has u = 0."""
+        if self.potential is None:
+            return None, 0.0
+        value, slope = self.potential(u)
+        spacing = _cell(u)
+        return slope, spacing * float(value.sum()) + (1.0 - spacing * u.size) * self.at_zero
+
+    def advance(self, state: Array, forcing: Array | None, slope: Array | None) -> None:
+        """One step of `state`, in place."""
+        state *= self.kept
         if forcing is not None:
-            right += self.dt * forcing
-        if self.problem.potential is not None:
-            right -= self.dt * sine_transform(self.problem.potential.slope(u))
-        right /= self.divisor
-        return right
+            state += np.multiply(forcing, self.dt, out=forcing)
+        if slope is not None:
+            reaction = sine_transform(slope)
+            state -= np.multiply(reaction, self.dt, out=reaction)
+        state /= self.divisor
 
-    def energy(self, u: Array, state: Array) -> float:
-        """By Parseval for the gradient; the boundary's share of the trapezoidal rule has u = 0."""
-        spacing = (1.0 / (len(state) + 1)) ** state.ndim
-        energy = 0.5 * spacing * float(np.vdot(self.eigenvalues, state**2))
-        if self.problem.potential is not None:
-            at_zero = float(self.problem.potential.value(np.zeros(1))[0])
-            energy += spacing * float(self.problem.potential.value(u).sum()) + (1.0 - spacing * u.size) * at_zero
-        return energy
+    def energy(self, state: Array) -> float:
+        """nu/2 |grad_h u|^2, by Parseval."""
+        return 0.5 * _cell(state) * float(np.vdot(self.eigenvalues, state**2))
+
+
+def _cell(field: Array) -> float:
+    """h^d."""
+    return float((1.0 / (len(field) + 1)) ** field.ndim)
 
 
 def _interior(points: int, dimension: int) -> Array:

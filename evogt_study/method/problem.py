@@ -83,10 +83,20 @@ class Lifting:
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4."""
+    """F(u) of a gradient flow, `value`, and F'(u), `slope`, both elementwise; Allen-Cahn has F = (u^2 - 1)^2/4.
+
+    in_place: for a shape, u -> (F(u), F'(u)) as `at` has it; without one, `value` and `slope` are called.
+    """
 
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
+    in_place: Callable[[tuple[int, ...]], Callable[[Array], tuple[Array, ...]]] | None = None
+
+    def at(self, shape: tuple[int, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """u -> (F(u), F'(u)) for arrays of `shape`, for the steps of one run: the next call may overwrite both."""
+        if self.in_place is not None:
+            return self.in_place(shape)
+        return lambda u: (self.value(u), self.slope(u))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,10 @@ from evogt_study.method.time_grid import TimeGrid, Trajectory
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """The linear parts of a step: solve (rhs, t) for ((1 + S dt) I + dt K(t))^{-1} rhs, form for alpha . K(t) alpha."""
+    """The linear parts of a step: solve (rhs, t) for ((1 + S dt) I + dt K(t))^{-1} rhs, form for alpha . K(t) alpha.
+
+    The solution may take the place of the right-hand side.
+    """
 
     solve: Callable[[Array, float], Array]
     form: Callable[[Array, float], float]
@@ -43,12 +46,15 @@ def stabilized_semi_implicit(system: GalerkinSystem, grid: TimeGrid, stabilizati
     if not system.autonomous:
         return _march(system, grid, stabilization, _factorised(system, grid.dt, shift))
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
-    diagonal = shift + grid.dt * eigenvalues
+    diagonal, squares = shift + grid.dt * eigenvalues, np.empty_like(eigenvalues)
     if not diagonal.min() > 0.0:
         raise IndefiniteStiffnessError(
             f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {diagonal.min():.3g}"
         )
-    step = _Step(lambda rhs, t: rhs / diagonal, lambda alpha, t: float(eigenvalues @ alpha**2))
+    step = _Step(
+        lambda rhs, t: np.divide(rhs, diagonal, out=rhs),
+        lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
+    )
     trajectory = _march(_rotated(system, basis), grid, stabilization, step)
     return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
 
@@ -87,22 +93,26 @@ def _factorised(system: GalerkinSystem, dt: float, shift: float) -> _Step:
 def _march(system: GalerkinSystem, grid: TimeGrid, stabilization: float, step: _Step) -> Trajectory:
     """The steps in blocks, so that loads and nodal liftings of few times are in memory at once."""
     times = grid.times_of(tuple(range(grid.steps + 1)))
-    alpha, observed = system.initial, set(grid.observed)
-    states, energies = {0: alpha}, np.empty(grid.steps + 1)
-    shift = 1.0 + stabilization * grid.dt
+    alpha, observed = system.initial.copy(), set(grid.observed)
+    states, energies = {0: system.initial}, np.empty(grid.steps + 1)
+    shift, reacted = 1.0 + stabilization * grid.dt, _reacting(system)
     for first in range(0, grid.steps + 1, TIMES_AT_ONCE):
         now = times[first : first + TIMES_AT_ONCE]
         following = times[first + 1 : first + 1 + TIMES_AT_ONCE]
         loads = grid.dt * _loads(system, now[: len(following)], following, stabilization)
         lifted = _Lifted.of(system, now)
         for n, t in enumerate(now):
-            slope, bulk = _reaction(system, alpha, lifted, n)
+            slope, bulk = reacted(alpha, None if lifted.nodal is None else lifted.nodal[n])
             energies[first + n] = 0.5 * (step.form(alpha, t) + lifted.energy(alpha, n)) + bulk
             if n == len(following):
                 break
-            alpha = step.solve(shift * alpha - grid.dt * slope + loads[n], float(following[n]))
+            alpha *= shift
+            slope *= grid.dt
+            alpha -= slope
+            alpha += loads[n]
+            alpha = step.solve(alpha, float(following[n]))
             if first + n + 1 in observed:
-                states[first + n + 1] = alpha
+                states[first + n + 1] = alpha.copy()
     return Trajectory(times[list(grid.observed)], np.stack([states[s] for s in grid.observed]), energies)
 
 
@@ -138,13 +148,21 @@ class _Lifted:
         return float(2.0 * (alpha @ self.flux[n]) + self.own[n])
 
 
-def _reaction(system: GalerkinSystem, alpha: Array, lifted: _Lifted, n: int) -> tuple[Array | float, float]:
-    """(F'(u), phi~_i)_q, and sum_q w_q F(u)."""
-    reaction = system.reaction
+def _reacting(system: GalerkinSystem) -> Callable[[Array, Array | None], tuple[Array, float]]:
+    """(alpha, u_b at the nodes) -> (F'(u), phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
+    reaction, projected = system.reaction, np.zeros_like(system.initial)
     if reaction is None:
-        return 0.0, 0.0
-    u = reaction.values @ alpha
-    if lifted.nodal is not None:
-        u += lifted.nodal[n]
-    slope = (reaction.weights * reaction.potential.slope(u)) @ reaction.values
-    return slope, float(reaction.weights @ reaction.potential.value(u))
+        return lambda alpha, lifted: (projected, 0.0)
+    values, weights = reaction.values, reaction.weights
+    u, weighted = np.empty_like(weights), np.empty_like(weights)
+    potential = reaction.potential.at(u.shape)
+
+    def reacted(alpha: Array, lifted: Array | None) -> tuple[Array, float]:
+        np.matmul(values, alpha, out=u)
+        if lifted is not None:
+            np.add(u, lifted, out=u)
+        value, slope = potential(u)
+        np.matmul(np.multiply(weights, slope, out=weighted), values, out=projected)
+        return projected, float(weights @ value)
+
+    return reacted

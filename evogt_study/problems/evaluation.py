@@ -1,7 +1,7 @@
 """Expressions evaluated by NumPy: each is once laid out as a list of operations on arrays, then run through.
 
 No code is generated from the text of a formula, so none can be executed.  Subexpressions that several expressions have
-in common are computed once.
+in common are computed once.  Operations are NumPy's: each takes an array for its result, or None.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError
+from evogt_study.method.arrays import Array
 
 _NUMPY: dict[Any, Callable[..., Any]] = {
     sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
@@ -39,6 +40,39 @@ def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any])
     for operate, arguments in operations:
         slots.append(values[operate] if isinstance(operate, str) else operate(*[slots[i] for i in arguments]))
     return [slots[i] for i in results]
+
+
+def repeated(
+    expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any], variable: str, shape: tuple[int, ...]
+) -> Callable[[Array], list[Any]]:
+    """The expressions as a function of one `variable`, an array of `shape`, that asks for no memory when it is called.
+
+    Each operation has an array of its own, which the next call overwrites.  What does not depend on the variable is
+    computed now.  The numbers are those of `evaluate_all`, bit for bit.
+    """
+    operations, results = _laid_out(expressions)
+    slots: list[Any] = []
+    steps: list[tuple[int, Callable[..., Any], tuple[int, ...], Array]] = []
+    given = [place for place, (operate, _) in enumerate(operations) if operate == variable]
+    varying = set(given)
+    for place, (operate, arguments) in enumerate(operations):
+        if isinstance(operate, str):
+            slots.append(values.get(operate))
+        elif varying.isdisjoint(arguments):
+            slots.append(operate(*[slots[i] for i in arguments]))
+        else:
+            varying.add(place)
+            slots.append(np.empty(shape))
+            steps.append((place, operate, arguments, slots[place]))
+
+    def evaluated(array: Array) -> list[Any]:
+        for place in given:
+            slots[place] = array
+        for place, operate, arguments, out in steps:
+            slots[place] = operate(*[slots[i] for i in arguments], out=out)
+        return [slots[i] for i in results]
+
+    return evaluated
 
 
 Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
@@ -77,9 +111,9 @@ def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
         number = _number(expression)
         return lambda: number
     if expression.is_Add:
-        return lambda *terms: reduce(np.add, terms)
+        return partial(_folded, np.add)
     if expression.is_Mul:
-        return lambda *factors: reduce(np.multiply, factors)
+        return partial(_folded, np.multiply)
     if expression.is_Pow:
         return _power_of(expression.exp) or _power
     if expression.func not in _NUMPY:
@@ -93,11 +127,24 @@ def _number(expression: sympy.Expr) -> float:
     return float(expression)
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    return np.power(np.asarray(base, dtype=float), exponent)
+def _folded(operate: np.ufunc, *operands: Any, out: Array | None = None) -> Any:
+    """The sum or product of all operands, from the first to the last."""
+    return reduce(lambda left, right: operate(left, right, out=out), operands)
 
 
-def _power_of(exponent: sympy.Expr) -> Callable[[Any], Any] | None:
+def _power(base: Any, exponent: Any, out: Array | None = None) -> Any:
+    return np.power(np.asarray(base, dtype=float), exponent, out=out)
+
+
+def _product(count: int, base: Any, out: Array | None = None) -> Any:
+    return _folded(np.multiply, *[base] * count, out=out)
+
+
+def _one_over_product(count: int, base: Any, out: Array | None = None) -> Any:
+    return np.divide(1.0, _product(count, base, out), out=out)
+
+
+def _power_of(exponent: sympy.Expr) -> Callable[..., Any] | None:
     """The power as a function of the base alone; None where it takes a general one."""
     if exponent == sympy.S.Half:
         return np.sqrt
@@ -106,6 +153,4 @@ def _power_of(exponent: sympy.Expr) -> Callable[[Any], Any] | None:
     if not (exponent.is_Integer and abs(exponent) <= LARGEST_PRODUCT):
         return None
     count = abs(int(exponent))
-    if exponent > 0:
-        return lambda base: reduce(np.multiply, [base] * count)
-    return lambda base: np.divide(1.0, reduce(np.multiply, [base] * count))
+    return partial(_product if exponent > 0 else _one_over_product, count)

@@ -11,7 +11,7 @@ import sympy
 
 from evogt_study.method.arrays import Array
 from evogt_study.method.problem import NonSeparable, Separable, SpaceTimeFunction
-from evogt_study.problems.evaluation import evaluate, evaluate_all
+from evogt_study.problems.evaluation import evaluate, evaluate_all, repeated
 from evogt_study.problems.grammar import SPACE, symbol
 
 TIME = symbol("t")
@@ -160,6 +160,16 @@ def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str,
         return found if found.shape == array.shape else np.broadcast_to(found, array.shape)
 
     return function
+
+
+def elementwise_functions(
+    expressions: tuple[sympy.Expr, ...], name: str, values: Mapping[str, float], shape: tuple[int, ...]
+) -> Callable[[Array], tuple[Array, ...]]:
+    """Several as `elementwise_function` for arrays of one shape; each call overwrites what the last one gave."""
+    function = repeated(expressions, values, name, shape)
+    return lambda array: tuple(
+        each if np.shape(each) == shape else np.broadcast_to(each, shape) for each in function(array)
+    )
 
 
 def _at_nodes(expression: sympy.Expr, nodes: Array, values: Mapping[str, Any]) -> Array:

@@ -22,6 +22,7 @@ from evogt_study.problems.expressions import (
     TIME,
     Terms,
     elementwise_function,
+    elementwise_functions,
     profile_function,
     separated,
     space_time_function,
@@ -149,7 +150,11 @@ def _split(expression: sympy.Expr) -> Split:
 def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
     name = str(SOLUTION)
     slope = sympy.diff(value, SOLUTION)
-    return Potential(elementwise_function(value, name, values), elementwise_function(slope, name, values))
+    return Potential(
+        elementwise_function(value, name, values),
+        elementwise_function(slope, name, values),
+        lambda shape: elementwise_functions((value, slope), name, values, shape),
+    )
 
 
 @dataclass(frozen=True, eq=False)

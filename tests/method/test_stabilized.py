@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.galerkin import TIMES_AT_ONCE, GalerkinSystem, assemble
+from evogt_study.method.galerkin import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
 from evogt_study.method.problem import Lifting, NonSeparable, Potential, Problem, Separable
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
@@ -217,6 +218,42 @@ def test_only_the_observed_states_are_kept_and_all_energies(moving):
     # of fewer states the product with the eigenbasis is a smaller one, and may round otherwise
     assert some.coefficients == pytest.approx(everything.coefficients[[0, 20, 65, 100]], abs=4 * EPS)
     assert np.array_equal(some.energies, everything.energies)
+
+
+@pytest.mark.parametrize("observed", [(0, 4, 12), (0, 12)])
+def test_no_step_asks_for_memory(observed):
+    """Between one look at the reaction and the next no array of nodes, nor of modes that is not kept, is allocated."""
+    double_well = Statement(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")().potential
+    Q, r, most = 4_000, 1_000, []
+
+    def looked_at(shape):
+        both = double_well.at(shape)
+
+        def function(u):
+            most.append(tracemalloc.get_traced_memory())
+            tracemalloc.reset_peak()
+            return both(u)
+
+        return function
+
+    rng = np.random.default_rng(3)
+    potential = dataclasses.replace(double_well, in_place=looked_at)
+    system = GalerkinSystem(
+        lambda t: np.diag(np.arange(1.0, r + 1.0)),
+        autonomous=True,
+        load=lambda times: np.zeros((len(times), r)),
+        initial=rng.normal(size=r),
+        reaction=Reaction(potential, rng.normal(size=(Q, r)) / Q, np.ones(Q)),
+    )
+    tracemalloc.start()
+    try:
+        stabilized_semi_implicit(system, TimeGrid(0.1, 12, observed), 2.0)
+    finally:
+        tracemalloc.stop()
+    taken = [peak - before for (before, _), (_, peak) in itertools.pairwise(most)]
+    assert len(taken) == 12
+    assert [step for step, each in enumerate(taken, start=1) if each > 4 * r] == list(observed[1:])  # what is kept
+    assert max(taken) < 8 * Q
 
 
 @stiffnesses

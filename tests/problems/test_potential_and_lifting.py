@@ -48,6 +48,10 @@ def test_a_potential_and_its_slope_are_elementwise_functions(potential, values, 
         assert found.value(u).shape == found.slope(u).shape == u.shape
         assert found.value(u) == pytest.approx(value(u), abs=16 * EPS)
         assert found.slope(u) == pytest.approx(slope(u), abs=16 * EPS)
+        both = found.at(u.shape)
+        for array in (u, u[::-1].copy()):
+            for together, alone in zip(both(array), (found.value(array), found.slope(array)), strict=True):
+                assert np.array_equal(together, alone)
 
 
 @dimensions
