@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log2
 
 from evogt_study.baselines.finite_difference import MAX_FOLDED
-from evogt_study.method.cost import NOTHING, Work, evaluated, features, product, qr, sampled, svd
+from evogt_study.method.cost import NOTHING, Work, evaluated, features, product, qr, repeated, sampled, svd
 from evogt_study.method.dictionary import Dictionary
 from evogt_study.method.problem_facts import ProblemFacts
 
@@ -35,11 +35,11 @@ def finite_differences(problem: ProblemFacts, points: int, steps: int, observed:
     d, unknowns = problem.dimension, points**problem.dimension
     transform = sine_transform(points, d)
     work = evaluated(problem.initial, unknowns) + transform + Work(entries=10.0 * observed * unknowns, calls=100.0)
-    work += Work(entries=12.0 * unknowns, calls=10.0) * steps
+    work += Work(entries=8.0 * unknowns, calls=12.0) * steps
     if problem.potential is None:
         work += transform * observed
     else:
-        work += (transform * 2 + evaluated(problem.potential, unknowns)) * steps
+        work += (transform * 2 + repeated(problem.potential, unknowns)) * steps
     if problem.source.functions + problem.source.operations:
         work += evaluated(problem.source, unknowns, steps) + transform * steps
     return work
@@ -62,9 +62,9 @@ def p1_fem(problem: ProblemFacts, unknowns: int, nodes: int, steps: int) -> Work
     A matrix is assembled for each profile of the diffusion, or in each step, and factorised once or in each step.
     """
     d, M = problem.dimension, unknowns**problem.dimension
-    assembled = Work(entries=float(ASSEMBLED * nodes), calls=300.0)
-    factorised = Work(entries=FACTORISED[d] * M, calls=100.0)
-    solved = Work(entries=0.05 * factorised.entries, calls=15.0)
+    assembled = Work(sparse=float(ASSEMBLED * nodes), calls=300.0)
+    factorised = Work(sparse=FACTORISED[d] * M, calls=100.0)
+    solved = Work(sparse=0.05 * factorised.sparse, calls=15.0)
     work = assembled * 2 + factorised + evaluated(problem.initial, nodes) + Work(calls=1500.0)
     for part, count in ((problem.diffusion, 1.0), (problem.source, 0.5)):
         if part.separable:

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 import skfem
-from scipy.sparse.linalg import splu
 from scipy.special import roots_jacobi
 
+from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
 from evogt_study.errors import ParameterError
 from evogt_study.method.arrays import Array
 from evogt_study.method.galerkin import check_diffusion
@@ -44,8 +44,6 @@ _ELEMENTS = {
 _MASS = skfem.BilinearForm(lambda u, v, w: u * v)
 _STIFFNESS = skfem.BilinearForm(lambda u, v, w: w.a * sum(u.grad[i] * v.grad[i] for i in range(len(u.grad))))
 _LOAD = skfem.LinearForm(lambda v, w: w.f * v)
-
-SparseMatrix = sparse.csc_array[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +214,7 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
     space = p1_space(problem.dimension, unknowns, degree)
     _check_diffusion(space, problem, grid)
     mass = space.mass()
-    initial = _factorised(mass)(space.load(problem.initial(space.quadrature.nodes)))
+    initial = factorised(mass)(space.load(problem.initial(space.quadrature.nodes)))
     stiffness, load = _stiffness(space, problem.diffusion), _load(space, problem.source)
     steady = problem.diffusion.steady
     states = _march(mass, stiffness, load, initial, grid, steady=steady)
@@ -271,14 +269,8 @@ def _march(
     for step, t in enumerate(grid.midpoints.tolist()):
         if K is None or solve is None or not steady:
             K = stiffness(t)
-            solve = _factorised(mass + half * K)
+            solve = factorised(mass + half * K)
         u = solve(mass @ u - half * (K @ u) + grid.dt * load(t))
         if step + 1 in observed:
             states[step + 1] = u
     return np.stack([states[step] for step in grid.observed])
-
-
-def _factorised(matrix: SparseMatrix) -> Callable[[Array], Array]:
-    """b -> matrix^{-1} b for a symmetric positive definite matrix, which needs no pivoting."""
-    factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    return lambda b: np.asarray(factor.solve(b))

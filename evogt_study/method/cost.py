@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from math import gcd
 from operator import attrgetter
 
 from evogt_study.method.coefficient_reference import CoefficientReference
@@ -34,7 +35,7 @@ class Work:
     products: flops of dense products; streamed: entries of matrices that are multiplied with one vector; qr, svd, eigh,
     cholesky: flops of these factorisations, raised for small matrices (`QR_HALF`); activations: values of tanh;
     formulas: values of sine, exponential and the like; entries: entries of arrays that are read or written otherwise;
-    calls: calls of NumPy, whatever their size.
+    sparse: the same in assembly and factorisation of sparse matrices; calls: calls of NumPy, whatever their size.
     """
 
     products: float = 0.0
@@ -46,6 +47,7 @@ class Work:
     activations: float = 0.0
     formulas: float = 0.0
     entries: float = 0.0
+    sparse: float = 0.0
     calls: float = 0.0
 
     def __add__(self, other: Work) -> Work:
@@ -90,6 +92,14 @@ def evaluated(function: FunctionFacts, nodes: int, times: int = 1) -> Work:
     if not function.separable:
         return once * times
     return once + product(times, function.terms, nodes) + Work(calls=10.0 * function.terms)
+
+
+def repeated(function: FunctionFacts, nodes: int) -> Work:
+    """One evaluation of many at the same number of nodes, whose list of operations and memory are at hand."""
+    operations = function.functions + function.operations
+    return Work(
+        formulas=float(function.functions * nodes), entries=float(function.operations * nodes), calls=2.0 * operations
+    )
 
 
 def features(dictionary: Dictionary, dimension: int, nodes: int, *, derivatives: bool) -> Work:
@@ -252,7 +262,9 @@ def _marched(size: RunSize) -> Work:
     problem, r, steps = size.problem, size.rank, size.run.grid.steps
     work = _loads(size) + Work(calls=60.0)
     if problem.diffusion.steady:
-        work += eigh(r) + product(steps, r, r) + product(size.observed, r, r) + Work(calls=1.5, entries=4.0 * r) * steps
+        strides = steps / gcd(*size.run.grid.observed)
+        work += eigh(r) + product(steps, r, r) + product(size.observed, r, r)
+        work += Work(calls=3.0 * strides, entries=4.0 * r * steps)
     else:
         solved = Work(cholesky=r**3 / 3.0, entries=4.0 * r**2, calls=25.0)
         work += (_stiffness(size) + solved) * steps
@@ -260,7 +272,7 @@ def _marched(size: RunSize) -> Work:
         Q = size.nodes
         if problem.diffusion.steady:
             work += product(Q, r, r)
-        reaction = Work(streamed=2.0 * Q * r, entries=4.0 * Q, calls=25.0) + evaluated(problem.potential, Q)
+        reaction = Work(streamed=2.0 * Q * r, entries=2.0 * Q, calls=20.0) + repeated(problem.potential, Q)
         work += reaction * (steps + 1)
     return work
 

@@ -60,9 +60,7 @@ class ProblemFacts:
             initial=_counted(problem.initial, nodes),
             exact=None if problem.exact is None else _facts(problem.exact, nodes),
             lifting=tuple(_facts(part, nodes) for part in parts),
-            potential=None
-            if potential is None
-            else _counted(lambda u: potential.value(u) + potential.slope(u), nodes[:, 0]),
+            potential=None if potential is None else _counted(lambda u: np.add(*potential.at(u.shape)(u)), nodes[:, 0]),
         )
 
 

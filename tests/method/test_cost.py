@@ -124,6 +124,18 @@ def test_a_potential_costs_q_r_in_every_step():
     assert more == 10 * 2 * 20 * 10  # projected after nine steps and at the start
 
 
+def test_steps_in_the_eigenbasis_are_taken_from_one_observed_time_to_the_next():
+    """What has to be called grows with the strides between observed times, not with the steps."""
+
+    def calls(steps, saved):
+        run = replace(run_of(), grid=TimeGrid.of(1.0, 1.0 / steps, saved))
+        return stage_work(RunSize(run, HEAT))["trajectory"].calls
+
+    assert calls(40, 2) == calls(4000, 2)
+    assert calls(4000, 41) - calls(4000, 2) == 3 * (40 - 1)
+    assert calls(4000, 4001) - calls(4000, 2) == 3 * (4000 - 1)
+
+
 def test_recorded_fields_and_references_count():
     run, plain = run_of(integrator=Integrator()), works()
     assert stage_work(RunSize(run, HEAT, field=500, saved=3))["run"].activations == 500 * 10

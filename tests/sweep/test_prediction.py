@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -134,10 +135,12 @@ def test_a_study_takes_half_to_twice_the_predicted_seconds(name, cpu_seconds, mo
     plan = study_plan(Study.from_text(STUDIES[name]))
     measured(plan)  # libraries are loaded, caches filled
     found, made = [], []
-    for _ in range(2):
+    for _ in range(4):  # what else the machine does makes both longer, for a while: the least of each tells
         made.append(predicted(plan, calibrated, shared_work(plan)).seconds)
         found.append(measured(plan))
-    assert 0.5 < min(made) / min(found) < 2.0, (made, found)
+        if len(made) > 1 and 0.5 < min(made) / min(found) < 2.0:
+            return
+    raise AssertionError((made, found))
 
 
 def of(text, **options):
@@ -263,9 +266,9 @@ def test_this_machine_is_measured_in_a_second_of_its_own_time():
     started = time.process_time()
     machine = calibrated()
     assert time.process_time() - started < 1.0
-    assert machine.seconds(Work(*[1.0] * 10)) > 0.0
-    for kind in ("products", "qr", "svd", "eigh", "cholesky", "activations", "formulas", "entries", "calls"):
-        assert 0.05 < getattr(machine, kind) / getattr(NOMINAL, kind) < 20.0
+    for kind in fields(Work):
+        assert 0.05 < getattr(machine, kind.name) / getattr(NOMINAL, kind.name) < 20.0
+        assert machine.seconds(Work(**{kind.name: 2.0})) == 2.0 * getattr(machine, kind.name)
 
 
 def test_seconds_are_the_sum_over_the_kinds_of_work():

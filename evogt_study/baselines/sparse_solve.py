@@ -1,0 +1,19 @@
+"""Sparse LU of symmetric positive definite matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse
+from scipy.sparse.linalg import splu
+
+from evogt_study.method.arrays import Array
+
+SparseMatrix = scipy.sparse.csc_array[np.float64]
+
+
+def factorised(matrix: SparseMatrix) -> Callable[[Array], Array]:
+    """b -> matrix^{-1} b.  A definite matrix needs no pivoting, so the order can be one for its symmetric pattern."""
+    factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return lambda b: np.asarray(factor.solve(b))
