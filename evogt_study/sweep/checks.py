@@ -52,7 +52,7 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
     declared: Mapping[str, Any] = {}
     if name in BOOKKEEPING:
         declared = BOOKKEEPING[name].attributes
-    elif name in MEASURED and isinstance(result.study.spec.method, str):
+    elif name in MEASURED and result.study.spec.of_the_package:
         declared = MEASURED[name].attributes
     for attribute, wanted in declared.items():
         if variable.attrs.get(attribute) != wanted:

@@ -62,6 +62,11 @@ class MethodSpec:
     problem: Statement | PythonFile | None
     output: Output | None
 
+    @property
+    def of_the_package(self) -> bool:
+        """Whether the schema says what its records mean; a function of one's own may mean something else."""
+        return isinstance(self.method, str)
+
 
 class Method(Protocol):
     """A method as the sweep sees it."""

@@ -38,10 +38,12 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
     """
     table.settle()
     space = table.plan.space
+    meant = MEASURED if study.spec.of_the_package else {}
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for (name, dims, _), column in table.variables.items():
-        data[name] = _variable(name, dims, column, space)
+        declared = meant[name].attributes if name in meant else {"long_name": name, "units": "1", CONTENT: MODEL_RESULT}
+        data[name] = _variable(dims, column, space, declared)
     for (name, dims, _), column in table.coordinates.items():
         coords.update(_coordinate(name, dims, column, space))
     for name, size in _extra_dimensions(data).items():
@@ -107,11 +109,8 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _variable(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> Any:
+def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, declared: Mapping[str, str]) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
-    declared = (
-        MEASURED[name].attributes if name in MEASURED else {"long_name": name, "units": "1", CONTENT: MODEL_RESULT}
-    )
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
     if column.words is not None:
         return xr.Variable(space.names + dims, values_of(cells, column.read, object), {**declared, **column.attributes})

@@ -27,7 +27,6 @@ from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.values import text_label
 from evogt_study.sweep.words import listed
-from evogt_study.sweep.writing import by_this_thread
 
 FINAL = (Status.ok, Status.diverged)
 """What the numbers of a run decide; every other fate is an accident that a run elsewhere may not have had."""
@@ -72,8 +71,7 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     whole = {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
     if PILOT in whole:
         whole["study"].attrs["pilot_group"] = PILOT
-    with by_this_thread():
-        write_result(output, whole["study"], whole.get(PILOT))
+    write_result(output, whole["study"], whole.get(PILOT))
     return whole["study"]
 
 

@@ -34,7 +34,6 @@ from evogt_study.sweep.store import PILOT, write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.unfinished import describe, description
-from evogt_study.sweep.writing import by_this_thread
 
 STUDIES_AT_ONCE = 3
 
@@ -187,8 +186,7 @@ class _Sweep:
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
-        with by_this_thread():
-            write_result(self.path, whole["study"], whole.get(PILOT))
+        write_result(self.path, whole["study"], whole.get(PILOT))
         remove_shards(self.shards, self.foreign, description(self.path))
         return whole["study"]
 

@@ -89,9 +89,9 @@ def readable_shards(folder: Path) -> Iterator[RunRecords]:
 
 
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
-    """Remove the shards but the `foreign` ones and the study's `description`, and the folder if nothing else is in it.
+    """Remove the study's `description` and all shards but the `foreign` ones, whose runs a result file holds now.
 
-    A result file holds their runs now.
+    The folder goes too, if nothing else is in it.
     """
     if not folder.exists():
         return

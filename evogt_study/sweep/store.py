@@ -34,11 +34,13 @@ CHUNK_CACHE = 2**22
 def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> None:
     """Write the study's runs, and the pilot's into the group /pilot.  Raises ResultError where the disk refuses.
 
-    What is large is written slab by slab, by Dask's scheduler that is set.
+    What is large is written slab by slab.
     """
+    from evogt_study.sweep.writing import by_this_thread  # Dask, which readers of a result need not import
+
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with written_whole(path) as temporary, HDF5_LOCK, _small_cache():
+        with by_this_thread(), written_whole(path) as temporary, HDF5_LOCK, _small_cache():
             encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
                 encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")

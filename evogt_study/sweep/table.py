@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.columns import Column
-from evogt_study.sweep.columns import missing_value as missing_value
 from evogt_study.sweep.key_index import KeyIndex
 from evogt_study.sweep.plan import Plan
 from evogt_study.sweep.schema import Status

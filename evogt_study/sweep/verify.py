@@ -130,7 +130,7 @@ def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
         return f"{told}: equal bit for bit", []
     if not run.software:
         return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
-    own = isinstance(result.study.spec.method, str)
+    own = result.study.spec.of_the_package
     judgeable = [each for each in run.differences if not (own and each.name in UNDETERMINED)]
     largest = max((each.relative for each in judgeable), default=0.0)
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]

@@ -14,6 +14,7 @@ from evogt_study.sweep import scratch as scratch_module
 from evogt_study.sweep import slabs as slabs_module
 from evogt_study.sweep import store as store_module
 from evogt_study.sweep.batch import Batch, RunRecords, Stack, padded, run_batch
+from evogt_study.sweep.columns import missing_value
 from evogt_study.sweep.labelled import dataset, records_of
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
@@ -21,7 +22,7 @@ from evogt_study.sweep.scratch import is_mapped
 from evogt_study.sweep.shards import read_shard, write_shard
 from evogt_study.sweep.store import read_study, write_result
 from evogt_study.sweep.study import Study
-from evogt_study.sweep.table import Table, missing_value
+from evogt_study.sweep.table import Table
 
 # --- records by hand --------------------------------------------------------------------------------------------------
 

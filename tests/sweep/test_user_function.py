@@ -14,6 +14,7 @@ from evogt_study.sweep.schema import BOOKKEEPING, Status
 from evogt_study.sweep.store import read_study, write_result
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.user_function import as_record
+from evogt_study.sweep.verify import verify
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"
 HEAD = "import numpy as np\nimport xarray as xr\n"
@@ -325,3 +326,18 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     assert read.status.values.tolist() == data.status.values.tolist()
     if ok.any():
         np.testing.assert_array_equal(read["v"].values, data["v"].values)
+
+
+def test_a_variable_of_ones_own_is_not_said_to_be_the_packages(own_study, result_of, tmp_path):
+    """`error` may be anything; what the function itself says of it is kept."""
+    source = (
+        "import xarray as xr\n"
+        "def method(seed):\n"
+        "    return {'error': 1.0, 'rank': xr.DataArray(2, attrs={'long_name': 'place in the league'})}\n"
+    )
+    path = result_of(own_study(source, AXES), tmp_path / "own.nc")
+    read = read_study(path)
+    assert read["error"].attrs["long_name"] == "error"
+    assert "comment" not in read["error"].attrs
+    assert read["rank"].attrs["long_name"] == "place in the league"
+    assert verify(path, code=tmp_path).findings == ()
