@@ -224,7 +224,7 @@ def test_only_the_observed_states_are_kept_and_all_energies(moving):
 def test_no_step_asks_for_memory(observed):
     """Between one look at the reaction and the next no array of nodes, nor of modes that is not kept, is allocated."""
     double_well = Statement(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")().potential
-    Q, r, most = 4_000, 1_000, []
+    Q, r, most = 4_000, 300, []
 
     def looked_at(shape):
         both = double_well.at(shape)
