@@ -101,7 +101,8 @@ def statistic(values: xr.DataArray, name: str) -> Computed:
         return Computed(float(values), n_ok, n_planned)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IncompleteWarning)  # n_ok says it
-        return Computed(float(summary(values, over=[str(dim) for dim in values.dims])[name]), n_ok, n_planned)
+        found = summary(values.reset_coords(drop=True), over=[str(dim) for dim in values.dims], statistics=[name])
+        return Computed(float(found[name]), n_ok, n_planned)
 
 
 def ratio(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
