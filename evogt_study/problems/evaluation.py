@@ -47,23 +47,28 @@ def repeated(
 ) -> Callable[[Array], list[Any]]:
     """The expressions as a function of one `variable`, an array of `shape`, that asks for no memory when it is called.
 
-    Each operation has an array of its own, which the next call overwrites.  What does not depend on the variable is
-    computed now.  The numbers are those of `evaluate_all`, bit for bit.
+    Operations write into arrays that are at hand, one of which serves several in turn; results are valid until the next
+    call.  What does not depend on the variable is computed now.  The numbers are those of `evaluate_all`, bit for bit.
     """
     operations, results = _laid_out(expressions)
+    last_use = {i: place for place, (_, arguments) in enumerate(operations) for i in arguments}
     slots: list[Any] = []
     steps: list[tuple[int, Callable[..., Any], tuple[int, ...], Array]] = []
     given = [place for place, (operate, _) in enumerate(operations) if operate == variable]
-    varying = set(given)
+    outs: dict[int, Array | None] = dict.fromkeys(given)
+    free: list[Array] = []
     for place, (operate, arguments) in enumerate(operations):
         if isinstance(operate, str):
             slots.append(values.get(operate))
-        elif varying.isdisjoint(arguments):
+        elif outs.keys().isdisjoint(arguments):
             slots.append(operate(*[slots[i] for i in arguments]))
         else:
-            varying.add(place)
-            slots.append(np.empty(shape))
-            steps.append((place, operate, arguments, slots[place]))
+            slots.append(None)
+            # none of the operands' own arrays, which sums and products of many read to the end
+            out = outs[place] = free.pop() if free else np.empty(shape)
+            steps.append((place, operate, arguments, out))
+            done = {i for i in arguments if last_use[i] == place and i not in results}
+            free += [array for i in done if (array := outs.get(i)) is not None]
 
     def evaluated(array: Array) -> list[Any]:
         for place in given:

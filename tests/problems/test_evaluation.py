@@ -67,6 +67,21 @@ def test_repeated_evaluation_asks_for_no_memory(text):
         tracemalloc.stop()
 
 
+def test_few_arrays_serve_a_long_formula():
+    text, shape = "u", (50_000,)
+    for number in range(12):
+        text = f"sin({text} + {number}*c)"
+    tracemalloc.start()
+    try:
+        function = repeated((parse(text, "f"), parse("u**2 + c", "f")), PARAMETERS, "u", shape)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    array = np.linspace(-1.0, 1.0, *shape)
+    assert len(function(array)) == 2
+    assert array.nbytes < taken < 5 * array.nbytes  # of some twenty operations
+
+
 def test_what_does_not_depend_on_the_variable_is_computed_once():
     calls = []
 
