@@ -5,6 +5,7 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -390,6 +391,8 @@ def _slopes(text: str) -> tuple[float, ...]:
     """Slopes as numbers; those of zero are no lines.  Raises InputError."""
     try:
         slopes = [float(each) for each in _names(text)]
+        if not all(map(math.isfinite, slopes)):
+            raise ValueError
     except ValueError:
         raise InputError(f"`--slopes` must be numbers separated by commas, got {text!r}; use e.g. 1,2") from None
     return tuple(slope for slope in slopes if slope)

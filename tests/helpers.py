@@ -71,3 +71,8 @@ def eventually(look, process=None, seconds=60):
         assert process is None or process.poll() is None, f"ended with {process.returncode}"
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def read_study(path):
+    """The study's runs of a result file."""
+    return read_result(path)["study"]

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import rewritten
+from helpers import read_study, rewritten
 
 from evogt_study.cli import _duration, main
 from evogt_study.sweep.batch import Batch, run_batch
 from evogt_study.sweep.evolution import Evolution
 from evogt_study.sweep.labelled import dataset, global_attributes
 from evogt_study.sweep.plan import study_plan
-from evogt_study.sweep.store import read_study, write_result
+from evogt_study.sweep.store import write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 

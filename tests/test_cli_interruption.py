@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from helpers import eventually
+from helpers import eventually, read_study
 
 from evogt_study.errors import InputError
 from evogt_study.interruption import deferred, interruptible, seconds
 from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 
 SLOW = """
     import time

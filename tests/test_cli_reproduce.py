@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers import read_study
 
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.sweep.shards import shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run

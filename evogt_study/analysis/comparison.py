@@ -70,12 +70,14 @@ def compare(
     tie; with fewer than 6 pairs it cannot be below 0.05;
     n_ok: pairs that the numbers rest on, of n_planned.
 
-    Raises InputError for an unknown dimension, ParameterError for an unknown label or option.  `missing`, `planned`:
-    as for `summary`.
+    Raises InputError for an unknown dimension, ParameterError for an unknown label or option, an interval that is not
+    of the mean by percentiles among them.  `missing`, `planned`: as for `summary`.
     """
     over_dims = _paired_dimensions(values, dim, over)
     _check_options(better=(better, BETTER), proportion=(proportion, PROPORTION_METHODS))
     check_policy(missing)
+    if (interval.of, interval.method) != ("mean", "percentile"):
+        raise ParameterError("interval", "of the mean by percentiles", f"of the {interval.of} by {interval.method}")
     places = [position(values, dim, label) for label in (first, second)]
     pair = values.isel({dim: places})
 

@@ -120,7 +120,7 @@ def resampled_means(rows: Array, resamples: int, seed: int) -> Array:
     return means
 
 
-@lru_cache(maxsize=32)  # the same for every sample of this size
+@lru_cache(maxsize=4)  # the same for every sample of this size; of a thousand they take 8 MB
 def _resampling_weights(size: int, resamples: int, seed: int) -> Array:
     """Weights (resamples, size) whose product with a sample gives the means of its bootstrap resamples."""
     rng = np.random.default_rng(seed)

@@ -22,9 +22,9 @@ def count(samples: Array) -> Counts:
 
 
 def mean(samples: Array) -> Array:
-    """sum_i x_i / n."""
+    """sum_i x_i / n, never beyond the least and the greatest value, which rounding may pass."""
     ok, scale, scaled = _scaled(samples)
-    return _mean(ok, scaled) * scale
+    return np.clip(_mean(ok, scaled) * scale, minimum(samples), maximum(samples))
 
 
 def std(samples: Array) -> Array:

@@ -8,7 +8,7 @@ from itertools import product
 import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.sweep.values import canonical, text_label
+from evogt_study.sweep.values import canonical, find, text_label
 from evogt_study.sweep.words import listed
 
 
@@ -27,15 +27,10 @@ def position(values: xr.DataArray, dim: str, label: object) -> int:
     """Where a label stands, given as its value or as text.  Raises InputError, with the labels that there are."""
     if dim not in values.dims:
         raise InputError(f"`dim` must be one of {', '.join(map(str, values.dims))}, got {dim!r}")
-    found = shown(values, dim)
-    try:
-        wanted = text_label(canonical(label))
-        wanted = wanted if wanted in found else text_label(canonical(float(wanted)))
-    except ValueError:
-        wanted = str(label)
-    if wanted not in found:
-        raise ParameterError(dim, f"one of {listed(found)}", label)
-    return found.index(wanted)
+    found = find([canonical(each) for each in values[dim].values], str(label))
+    if found is None:
+        raise ParameterError(dim, f"one of {listed(shown(values, dim))}", label)
+    return found
 
 
 def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:

@@ -10,7 +10,7 @@ import xarray as xr
 
 from evogt_study.analysis.blocks import planned_counts
 from evogt_study.analysis.kernels import Array
-from evogt_study.analysis.statistics import kept_coordinates, summary
+from evogt_study.analysis.statistics import kept_coordinates, kernel_of, summary
 from evogt_study.errors import InputError
 
 
@@ -37,6 +37,7 @@ def observed_orders(
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
     """
     steps = _steps(values, along)
+    kernel_of(of)
     over = [over] if isinstance(over, str) else list(over)
     if over:
         data = summary(values, over, statistics=(of,), missing=missing, planned=planned)[[of, "n_ok", "n_planned"]]

@@ -68,6 +68,12 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
     if wide:
         raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
     both = heads(statistics, [*names, *columns], dims)[0]  # complains of what is in neither
+    following = [name for name in columns if name not in dims]
+    if following:
+        raise InputError(
+            f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows "
+            f"{', '.join(map(str, statistics[following[0]].dims))}; use --rows"
+        )
     slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
     if slanting:
         raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")

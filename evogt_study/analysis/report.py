@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One phase of a result, the study or its pilot."""
+    """One phase of a result, the study or its pilot, which is shown by its pictures alone."""
 
     runs: Completeness
     tables: Sequence[Table]
@@ -68,7 +68,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
-    parts = {phase: part(data) for phase, data in groups.items()}
+    parts = {phase: part(data, tables(data) if phase == "study" else []) for phase, data in groups.items()}
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
         summary=attributes.get("summary", ""),
@@ -89,9 +89,9 @@ def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
     return page.lstrip()
 
 
-def part(data: xr.Dataset) -> Part:
-    """Completeness, tables and pictures of one phase."""
-    return Part(completeness(data), tables(data), [picture(each) for each in drawn(data)])
+def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
+    """Completeness and pictures of one phase, beside its tables."""
+    return Part(completeness(data), numbers, [picture(each) for each in drawn(data)])
 
 
 def drawn(data: xr.Dataset) -> list[Drawn]:

@@ -1,7 +1,4 @@
-"""Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine.
-
-This file, `flow` and `run` are the only ones that know Dask.
-"""
+"""Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine."""
 
 from __future__ import annotations
 

@@ -6,13 +6,23 @@ from evogt_study.method import coefficient_reference
 from evogt_study.method.dictionary import FAMILIES
 from evogt_study.method.quadrature import MAX_GAUSS_POINTS
 from evogt_study.method.solve import INTEGRATORS
-from evogt_study.sweep.parameters import Parameter, choice, integer, one_or_several, quadrature_rule, real, several
+from evogt_study.sweep.parameters import (
+    MAX_POINTS,
+    Parameter,
+    choice,
+    integer,
+    one_or_several,
+    quadrature_rule,
+    real,
+    several,
+)
 
 REFERENCES = ("exact", "finite_difference")
 
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
-    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }'
+    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
+    f"n at most {MAX_POINTS:,}"
 )
 PARAMETERS = {
     parameter.name: parameter

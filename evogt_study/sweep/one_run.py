@@ -83,13 +83,18 @@ def _checked(name: str, raw: Any) -> Any:
 
 def labelled(solution: Solution) -> xr.Dataset:
     """A solution as a Dataset with the names, labels and attributes of a study's result."""
-    wanted = ("error_history", "energy_history", "norm_history", "free_energy_history", "coefficients")
+    wanted = (
+        "error_history",
+        "energy_history",
+        "norm_history",
+        "free_energy_history",
+        "coefficients",
+        "singular_values",
+    )
     measured = {**scalars(solution), **histories(solution, wanted)}
     data: dict[str, Any] = {
         name: (datum.dims, datum.values, MEASURED[name].attributes) for name, datum in measured.items()
     }
-    singular = {"long_name": "singular values sigma_i of W_q^{1/2} Phi", "units": "1", "comment": "eq:SVD"}
-    data["singular_values"] = (("feature",), solution.svd.singular_values, singular)
     return xr.Dataset(data, _coordinates(solution), {"problem": solution.problem.name, "title": "one run"})
 
 
@@ -114,7 +119,7 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     return {
         "time": ("time", run.grid.saved_times, COORDINATES["time"]),
         "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),
-        "feature": ("feature", np.arange(dictionary.N), {"long_name": "index of the singular value", "units": "1"}),
+        "feature": ("feature", np.arange(dictionary.N), COORDINATES["feature"]),
         **constants,
         **own,
     }

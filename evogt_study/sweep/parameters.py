@@ -109,6 +109,10 @@ def several(single: Reader) -> Reader:
     return read
 
 
+MAX_POINTS = 100_000
+"""Points per direction of a quadrature rule."""
+
+
 def quadrature_rule(raw: Any) -> Value:
     """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
     if isinstance(raw, QuadratureRule):
@@ -120,7 +124,7 @@ def quadrature_rule(raw: Any) -> Value:
     else:
         rule, points = "gauss_legendre", raw
     count = integer(1)(points)
-    if not isinstance(count, int) or count > 100_000:
+    if not isinstance(count, int) or count > MAX_POINTS:
         raise ValueError
     return QuadratureRule(rule, count)
 

@@ -19,8 +19,8 @@ from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shared import SharedStages
 from evogt_study.sweep.space import CaseSpace
 from evogt_study.sweep.store import PILOT, read_result
-from evogt_study.sweep.stored import Stored, find, point, stored
-from evogt_study.sweep.values import text_label
+from evogt_study.sweep.stored import Stored, point, stored
+from evogt_study.sweep.values import find, text_label
 from evogt_study.sweep.words import listed
 
 

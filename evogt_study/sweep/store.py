@@ -221,8 +221,3 @@ def _whole(data: xr.Dataset) -> bool:
     """Whether a group has what every result has."""
     told = set(BOOKKEEPING) <= set(data.data_vars) and "software_sets" in data["software"].attrs
     return told and "study" in data.attrs
-
-
-def read_study(path: Path) -> xr.Dataset:
-    """The study's runs of a result file.  Raises ResultError."""
-    return read_result(path)["study"]

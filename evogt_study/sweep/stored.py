@@ -15,7 +15,7 @@ from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.space import CaseSpace, Chosen
 from evogt_study.sweep.store import PILOT
 from evogt_study.sweep.study import Study
-from evogt_study.sweep.values import Value, canonical, labels, text_label
+from evogt_study.sweep.values import Value, find, text_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,20 +96,6 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, pilot: Pilot) -> Chose
             )
         table[key] = candidates[number]
     return Chosen(pilot.parameter, pilot.by, table)
-
-
-def find(values: Sequence[Value], text: str) -> int | None:
-    """Which of `values` is written as `text`: as its label in the file, its short word, or as an equal number."""
-    shown = labels(values)
-    for i, (value, label) in enumerate(zip(values, shown, strict=True)):
-        if text in (text_label(value), str(label)):
-            return i
-    try:
-        number = canonical(float(text))
-    except ValueError:
-        return None
-    numbers = [not isinstance(label, (bool, str)) and label == number for label in shown]
-    return numbers.index(True) if any(numbers) else None
 
 
 def point(space: CaseSpace, index: int) -> str:

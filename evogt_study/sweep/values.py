@@ -86,3 +86,17 @@ def text_label(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def find(values: Sequence[Value], text: str) -> int | None:
+    """Which of `values` is written as `text`: as its label in the file, its short word, or as an equal number."""
+    shown = labels(values)
+    for i, (value, label) in enumerate(zip(values, shown, strict=True)):
+        if text in (text_label(value), str(label)):
+            return i
+    try:
+        number = canonical(float(text))
+    except ValueError:
+        return None
+    numbers = [not isinstance(label, (bool, str)) and label == number for label in shown]
+    return numbers.index(True) if any(numbers) else None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evogt_study.analysis.blocks import IncompleteWarning
 from evogt_study.analysis.comparison import compare, ranking, signed_rank_tests, wilcoxon, win_interval
+from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.errors import IncompleteError, InputError, ParameterError
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
@@ -90,6 +91,12 @@ def test_labels_are_found_by_value_and_by_text():
         (("dictionary", "T", "G", "sed"), {}, InputError, "`over` must name dimensions of error (dictionary, seed)"),
         (("dictionary", "T", "G"), {"better": "less"}, ParameterError, "`better` must be one of lower, higher"),
         (("dictionary", "T", "G"), {"proportion": "wald"}, ParameterError, "`proportion` must be one of wilson, exact"),
+        (
+            ("dictionary", "T", "G"),
+            {"interval": Bootstrap("median", "bca")},
+            ParameterError,
+            "`interval` must be of the mean by percentiles, got 'of the median by bca'",
+        ),
         (("dictionary", "T", "G"), {"missing": "skip"}, ParameterError, "`missing` must be one of warn, raise, drop"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.analysis.orders import observed_orders
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, ParameterError
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 
@@ -74,6 +74,13 @@ def test_an_axis_without_a_logarithm_is_refused(axis, steps, said):
     with pytest.raises(InputError) as caught:
         observed_orders(along(axis, steps, [1.0, 2.0]), axis)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("over", [(), "seed"])
+def test_an_unknown_statistic_is_told_with_those_there_are(over):
+    values = along("dt", [0.1, 0.2], [1.0, 2.0]).expand_dims(seed=2)
+    with pytest.raises(ParameterError, match="`statistic` must be one of mean, std"):
+        observed_orders(values if over else values.isel(seed=0), "dt", over, of="nonsense")
 
 
 def test_an_unknown_axis_is_told_with_those_there_are():

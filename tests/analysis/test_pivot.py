@@ -134,6 +134,7 @@ def test_rows_are_put_in_order_and_may_name_what_follows_them(values):
             "`rows` must name parameters that follow rows only, got N1",
         ),
         (["seed"], None, "`rows` and `columns` must be of dictionary, N, N1, got seed"),
+        (["dictionary", "N", "N1"], [], "`columns` must be of dictionary, N, got N1, which follows N; use --rows"),
     ],
 )
 def test_what_no_table_can_be(values, columns, names, said):

@@ -203,6 +203,80 @@ def test_a_band_of_many_runs_is_of_quantiles():
     assert "5 to 95 %" in footnote(figure)
 
 
+def uneven(larger, smaller):
+    """Two groups of which the second lacks runs, as numbers and as histories."""
+    values = np.random.default_rng(2).lognormal(size=(2, larger, 3))
+    values[1, smaller:] = np.nan
+    data = xr.Dataset(
+        {
+            "error": (("word", "N", "seed"), values[:, None, :, 0]),
+            "trace": (("word", "N", "seed", "time"), values[:, None]),
+        },
+        {"word": ["a", "b"], "N": [10.0], "time": [0.0, 1.0, 2.0], "seed": np.arange(larger)},
+    )
+    data["status"] = (("word", "N", "seed"), np.ones((2, 1, larger), dtype=np.int8))
+    data["case_key"] = (("word", "N", "seed"), np.full((2, 1, larger), "k", dtype=object))
+    return data, values
+
+
+def test_all_bands_of_a_picture_are_of_the_same_quantiles():
+    data, values = uneven(25, 16)
+    figure = histories(data, "trace")
+    for one, band in enumerate(figure.axes[0].collections):
+        box = band.get_paths()[0].get_extents()
+        np.testing.assert_allclose(box.y1, np.nanquantile(values[one], 0.95, axis=0).max())
+    data, values = uneven(EACH + 20, EACH - 20)
+    data = xr.concat([data, data.assign_coords(N=[20.0])], "N")
+    assert "band: 5 to 95 % over seed" in footnote(dependence(data))
+    assert len(dependence(data).axes[0].collections) == 2
+    boxes = [box for box in distribution(data).axes[0].collections if box.get_gid() == "band"]
+    assert len(boxes) == 2 * 2 * 2
+
+
+def test_counts_at_one_place_do_not_meet(failing):
+    data = failing.copy()
+    data["error"] = xr.where(data["kind"] == "bad", np.nan, data["error"].isel(kind=0)).where(data["seed"] > 0)
+    figure = dependence(data)
+    canvas = FigureCanvasAgg(figure)
+    boxes = [
+        text.get_window_extent(canvas.get_renderer())
+        for axes in figure.axes
+        for text in axes.texts
+        if "/" in text.get_text()
+    ]
+    assert len(boxes) == 9
+    assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
+def test_cells_have_as_many_digits_as_tell_them_apart():
+    values = xr.DataArray(
+        [[0.27638, 0.276381], [0.5, 0.6]], {"a": ["x", "y"], "b": ["u", "v"]}, ["a", "b"], name="error"
+    )
+    words = texts(heat_map(values.to_dataset(), places=Places(along="a", by="b")))
+    assert {"2.76380e-1", "2.76381e-1", "5.00000e-1"} <= set(words)
+
+
+def test_an_axis_tau_has_cuts_and_no_curves():
+    """The first tau with a value stands for the others, whose singular values are the same."""
+    data = small()
+    both = xr.concat([data.assign_coords(tau=1e-12), data.assign_coords(tau=1e-6)], "tau", data_vars="all")
+    both["singular_values"][0, 0, 0, 1] = np.nan
+    plain, cut = spectrum(data), spectrum(both)
+    for one, other in zip(plain.axes[0].get_lines(), cut.axes[0].get_lines(), strict=False):
+        if one.get_gid() == "median":
+            np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
+    cuts = [line.get_ydata()[0] for line in cut.axes[0].get_lines() if line.get_gid() == "cut"]
+    np.testing.assert_allclose(cuts, [1e-6, 1e-3])
+    (own_cut,) = [
+        line.get_ydata()[0]
+        for line in spectrum(both, Places(at={"tau": 1e-6})).axes[0].get_lines()
+        if line.get_gid() == "cut"
+    ]
+    assert own_cut == pytest.approx(1e-3)
+    with pytest.raises(InputError, match="`--by` must not be tau"):
+        spectrum(both, Places(by="tau"))
+
+
 def test_the_spectrum_falls_from_one_and_is_cut_at_the_root_of_tau():
     data = small()
     figure = spectrum(data)
@@ -240,10 +314,30 @@ def test_settling_ends_at_the_mean_of_all():
     line = next(line for line in figure.axes[0].get_lines() if line.get_gid() == "mean")
     assert line.get_xdata().tolist() == [2, 3]
     assert line.get_ydata()[-1] == pytest.approx(float(data["error"].isel(dictionary=0, k=0).mean()))
-    mean, low, high = settled(np.array([1.0, 2.0, np.nan, 6.0]), np.array([2, 4]))
+    mean, low, high = settled(np.array([1.0, 2.0, 6.0]), np.array([2, 3]))
     np.testing.assert_allclose(mean, [1.5, 3.0])
     assert (low <= mean).all()
     assert (mean <= high).all()
+
+
+def test_settling_counts_the_runs_that_have_a_value(failing):
+    """Of N = 40 the second seed diverged: the mean of two is of the first and third."""
+    figure = settling(failing, places=Places(at={"kind": "fast"}, by="N"))
+    sample = failing["error"].sel(kind="fast", N=40).values
+    known = sample[np.isfinite(sample)]
+    line = [line for line in figure.axes[0].get_lines() if line.get_gid() == "mean"][-1]
+    assert line.get_xdata().tolist() == [2, 3]
+    np.testing.assert_allclose(line.get_ydata(), [known[:2].mean(), known.mean()])
+    assert "3/4 at N = 40" in footnote(figure)
+
+
+@pytest.mark.parametrize("places", [Places(at={"kind": "bad"}), Places(at={"kind": "bad"}, panel="N"), Places()])
+def test_settling_without_values_is_an_empty_picture(failing, places):
+    figure = settling(failing, places=places)
+    assert png(figure)
+    assert "failed" in footnote(figure)
+    bad = [line for axes in figure.axes for line in axes.get_lines() if line.get_gid() == "mean"]
+    assert len(bad) == (0 if places.at else 6)
 
 
 def test_settling_of_very_many_uses_the_first():

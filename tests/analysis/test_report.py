@@ -331,6 +331,7 @@ def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
         (["plot", "{file}", "--at", "N=11"], "`N` must be one of 10, 20, 40, got '11'"),
         (["plot", "{file}", "--at", "N"], "`--at` must read axis=value,axis=value, got 'N'"),
         (["plot", "{file}", "--variable", "eror"], "`--variable` must be one of error, count, trace"),
+        (["plot", "{file}", "--slopes", "1,nan"], "`--slopes` must be numbers separated by commas, got '1,nan'"),
         (["plot", "{file}", "--slopes", "steep"], "`--slopes` must be numbers separated by commas, got 'steep'"),
         (["plot", "{file}", "-o", "it.jpg"], "`--output` must end in .png, .pdf, .svg, got 'it.jpg'"),
         (["plot", "{file}", "--pilot"], "must have pilot runs, got a result without them"),

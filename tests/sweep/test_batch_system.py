@@ -11,12 +11,11 @@ import dask_jobqueue  # noqa: F401  # its defaults have to be there before setti
 import numpy as np
 import psutil
 import pytest
-from helpers import eventually
+from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError
 from evogt_study.sweep.batch_system import cluster_of
-from evogt_study.sweep.store import read_study
 from evogt_study.sweep.worker_server import BLAS_THREADS
 
 CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}

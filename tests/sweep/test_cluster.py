@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from distributed import Client
-from helpers import eventually
+from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.errors import SweepError
@@ -21,7 +21,6 @@ from evogt_study.sweep import batch_size
 from evogt_study.sweep.flow import BATCHES_AHEAD, GONE
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import read_shard, shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 
 
 @pytest.fixture

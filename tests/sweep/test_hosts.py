@@ -6,12 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import eventually
+from helpers import eventually, read_study
 
 import evogt_study as evs
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 
 TOOLS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2"}
 SOON = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s"}

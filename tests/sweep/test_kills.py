@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import psutil
 import pytest
+from helpers import read_study
 
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 
 WORK = """
 import time

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from helpers import PARABOLA, PILOTED, rewritten, same_numbers
+from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ResultError
 from evogt_study.sweep.merge import merge
 from evogt_study.sweep.schema import Status
-from evogt_study.sweep.store import read_result, read_study
+from evogt_study.sweep.store import read_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.verify import verify
 

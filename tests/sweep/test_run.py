@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 import xarray as xr
-from helpers import eventually, same_numbers
+from helpers import eventually, read_study, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
@@ -24,7 +24,7 @@ from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder, write_shard
-from evogt_study.sweep.store import read_result, read_study
+from evogt_study.sweep.store import read_result
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 import xarray as xr
-from helpers import same_numbers
+from helpers import read_study, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
@@ -17,7 +17,7 @@ from evogt_study.sweep import cluster as cluster_module
 from evogt_study.sweep.run import STUDIES_AT_ONCE, run_all
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_folder
-from evogt_study.sweep.store import read_result, read_study
+from evogt_study.sweep.store import read_result
 from evogt_study.sweep.study import Study
 
 BASELINE = """

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import read_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.scratch import is_mapped
 from evogt_study.sweep.shards import read_shard, write_shard
-from evogt_study.sweep.store import read_study, write_result
+from evogt_study.sweep.store import write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
 

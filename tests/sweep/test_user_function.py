@@ -5,13 +5,14 @@ import textwrap
 import numpy as np
 import pytest
 import xarray as xr
+from helpers import read_study
 
 from evogt_study.errors import RunError
 from evogt_study.sweep.batch import MESSAGE_LIMIT, Batch, run_batch
 from evogt_study.sweep.labelled import dataset
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import BOOKKEEPING, Status
-from evogt_study.sweep.store import read_study, write_result
+from evogt_study.sweep.store import write_result
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.user_function import as_record
 from evogt_study.sweep.verify import verify

@@ -8,11 +8,10 @@ import sys
 
 import psutil
 import pytest
-from helpers import eventually
+from helpers import eventually, read_study
 
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
-from evogt_study.sweep.store import read_study
 from evogt_study.sweep.worker_server import BLAS_THREADS, START_METHOD, start_ahead
 
 pytestmark = pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are not forked on this system")

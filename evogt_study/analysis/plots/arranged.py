@@ -17,8 +17,7 @@ import xarray as xr
 from evogt_study.errors import InputError, shortened
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import CANDIDATE
-from evogt_study.sweep.stored import find
-from evogt_study.sweep.values import canonical, text_label
+from evogt_study.sweep.values import canonical, find, text_label
 from evogt_study.sweep.words import listed
 
 Array = npt.NDArray[np.float64]
@@ -97,6 +96,11 @@ class Arranged:
     def present(self) -> npt.NDArray[np.bool_]:
         """Where a run has at least one finite value, (P, S, X, n)."""
         return np.asarray(np.isfinite(self.values).reshape(*self.planned.shape, -1).any(axis=-1))
+
+    @property
+    def largest(self) -> int:
+        """Runs with a value in the largest group, which decides how all are drawn: one picture has one reading."""
+        return int(self.present.sum(axis=-1).max(initial=0))
 
     def sample(self, *position: int) -> Array:
         """The finite values of one group, in increasing order."""

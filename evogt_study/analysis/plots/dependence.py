@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -31,6 +30,7 @@ from evogt_study.analysis.plots.style import (
 EACH = 200  # runs at one place up to which every one is a point
 MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF
 FEW_LACKING = 12  # places of a series up to which k/n is written
+COUNT_HEIGHT = 0.075  # of a count, in heights of a panel
 FEW = 60  # places up to which a line has markers
 SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
 """Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
@@ -63,17 +63,18 @@ def dependence(
     drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
     references = _references(drawn, numbers, medians, wanted)
+    for number, axes in enumerate(drawn):
+        _incomplete(axes, runs, number, numbers, medians)
     line_legend(figure, runs, *references, markers=True)
     note(figure, runs.footnote(_told(runs), runs.lacking_told()))
     return laid_out(figure)
 
 
 def _told(runs: Arranged) -> str:
-    largest = int(runs.present.sum(axis=-1).max(initial=0))
-    if largest <= 1:
+    if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}"
-    points = f"points: runs {over}" if largest <= EACH else f"band: 5 to 95 % {over}"
+    points = f"points: runs {over}" if runs.largest <= EACH else f"band: 5 to 95 % {over}"
     return f"line: median; {points}"
 
 
@@ -95,10 +96,10 @@ def _series(
     samples = [runs.sample(*where, place) for place in range(len(x))]
     there = np.array([len(sample) > 0 for sample in samples]) & np.isfinite(x)
     order = np.argsort(x[there], kind="stable")
-    if max(map(len, samples), default=0) > EACH:
+    if runs.largest > EACH and there.any():
         band = np.array([np.quantile(samples[i], [0.05, 0.95]) for i in np.flatnonzero(there)[order]]).T
         axes.fill_between(x[there][order], *band, color=mark.colour, alpha=0.2, linewidth=0)
-    elif max(map(len, samples), default=0) > 1:
+    elif runs.largest > 1 and there.any():
         points = [(beside[i], value) for i in np.flatnonzero(there) for value in samples[i]]
         axes.plot(
             *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
@@ -108,23 +109,40 @@ def _series(
         x[there][order], medians[there][order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
         marker=mark.marker if there.sum() <= FEW else None, gid="median",
     )  # fmt: skip
-    _incomplete(axes, x, medians, [runs.lacking(*where, place) for place in range(len(x))], mark)
 
 
-def _incomplete(axes: Axes, x: Array, medians: Array, counts: Sequence[str], mark: Style) -> None:
-    """k/n beside the median of each place that lacks runs, or at the foot where there is none, if these are few."""
-    lacking = [place for place, text in enumerate(counts) if text and np.isfinite(x[place])]
-    if len(lacking) > FEW_LACKING:
-        return  # the small print counts them
-    words: dict[str, Any] = {
-        "fontsize": TICK_SIZE, "color": mark.colour, "textcoords": "offset points", "annotation_clip": False,
-    }  # fmt: skip
-    for place in lacking:
-        if np.isfinite(medians[place]):
-            axes.annotate(counts[place], (x[place], medians[place]), xytext=(3, 4), **words)
-        else:
-            foot = axes.get_xaxis_transform()
-            axes.annotate(counts[place], (x[place], 0.0), xycoords=foot, xytext=(0, 3), ha="center", **words)
+def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians: Array) -> None:
+    """k/n beside the median of each place that lacks runs, or at the foot where there is none, if these are few.
+
+    Counts that would meet at one place are moved up.  The scales have to be settled.
+    """
+    counts: dict[float, list[tuple[float, str, str]]] = {}  # at each number: height, text, colour
+    for one in range(len(runs.series.labels)):
+        texts = [runs.lacking(panel, one, place) for place in range(numbers.shape[-1])]
+        lacking = [place for place, text in enumerate(texts) if text and np.isfinite(numbers[panel, one, place])]
+        if len(lacking) > FEW_LACKING:
+            continue  # the small print counts them
+        for place in lacking:
+            entry = (_height(axes, medians[panel, one, place]), texts[place], style(one).colour)
+            counts.setdefault(float(numbers[panel, one, place]), []).append(entry)
+    for x, entries in counts.items():
+        free, last = -np.inf, x == np.nanmax(numbers) > np.nanmin(numbers)  # which has no room to its right
+        for height, text, colour in sorted(entries):
+            free = max(height + 0.04, free)
+            axes.annotate(
+                text, (x, free), xycoords=axes.get_xaxis_transform(), xytext=(-3 if last else 3, 0),
+                textcoords="offset points", ha="right" if last else "left", fontsize=TICK_SIZE, color=colour,
+                annotation_clip=False,
+            )  # fmt: skip
+            free += COUNT_HEIGHT
+
+
+def _height(axes: Axes, value: float) -> float:
+    """Where a value stands in its panel, from 0 at the foot to 1; at the foot where there is none."""
+    if not np.isfinite(value):
+        return 0.0
+    corner, _ = axes.get_xlim(), axes.get_ylim()  # which settles both
+    return float(axes.transAxes.inverted().transform(axes.transData.transform((corner[0], value)))[1])
 
 
 def _references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:

@@ -8,16 +8,15 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.legends import marker_legend
 from evogt_study.analysis.plots.style import (
     LABEL_SIZE,
     QUIET,
     TICK_SIZE,
     Style,
     laid_out,
-    legend,
     logarithmic,
     note,
     panels,
@@ -35,9 +34,10 @@ MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also i
 def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
     """The values of each group of runs side by side: points, with the median as a bar.
 
-    Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest,
-    over bands between the 5 % and 95 % and between the quartiles.  Groups that lack runs say k/n above them; the
-    scale is logarithmic where all values are positive.  Raises InputError for axes or variables that are none.
+    Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest;
+    where there is such a group all have bands between the 5 % and 95 % and between the quartiles.  Groups that lack
+    runs say k/n above them; the scale is logarithmic where all values are positive.  Raises InputError for axes or
+    variables that are none.
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
     figure, drawn = panels(len(runs.panels.labels), height=2.3)
@@ -50,24 +50,18 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
     for axes in drawn:
         axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
         axes.xaxis.grid(visible=False)
-    if runs.series.name:
-        marks = [style(number) for number in range(len(runs.series.labels))]
-        handles = [Line2D([], [], color=mark.colour, marker=mark.marker, linestyle="none") for mark in marks]
-        legend(
-            figure, handles, [plain(label) for label in runs.series.labels], wrapped(runs.series.title, 48), lines=False
-        )
+    marker_legend(figure, runs)
     note(figure, runs.footnote(_told(runs), runs.lacking_told()))
     return laid_out(figure)
 
 
 def _told(runs: Arranged) -> str:
-    largest = int(runs.present.sum(axis=-1).max(initial=0))
-    if largest <= 1:
+    if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}" if runs.over else ""
-    if largest <= EACH:
+    if runs.largest <= EACH:
         return f"points: runs {over}; bar: median"
-    return f"bands: 5 to 95 % and quartiles {over}; bar: median; points: {EACH} of each group"
+    return f"bands: 5 to 95 % and quartiles {over}; bar: median; points: at most {EACH} of each group"
 
 
 def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
@@ -80,7 +74,7 @@ def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
             centre = place + (one - (series - 1) / 2.0) * width
             sample = runs.sample(panel, one, place)
             if len(sample):
-                _group(axes, centre, width, sample, mark, image)
+                _group(axes, centre, width, sample, mark, many=runs.largest > EACH, image=image)
             lacking = runs.lacking(panel, one, place)
             if lacking and series * places <= MOST_COUNTED:
                 _incomplete(axes, centre, lacking, series * places)
@@ -92,9 +86,8 @@ def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
     axes.set_xlim(-0.6, places - 0.4)
 
 
-def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, image: bool) -> None:
-    """One sample in increasing order: its points, in as many of the 200 as it has, and its median."""
-    many = len(sample) > EACH
+def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool, image: bool) -> None:
+    """One sample in increasing order: at most 200 points and the median, over bands where some sample has more."""
     if many:
         for low, high, edge in ((0.05, 0.95, 0.5), (0.25, 0.75, 1.0)):
             bottom, top = np.quantile(sample, [low, high])

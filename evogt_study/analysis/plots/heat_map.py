@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, is_numeric
 from evogt_study.analysis.plots.style import (
@@ -27,6 +28,7 @@ from evogt_study.analysis.plots.style import (
 from evogt_study.errors import InputError
 
 MOST = 40  # values of an axis
+ROOM = 44  # characters of numbers in a row
 WRITTEN = 7, 16  # cells in a row of a column's and of a page's width up to which numbers are written into them
 
 
@@ -64,6 +66,8 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         bar = figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
         bar.set_label(wrapped(_scale_title(runs), 38 if count == 1 else 80), fontsize=LABEL_SIZE)
         logarithmic(bar.ax, "x", medians)
+        if not isinstance(norm, LogNorm):  # close numbers have long labels
+            bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
         bar.ax.tick_params(labelsize=TICK_SIZE, which="both")
     note(figure, runs.footnote("hatched: no run has a value" if _barren(runs).any() else "", runs.lacking_told()))
     return laid_out(figure)
@@ -106,6 +110,7 @@ def _norm(medians: Array) -> Normalize:
 def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bool) -> None:
     """The number of each cell where it is to be written, and what it lacks; hatching where all of its runs do."""
     medians = runs.medians[panel]
+    digits = _digits(runs.medians, len(runs.along.labels) * min(len(runs.panels.labels), 3))
     for row, column in np.ndindex(medians.shape):
         value = medians[row, column]
         barren = bool(runs.planned[panel, row, column].any()) and not np.isfinite(value)
@@ -114,7 +119,7 @@ def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bo
                 (column - 0.5, row - 0.5), 1, 1, fill=False, hatch="////", edgecolor="0.5", linewidth=0, gid="barren"
             )
             axes.add_patch(box)
-        text = [f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e") if np.isfinite(value) else ""]
+        text = [_short(value, digits) if np.isfinite(value) else ""]
         words = "\n".join(filter(None, [*text, runs.lacking(panel, row, column)])) if write else ""
         if words:
             dark = np.isfinite(value) and float(norm(value)) < 0.5
@@ -123,6 +128,19 @@ def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bo
                 column, row, words, ha="center", va="center", fontsize=TICK_SIZE, color="white" if dark else "black",
                 bbox=back,
             )  # fmt: skip
+
+
+def _digits(medians: Array, across: int) -> int:
+    """Digits behind the point that tell all medians apart, as far as there is room in `across` cells; else one."""
+    known = np.unique(medians[np.isfinite(medians)])
+    for digits in range(1, max(2, ROOM // across - 4)):
+        if len({_short(value, digits) for value in known}) == len(known):
+            return digits
+    return 1
+
+
+def _short(value: float, digits: int) -> str:
+    return f"{value:.{digits}e}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def _named(axes: Axes, runs: Arranged) -> None:

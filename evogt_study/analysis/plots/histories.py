@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
 from evogt_study.analysis.plots.legends import line_legend
@@ -29,14 +29,15 @@ from evogt_study.analysis.plots.style import (
 from evogt_study.errors import InputError
 
 WHOLE = 20  # runs up to which a band is of all of them; of more, from 5 % to 95 %
+MARKED = 15  # places up to which they are marked, less one
 WANTED = ("by", "panel")
 
 
 def histories(data: xr.Dataset, variable: str = "error_history", places: Places | None = None) -> Figure:
     """Values over the variable's own dimension: the median of each series, within a band of its runs.
 
-    The band is of all runs up to 20, else from 5 % to 95 %, each at its own place.  Raises InputError for a variable
-    without one dimension of its own, and for axes that are none.
+    The bands are of all runs where no series has more than 20, else from 5 % to 95 %, each at its own place.  Raises
+    InputError for a variable without one dimension of its own, and for axes that are none.
     """
     dim = own_dimension(data, variable)
     runs = arranged(data, variable, places or Places(), wanted=WANTED, own=True)
@@ -44,14 +45,16 @@ def histories(data: xr.Dataset, variable: str = "error_history", places: Places 
     figure, drawn = panels(len(runs.panels.labels))
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
-            bundle(axes, x, runs.values[number, one, 0], style(one))
+            bundle(axes, x, runs.values[number, one, 0], style(one), band_levels(runs))
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
         axes.set_xlabel(wrapped(title_of(data[dim]), 48), fontsize=LABEL_SIZE)
-        axes.margins(x=0.0)
+        axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
+        if (x == np.round(x)).all():
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     logarithmic(drawn[0], "y", runs.values)
     drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
     line_legend(figure, runs)
-    note(figure, runs.footnote(_incomplete(runs), band_told(runs)))
+    note(figure, runs.footnote(incomplete_told(runs), band_told(runs)))
     return laid_out(figure)
 
 
@@ -82,32 +85,32 @@ def is_history(data: xr.Dataset, variable: str) -> bool:
     return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
 
 
-def bundle(axes: Axes, x: Array, values: Array, mark: Style) -> None:
-    """Median and band at each x of values (n, X); runs without any value are left out."""
+def bundle(axes: Axes, x: Array, values: Array, mark: Style, levels: Sequence[float]) -> None:
+    """Median and band at each x of values (n, X), by the quantiles `levels`; runs without any value are left out."""
     lines = values[np.isfinite(values).any(axis=-1)]
     if not len(lines):
         return
     there = np.isfinite(lines).any(axis=0)
-    low, middle, high = np.nanquantile(lines[:, there], _levels(len(lines)), axis=0)
+    low, middle, high = np.nanquantile(lines[:, there], levels, axis=0)
     if len(lines) > 1:
         axes.fill_between(x[there], low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
-    few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < 15 else {}
+    few: dict[str, Any] = {"marker": mark.marker, "markersize": 3.0} if there.sum() < MARKED else {}
     axes.plot(x[there], middle, color=mark.colour, linestyle=mark.dashes, linewidth=1.3, gid="median", **few)
 
 
-def _levels(count: int) -> list[float]:
-    return [0.0, 0.5, 1.0] if count <= WHOLE else [0.05, 0.5, 0.95]
+def band_levels(runs: Arranged) -> Sequence[float]:
+    """Quantiles of all bands of a picture, with the median between them."""
+    return (0.0, 0.5, 1.0) if runs.largest <= WHOLE else (0.05, 0.5, 0.95)
 
 
 def band_told(runs: Arranged) -> str:
     """What the band is, for the small print."""
-    largest = int(runs.present.sum(axis=-1).max(initial=0))
-    if largest <= 1:
+    if runs.largest <= 1:
         return ""
-    return f"line: median; band: {'all' if largest <= WHOLE else '5 to 95 % of'} runs over {', '.join(runs.over)}"
+    return f"line: median; band: {'all' if runs.largest <= WHOLE else '5 to 95 % of'} runs over {', '.join(runs.over)}"
 
 
-def _incomplete(runs: Arranged) -> str:
+def incomplete_told(runs: Arranged) -> str:
     """Which lines rest on fewer runs than were planned."""
     lacking = []
     for panel, one in np.ndindex(runs.planned.shape[:2]):

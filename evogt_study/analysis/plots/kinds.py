@@ -241,7 +241,8 @@ def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
     dim = own_dimension(data, variable)
     runs = arranged(data, variable, places, wanted=WANTED, own=True)
     last = replace(runs, values=runs.values[..., -1])
-    return _said(last, last.medians, f"At the end of {title_of(data[dim])}, medians of")
+    what = "medians of" if runs.over else "values of"
+    return _said(last, last.medians, f"At the end of {title_of(data[dim])}, {what}")
 
 
 def _spectrum_words(data: xr.Dataset, variable: str, places: Places) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from evogt_study.analysis.plots.arranged import Places, arranged
+from evogt_study.analysis.plots.legends import marker_legend
 from evogt_study.analysis.plots.style import (
     LABEL_SIZE,
     laid_out,
-    legend,
     logarithmic,
     note,
     panels,
@@ -62,11 +61,6 @@ def scatter(data: xr.Dataset, across: str, variable: str = "error", places: Plac
         axes.set_xlabel(wrapped(other.title, 48), fontsize=LABEL_SIZE)
     logarithmic(drawn[0], "y", runs.values[both])
     drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
-    if runs.series.name:
-        marks = [style(one) for one in range(len(runs.series.labels))]
-        handles = [Line2D([], [], color=mark.colour, marker=mark.marker, linestyle="none") for mark in marks]
-        legend(
-            figure, handles, [plain(label) for label in runs.series.labels], wrapped(runs.series.title, 48), lines=False
-        )
+    marker_legend(figure, runs)
     note(figure, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
     return laid_out(figure)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.plots.arranged import Places, arranged
-from evogt_study.analysis.plots.histories import WANTED, band_told, bundle
+from evogt_study.analysis.plots.arranged import Places, arranged, at, axes_of
+from evogt_study.analysis.plots.histories import WANTED, band_levels, band_told, bundle, own_dimensions
 from evogt_study.analysis.plots.legends import line_legend
 from evogt_study.analysis.plots.style import (
     LABEL_SIZE,
@@ -28,25 +30,25 @@ MOST_CUTS = 4
 def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
     """sigma_i / sigma_1 against i, with a line at sqrt(tau) for each threshold of the study: what is below is cut.
 
-    Zeros, which fewer nodes than features leave, are not drawn.  Raises InputError where the singular values were not
-    recorded, and for axes that are none.
+    An axis tau has no curves of its own: of its runs, whose singular values are the same, the first with a value is
+    drawn, and one named in `at` has the only cut.  Zeros, which fewer nodes than features leave, are not drawn.  Raises
+    InputError where the singular values were not recorded, and for axes that are none.
     """
     if SINGULAR_VALUES not in data:
         raise InputError(
             f"`{SINGULAR_VALUES}` must be in the file to draw their decay; put it into `record` of the study's [output]"
         )
-    here = data.isel(tau=0) if "tau" in data[SINGULAR_VALUES].dims else data  # the cut does not change them
-    runs = arranged(here, SINGULAR_VALUES, places or Places(), wanted=WANTED, own=True)
+    here, wish, cuts = _decompositions(data, places or Places())
+    runs = arranged(here, SINGULAR_VALUES, wish, wanted=WANTED, own=True)
     with np.errstate(invalid="ignore"):
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
     index = np.arange(1, relative.shape[-1] + 1, dtype=float)
     figure, drawn = panels(len(runs.panels.labels))
-    cuts = _cuts(data)
     lines = []
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
-            bundle(axes, index, relative[number, one, 0], style(one))
+            bundle(axes, index, relative[number, one, 0], style(one), band_levels(runs))
         lines = [
             axes.axhline(np.sqrt(tau), color=QUIET, linewidth=0.9, linestyle=(0, (1, 1 + 2 * i)), gid="cut",
                          label=f"√τ, τ = {tau:g}".replace("e-", "e−"))
@@ -62,6 +64,22 @@ def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
     line_legend(figure, runs, *cut_lines)
     note(figure, runs.footnote(band_told(runs)))
     return laid_out(figure)
+
+
+def _decompositions(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, Places, list[float]]:
+    """The data and places without the axis tau, and the thresholds that are to be drawn."""
+    if "tau" not in data[SINGULAR_VALUES].dims:
+        return data, places, _cuts(data)
+    for option, named in (("by", [places.by]), ("panel", [places.panel]), ("over", places.over or ())):
+        if "tau" in named:
+            raise InputError(f"`--{option}` must not be tau, which cuts singular values and does not change them")
+    if "tau" in places.at:
+        data = at(data, {"tau": places.at["tau"]}, axes_of(data, SINGULAR_VALUES))
+        others = {name: value for name, value in places.at.items() if name != "tau"}
+        return data, replace(places, at=others), _cuts(data)
+    known = data[SINGULAR_VALUES].notnull().any(own_dimensions(data, SINGULAR_VALUES))
+    names = [name for name in (SINGULAR_VALUES, "status", "case_key") if name in data]
+    return data[names].isel(tau=known.argmax("tau")).drop_vars("tau"), places, _cuts(data)
 
 
 def _cuts(data: xr.Dataset) -> list[float]:

@@ -62,17 +62,17 @@ def style(number: int) -> Style:
     return Style(colour, STYLES[shift % len(STYLES)][1], MARKERS[shift % len(MARKERS)])
 
 
-def panels(count: int, height: float = 2.3, *, share_x: bool = True) -> tuple[Figure, list[Axes]]:
+def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     """A figure with `count` panels: one fills a column, several a page's width, at most three in a row."""
     columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
     width = COLUMN_WIDTH if count == 1 else TEXT_WIDTH
     figure = Figure(figsize=(width, height if count == 1 else 0.9 * height * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=share_x, sharey=True, squeeze=False).ravel()
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for spare in grid[count:]:
         spare.remove()
     for number, axes in enumerate(grid[:count]):
-        axes.tick_params(labelsize=TICK_SIZE, which="both", labelbottom=number + columns >= count or not share_x)
+        axes.tick_params(labelsize=TICK_SIZE, which="both", labelbottom=number + columns >= count)
         axes.grid(color="0.9", linewidth=0.5)
         axes.set_axisbelow(True)
     return figure, list(grid[:count])
