@@ -64,6 +64,10 @@ class ResultError(InputError):
     """A result file cannot be read, written, or is not this study's."""
 
 
+class DamagedResultError(ResultError):
+    """A result whose bookkeeping has no meaning, or whose runs are not what was written."""
+
+
 class DamagedShardError(ResultError):
     """A shard's checksums or structure do not hold; its runs count as not run."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness
+from evogt_study.sweep.bookkeeping import software_sets
 
 MOST_VALUES = 12
 """Values of an axis that are named, of those with runs that are not ok."""
@@ -37,7 +37,7 @@ def messages(found: Completeness) -> Iterator[str]:
 
 def software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
-    sets = json.loads(data["software"].attrs["software_sets"])
+    sets = software_sets(data)
     for number, entry in enumerate(sets if len(sets) > 1 else []):
         count = int(np.count_nonzero(data["software"].values == number))
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

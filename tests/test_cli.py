@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -160,6 +161,93 @@ def test_a_file_that_is_no_netcdf_in_the_way(refused, folder, content):
     line = refused("run", "own.toml", "-o", "own.nc")
     assert "own.nc" in line
     assert "choose another place with -o" in line
+
+
+def tampered(path, change):
+    """A result edited by another program, which knows nothing of its digests."""
+    with netCDF4.Dataset(path, "a") as file:
+        change(file)
+    return path
+
+
+def set_all(name, value):
+    def change(file):
+        file[name][:] = value
+
+    return change
+
+
+def set_attribute(name, value, variable=None):
+    def change(file):
+        (file if variable is None else file[variable]).setncattr(name, value)
+
+    return change
+
+
+TAMPERED = {
+    "a number": (set_all("error", 7.0), "`error` is damaged: it is not what was written"),
+    "a number made missing": (set_all("error", np.nan), "`error` is damaged"),
+    "words": (lambda file: file.renameVariable("word", "wort"), "`word` is damaged"),
+    "a renamed variable": (lambda file: file.renameVariable("error", "eror"), "`eror` is damaged"),
+}
+UNSOUND = {
+    "a status that is none": (set_all("status", 99), "`status` must be one of 0, 1, 2, 3, 4, 5, got 99"),
+    "a negative status": (set_all("status", -3), "got -3"),
+    "software that is none": (set_all("software", 7), "`software` must be an index into its 1 software_sets, got 7"),
+    "negative software": (set_all("software", -5), "got -5"),
+    "no table of software": (set_attribute("software_sets", "nonsense", "software"), "in the attribute software_sets"),
+    "an empty table": (set_attribute("software_sets", "[]", "software"), "index into its 0 software_sets"),
+    "another table": (set_attribute("software_sets", '{"a": 1}', "software"), "in the attribute software_sets"),
+    "a table of numbers": (set_attribute("software_sets", "[1]", "software"), "in the attribute software_sets"),
+    "coordinates that are none": (
+        set_attribute("recorded_coordinates", "error nothere"),
+        "`recorded_coordinates` must name coordinates, got error",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*TAMPERED, *UNSOUND])
+@pytest.mark.parametrize("command", ["run", "merge"])
+def test_runs_that_are_not_what_was_written_are_not_taken_up(refused, folder, result, command, name):
+    """A new result would vouch for them with digests of its own."""
+    change, said = {**TAMPERED, **UNSOUND}[name]
+    other = write(folder / "other.nc", STUDY.replace("count = 3", "count = 2"))
+    tampered(result, change)
+    arguments = {"run": ["own.toml", "-o", "own.nc"], "merge": [other, result, "-o", "new.nc"]}[command]
+    line = refused(command, *arguments)
+    assert said in line
+    assert "own.nc" in line
+
+
+@pytest.mark.parametrize("name", UNSOUND)
+@pytest.mark.parametrize("command", ["status", "summary", "export", "plot", "report", "replay"])
+def test_a_result_whose_bookkeeping_has_no_meaning(refused, result, command, name):
+    change, said = UNSOUND[name]
+    tampered(result, change)
+    more = {"export": ["-o", "runs.csv"], "replay": ["--at", "family=a,epsilon=0.2,seed=0"]}.get(command, [])
+    assert said in refused(command, "own.nc", *more)
+
+
+@pytest.mark.parametrize("name", [*TAMPERED, *UNSOUND])
+def test_verify_tells_what_was_tampered_with(evogt, result, name):
+    change, said = {**TAMPERED, **UNSOUND}[name]
+    tampered(result, change)
+    code, out, err = evogt("verify", "own.nc")
+    assert (code, err) == (1, "")
+    assert said in out
+
+
+def test_a_file_in_place_of_the_shards(refused, folder):
+    (folder / "own.nc.shards").write_text("x")
+    assert "own.nc.shards" in refused("run", "own.toml", "-o", "own.nc")
+
+
+def test_a_link_in_a_circle_or_to_a_disk_that_is_not_there(refused, folder):
+    (folder / "circle.nc").symlink_to("circle.nc")
+    (folder / "away.nc").symlink_to(folder / "disk" / "away.nc")
+    for name in ("circle.nc", "away.nc"):
+        line = refused("run", "own.toml", "-o", name)
+        assert f"cannot write {name}: it is a link to " in line
 
 
 def test_the_study_itself_in_the_way(refused):

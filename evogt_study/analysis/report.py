@@ -20,7 +20,7 @@ from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.page import PROVENANCE, Drawn, Picture, template
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.analysis.tables import rows
-from evogt_study.sweep.labelled import RECORDED
+from evogt_study.sweep.bookkeeping import recorded, software_sets
 from evogt_study.sweep.schema import BOOKKEEPING
 from evogt_study.sweep.values import canonical, text_label
 from evogt_study.sweep.words import listed
@@ -206,11 +206,11 @@ def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> b
 def following(data: xr.Dataset) -> list[Table]:
     """Parameters that follow the axes, as the study's rules or its pilot set them."""
     names = list(map(str, data["status"].dims))
-    recorded = str(data.attrs.get(RECORDED, "")).split()
+    brought = recorded(data)
     found = []
     for name, coord in data.coords.items():
         dims = list(map(str, coord.dims))
-        if not dims or name in data.dims or name in recorded or not set(dims) <= set(names):
+        if not dims or name in data.dims or name in brought or not set(dims) <= set(names):
             continue
         sizes = [coord.sizes[dim] for dim in dims]
         body = [
@@ -229,8 +229,8 @@ def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
         if attribute in data.attrs:
             text = str(data.attrs[attribute])
             known[name] = _versions(text) if attribute == "versions" else text
-    sets = _json(str(data["software"].attrs.get("software_sets", "[]")))
-    if isinstance(sets, list) and len(sets) > 1:
+    sets = software_sets(data)
+    if len(sets) > 1:
         known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
     known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
     known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import PilotError, shortened
+from evogt_study.sweep.bookkeeping import RECORDED
 from evogt_study.sweep.compare import differences
-from evogt_study.sweep.labelled import RECORDED, axis_coordinates, global_attributes, records_of
+from evogt_study.sweep.labelled import axis_coordinates, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.schema import BOOKKEEPING, MEASURED, Status
 from evogt_study.sweep.stored import Stored, point
@@ -130,19 +130,11 @@ def values(result: Stored) -> Iterator[str]:
         there = _present(data[name]).any(axis=tuple(range(status.ndim, data[name].ndim)))
         yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
     run = status != Status.not_run
-    sets = len(_software_sets(data))
-    software = data["software"].values
-    yield from _where(result, ~np.isin(status, list(Status)), "have a `status` that is none")
     yield from _where(result, run & ~planned, "were run where none is planned")
     yield from _where(result, (data["message"].values == "") == (run & ~ok), "have a `message` that does not fit")
     yield from _where(result, run != (data["attempts"].values > 0), "have `attempts` that do not fit their status")
     yield from _where(result, run != np.isfinite(data["wall_seconds"].values), "have `wall_seconds` that do not fit")
-    yield from _where(result, (software >= sets) | (run != (software >= 0)), "have a `software` that is in no table")
-
-
-def _software_sets(data: xr.Dataset) -> Sequence[Any]:
-    """The table of version sets of a result."""
-    return list(json.loads(data["software"].attrs["software_sets"]))
+    yield from _where(result, run != (data["software"].values >= 0), "have a `software` that does not fit their status")
 
 
 def _present(variable: xr.DataArray) -> npt.NDArray[np.bool_]:

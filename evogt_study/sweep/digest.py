@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,16 +32,32 @@ def with_digests(data: xr.Dataset) -> xr.Dataset:
 
 def changed(data: xr.Dataset) -> Iterator[str]:
     """One line for each part that is not what was written; none where a result has no digests."""
+    yield from _compared(data, digests)
+
+
+def changed_runs(data: xr.Dataset, recorded: Container[str]) -> Iterator[str]:
+    """As `changed`, of what runs left behind: variables, and the coordinates named in `recorded`.
+
+    Global attributes and the axes' own coordinates are made anew whenever a result is written.
+    """
+    made = {"", *(str(name) for name in data.coords if name not in recorded)}
+    variables = {str(name): variable for name, variable in data.variables.items() if name not in made}
+    yield from _compared(data, lambda _: {name: _digest(each) for name, each in variables.items()}, made)
+
+
+def _compared(
+    data: xr.Dataset, digests_of: Callable[[xr.Dataset], dict[str, str]], left_out: Container[str] = ()
+) -> Iterator[str]:
     if DIGESTS not in data.attrs:
         return
-    now = digests(data)
     try:
         written = dict(json.loads(data.attrs[DIGESTS]))
     except (ValueError, TypeError):
         yield f"the attribute `{DIGESTS}` is damaged"
         return
+    now = digests_of(data)
     for name in sorted({*now, *written}):
-        if now.get(name) != written.get(name):
+        if name not in left_out and now.get(name) != written.get(name):
             part = f"`{name}`" if name else "a global attribute"
             yield f"{part} is damaged: it is not what was written"
 

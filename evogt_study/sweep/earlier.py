@@ -8,9 +8,13 @@ from pathlib import Path
 
 import xarray as xr
 
-from evogt_study.errors import ResultError
+from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.sweep.batch import RunRecords
+from evogt_study.sweep.bookkeeping import recorded
+from evogt_study.sweep.digest import changed_runs
+from evogt_study.sweep.integrity import UNREADABLE
 from evogt_study.sweep.labelled import records_of
+from evogt_study.sweep.locks import HDF5_LOCK
 from evogt_study.sweep.slabs import SLAB, slabs
 from evogt_study.sweep.store import loaded, opened
 from evogt_study.sweep.study import Study
@@ -20,28 +24,41 @@ PART_BYTES = 2**22
 
 
 class Earlier:
-    """The result that is at `path` before a study is run, if any.
+    """The result that is at `path` before a study is run, if any; history: its attribute of that name, by phase.
 
     Raises ResultError where the file there is not a result, or is that of another study.
     """
 
     def __init__(self, study: Study, path: Path) -> None:
-        self.path, self.phases = path, frozenset[str]()
+        self.path, self.history = path, dict[str, str]()
         if not path.exists():
             return
         with _in_the_way(), opened(path) as groups:
-            found, self.phases = groups["study"].attrs.get("id", ""), frozenset(groups)
+            found = groups["study"].attrs.get("id", "")
+            self.history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
         if found != study.name:
             raise ResultError(
                 f"{path} is the result of the study {found!r}, not of {study.name!r}; choose another place with -o"
             )
 
     def records(self, phase: str) -> Iterator[RunRecords]:
-        """The runs of a phase.  Raises ResultError where they cannot be read."""
-        if phase in self.phases:
+        """The runs of a phase.  Raises ResultError where they cannot be read, or are not what was written."""
+        if phase in self.history:
             with _in_the_way(), opened(self.path) as groups:
+                check_runs(self.path, groups[phase])
                 for part in _parts(groups[phase]):
                     yield records_of(loaded(self.path, part))
+
+
+def check_runs(path: Path, data: xr.Dataset) -> None:
+    """Raises ResultError where runs are not what was written: a new result would vouch for them."""
+    try:
+        with HDF5_LOCK:
+            damage = next(changed_runs(data, recorded(data).values()), None)
+    except UNREADABLE as error:
+        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+    if damage:
+        raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 
 
 def _parts(data: xr.Dataset) -> Iterator[xr.Dataset]:

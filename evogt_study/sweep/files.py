@@ -15,7 +15,11 @@ from evogt_study.errors import ResultError
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`; on success it is synced to disk and renamed to `path`, else it is removed."""
+    """A temporary name beside `path`; on success it is synced to disk and renamed to `path`, else it is removed.
+
+    A link stays one: what it leads to is written.  Raises ResultError where that cannot be.
+    """
+    path = followed(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary
@@ -27,13 +31,29 @@ def written_whole(path: Path) -> Iterator[Path]:
         raise
 
 
+def followed(path: Path) -> Path:
+    """Where a file really lies: `path`, or what it is a link to.
+
+    Raises ResultError for a link in a circle or into a folder that is not there: its disk may not be mounted.
+    """
+    if not os.path.islink(path):
+        return path
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):  # of a circle, by the version of Python
+        target = path
+    if os.path.islink(target) or not target.parent.is_dir():
+        raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
+    return target
+
+
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
     """Remove what killed processes left of files in `folder`, or of the one of that `name`.
 
     Only for who alone may write them now.
     """
     left = re.compile(rf"\.{'.+' if name is None else re.escape(name)}\.\d+-[0-9a-f]{{8}}\.tmp")
-    for path in list(folder.iterdir()) if folder.exists() else []:
+    for path in list(folder.iterdir()) if folder.is_dir() else []:
         if left.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
@@ -49,7 +69,7 @@ def sync(path: Path) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise ResultError unless a file can be written at `path`; folders that are missing are made, and unmade."""
-    made = []
+    path, made = followed(path), []
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.sweep.batch import RunRecords, Stack
+from evogt_study.sweep.bookkeeping import RECORDED, SOFTWARE_SETS, recorded, software_sets
 from evogt_study.sweep.columns import Column, missing_value
 from evogt_study.sweep.lazy import Decode, values_of
 from evogt_study.sweep.provenance import environment, package_version
@@ -27,8 +28,6 @@ from evogt_study.sweep.table import Table
 from evogt_study.sweep.values import KEY_DIGITS, Value, labels
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
-RECORDED = "recorded_coordinates"
-"""Global attribute that names the coordinates that runs brought, as against those made for the file."""
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
@@ -169,7 +168,7 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
             attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
         if name == "software":
-            attributes["software_sets"] = json.dumps([json.loads(text) for text in sets])
+            attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
         values = values_of(cells.reshape(space.shape), decode, dtype)
         variables[name] = xr.Variable(space.names, values, attributes)
     return variables
@@ -207,13 +206,12 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 
 def records_of(data: xr.Dataset) -> RunRecords:
     """The runs of a result read back as records, in the order of its axes."""
-    sets = [json.dumps(entry, sort_keys=True) for entry in json.loads(data["software"].attrs["software_sets"])]
+    sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
     status = data["status"].values.ravel().astype(np.int8)
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
-    recorded = str(data.attrs.get(RECORDED, "")).split()
     stacks = [_variable_stack(data, str(name), done, ok) for name in data.data_vars if name not in BOOKKEEPING]
-    stacks += [_coordinate_stack(data, name, done, ok) for name in recorded]
+    stacks += [_coordinate_stack(data, name, held, done, ok) for name, held in recorded(data).items()]
     return RunRecords(
         keys=tuple(map(str, data["case_key"].values.ravel()[done])),
         status=status[done],
@@ -235,10 +233,12 @@ def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok:
     return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
 
 
-def _coordinate_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
+def _coordinate_stack(
+    data: xr.Dataset, name: str, held: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]
+) -> Stack:
     """A coordinate that the runs brought: their own values where they differ, else the common ones for each."""
-    if name + OWN_VALUES in data.coords:
-        return replace(_variable_stack(data, name + OWN_VALUES, done, ok), name=name, coordinate=True)
+    if held != name:
+        return replace(_variable_stack(data, held, done, ok), name=name, coordinate=True)
     variable = data[name].variable
     rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))
     return Stack(name, tuple(map(str, variable.dims)), ok, _text(rows), dict(variable.attrs), coordinate=True)

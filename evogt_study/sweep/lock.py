@@ -16,10 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evogt_study.errors import ResultError
+from evogt_study.sweep.files import followed
 
 
 def lock_file(result: Path) -> Path:
     """Where the lock of a result is."""
+    result = followed(result)  # two names of one file have one lock
     return result.with_name(result.name + ".lock")
 
 

@@ -15,8 +15,10 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.compare import Difference, differences, software_changes
+from evogt_study.sweep.earlier import check_runs
 from evogt_study.sweep.files import check_writable
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
+from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.provenance import package_version
 from evogt_study.sweep.schema import Status
@@ -46,8 +48,10 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Raises ResultError where the file is no result."""
+        """Raises ResultError where the file is no result, or its runs are not what was written."""
         groups = read_result(path)
+        for data in groups.values():
+            check_runs(path, data)
         return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
 
 
@@ -59,10 +63,16 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     not run; runs with equal keys must have equal values, bit for bit.  Attempts add up.
 
     Raises ResultError, and writes nothing, where the files are results of different studies, none asks for what all
-    hold, two have different values for one run, or `output` exists.
+    hold, two have different values for one run, or `output` exists or is being written by another process.
     """
     output, sources = Path(output), [Path(path) for path in paths]
     _check_places(sources, output)
+    with only_writer(output):
+        _check_places(sources, output)  # nobody else writes it from here on
+        return _joined(sources, output, study)
+
+
+def _joined(sources: Sequence[Path], output: Path, study: Study | None) -> xr.Dataset:
     read = [Source.read(path) for path in sources]
     _check_one_study(read, study)
     plans, study = _covering(read) if study is None else (_plans(study, read), study)

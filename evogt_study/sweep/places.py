@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evogt_study.sweep.files import followed
+
 DESCRIPTION = "study.json"
 
 
 def shard_folder(result: Path) -> Path:
     """The folder beside a result file that holds its shards while a study runs."""
+    result = followed(result)
     return result.with_name(result.name + ".shards")
 
 

@@ -19,7 +19,7 @@ from evogt_study.errors import ResultError, SweepError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.earlier import Earlier
-from evogt_study.sweep.files import check_writable, remove_unfinished
+from evogt_study.sweep.files import check_writable, followed, remove_unfinished
 from evogt_study.sweep.flow import NO_LIMITS, Flow, Limits
 from evogt_study.sweep.labelled import dataset, global_attributes
 from evogt_study.sweep.lock import only_writer
@@ -162,6 +162,8 @@ class _Sweep:
         self.study, self.path, self.listener = study, path, listener
         self.workers = workers
         self.shards = shard_folder(path)
+        if self.shards.is_file():
+            raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
         self.foreign: set[Path] = set()
 
     def result(self) -> xr.Dataset:
@@ -170,9 +172,10 @@ class _Sweep:
         What is large of the result is read from files without a name, as long as it is used.
         """
         with only_writer(self.path):
-            remove_unfinished(self.path.parent, self.path.name)
+            remove_unfinished(followed(self.path).parent, followed(self.path).name)
             remove_unfinished(self.shards)
             self.earlier = Earlier(self.study, self.path)
+            self.computed = not self.earlier.history
             self.foreign = set(shard_files(self.shards))
             return self.written()
 
@@ -184,6 +187,8 @@ class _Sweep:
             whole[PILOT] = dataset(pilot, self.study)
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
+            before = self.earlier.history.get(phase, "").splitlines()
+            data.attrs["history"] = "\n".join([*before, data.attrs["history"]] if self.computed else before)
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
         write_result(self.path, whole["study"], whole.get(PILOT))
@@ -197,6 +202,8 @@ class _Sweep:
         if first is not None and self.study.pilot is not None:
             pilot = self.filled(first, PILOT)
             choice = choose(self.study.pilot, pilot)
+        else:
+            self.check_nothing_is_lost(sum(len(records.keys) for records in self.earlier.records(PILOT)))
         return self.filled(study_plan(self.study, choice, self.path), "study"), pilot
 
     def filled(self, plan: Plan, phase: str) -> Table:
@@ -210,6 +217,7 @@ class _Sweep:
         progress.tell()
         if len(missing):
             describe(self.path, self.study)
+            self.computed = True
             flow = Flow(plan, plan.cases(missing), len(missing), self.workers.client, self.limits)
             for records in flow.records():
                 self.foreign.discard(write_shard(self.shards, records))

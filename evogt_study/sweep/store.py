@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import ResultError
+from evogt_study.errors import DamagedResultError, ResultError
+from evogt_study.sweep.bookkeeping import lacking, unsound
 from evogt_study.sweep.digest import with_digests
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.integrity import UNREADABLE
 from evogt_study.sweep.locks import HDF5_LOCK
-from evogt_study.sweep.schema import BOOKKEEPING
 from evogt_study.sweep.slabs import SLAB, slab_shape, slabs
 
 PILOT = "pilot"
@@ -161,8 +161,8 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
         groups = {"study": open_.enter_context(_open(path, None))}
         if groups["study"].attrs.get("pilot_group") == PILOT:
             groups[PILOT] = open_.enter_context(_open(path, PILOT))
-        if not all(map(_whole, groups.values())):
-            raise ResultError(f"{path} is not a result of this package")
+        for data in groups.values():
+            _check(path, data)
         yield groups
 
 
@@ -211,13 +211,22 @@ def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Data
         if group is not None and path.exists() and PILOT not in read_result(path):
             raise ResultError(f"{path} must have pilot runs, got a result without them") from None
         raise _unreadable(path, error) from None
-    if not _whole(data):
+    try:
+        _check(path, data)
+    except ResultError:
         data.close()
-        raise ResultError(f"{path} is not a result of this package")
+        raise
     return data
 
 
-def _whole(data: xr.Dataset) -> bool:
-    """Whether a group has what every result has."""
-    told = set(BOOKKEEPING) <= set(data.data_vars) and "software_sets" in data["software"].attrs
-    return told and "study" in data.attrs
+def _check(path: Path, data: xr.Dataset) -> None:
+    """Raises ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
+    if lacking(data):
+        raise ResultError(f"{path} is not a result of this package")
+    try:
+        with HDF5_LOCK:
+            damage = next(unsound(data), None)
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    if damage is not None:
+        raise DamagedResultError(f"{path} is damaged: {damage}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import xarray as xr
@@ -14,7 +14,7 @@ from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.places import description as description
-from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
+from evogt_study.sweep.plan import pilot_plan, study_plan
 from evogt_study.sweep.shards import readable_shards, shard_folder
 from evogt_study.sweep.store import PILOT, read_result
 from evogt_study.sweep.study import Study
@@ -35,8 +35,9 @@ def describe(result: Path, study: Study) -> None:
 def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
     """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
 
-    By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  Raises ResultError where the
-    description cannot be read, StudyError where the study cannot be used any more.
+    By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  A phase of an earlier result
+    that has runs which the study does not ask for, or does not yet, is given as it is: nothing will replace it.  Raises
+    ResultError where the description cannot be read, StudyError where the study cannot be used any more.
     """
     path = description(result)
     if not path.exists():
@@ -46,32 +47,29 @@ def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
         study = Study.from_text(described["text"], described["file"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"cannot read {path}: {error}") from None
-    earlier = {name: records_of(data) for name, data in read_result(result).items()} if result.exists() else {}
+    earlier = read_result(result) if result.exists() else {}
     shards = list(readable_shards(shard_folder(result)))
     found: dict[str, xr.Dataset] = {}
     choice, first = None, pilot_plan(study)
     if first is not None and study.pilot is not None:
-        pilot = _filled(first, earlier.get(PILOT), shards)
-        found[PILOT] = _labelled(pilot, study, PILOT)
+        pilot = Table(first)
+        found[PILOT] = _filled(pilot, earlier, shards, study)
         try:
             choice = None if len(pilot.missing()) else choose(study.pilot, pilot)
         except PilotError:
             choice = None
         if choice is None:
-            return found
-    return {
-        "study": _labelled(_filled(study_plan(study, choice), earlier.get("study"), shards), study, "study"),
-        **found,
-    }
+            return {name: data for name, data in {**earlier, **found}.items() if name in ("study", PILOT)}
+    return {"study": _filled(Table(study_plan(study, choice)), earlier, shards, study), **found}
 
 
-def _filled(plan: Plan, earlier: RunRecords | None, shards: Iterable[RunRecords]) -> Table:
-    table = Table(plan)
-    table.add_all([*([] if earlier is None else [earlier]), *shards])
-    return table
-
-
-def _labelled(table: Table, study: Study, phase: str) -> xr.Dataset:
+def _filled(table: Table, earlier: Mapping[str, xr.Dataset], shards: Iterable[RunRecords], study: Study) -> xr.Dataset:
+    """A phase with what is finished of it; the table is filled with the same."""
+    phase = table.plan.phase
+    before = [records_of(earlier[phase])] if phase in earlier else []
+    table.add_all([*before, *shards])
+    if not all(table.knows(records.keys).all() for records in before):
+        return earlier[phase]
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs}
     return data

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from evogt_study.errors import DamagedResultError
 from evogt_study.sweep import checks
 from evogt_study.sweep.digest import changed
 from evogt_study.sweep.integrity import damaged_parts
@@ -67,7 +68,10 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
     damage = damaged_parts(path)
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
-    groups = read_result(path)
+    try:
+        groups = read_result(path)
+    except DamagedResultError as error:
+        return Verification(path, {}, (str(error),), (), "nothing else was checked")
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
         return Verification(path, groups, tuple(damage), (), "nothing else was checked")

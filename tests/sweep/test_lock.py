@@ -82,6 +82,12 @@ def test_another_thread_of_this_process_is_a_second_writer_too(tmp_path):
     assert len(refused) == 1
 
 
+def test_two_names_of_a_file_have_one_lock(holder, tmp_path):
+    (tmp_path / "link.nc").symlink_to(tmp_path / "a.nc")
+    with pytest.raises(ResultError, match=f"being written by process {holder.pid} "):
+        only_writer(tmp_path / "link.nc").__enter__()
+
+
 def test_folders_that_were_missing_are_unmade_where_nothing_was_written(tmp_path):
     with only_writer(tmp_path / "b" / "c" / "a.nc"):
         pass

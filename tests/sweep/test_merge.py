@@ -8,6 +8,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ResultError
+from evogt_study.sweep.lock import only_writer
 from evogt_study.sweep.merge import merge
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.store import read_result
@@ -43,6 +44,13 @@ def refused(match, *arguments, **options):
         merge(*arguments, **options)
     assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
     return str(caught.value)
+
+
+def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [2, 3], families=("a",))
+    with only_writer(tmp_path / "c.nc"):
+        refused("c.nc is being written by process", [a, b], tmp_path / "c.nc")
 
 
 # --- what is joined ---------------------------------------------------------------------------------------------------

@@ -3,17 +3,18 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
-import netCDF4
 import numpy as np
 import psutil
 import pytest
 import xarray as xr
-from helpers import eventually, read_study, same_numbers
+from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
@@ -25,6 +26,7 @@ from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder, write_shard
 from evogt_study.sweep.store import read_result
+from evogt_study.sweep.unfinished import unfinished
 
 
 @pytest.fixture
@@ -168,6 +170,66 @@ def test_changed_constant_is_refused_and_nothing_is_lost(small_study, client, tm
         evs.run(changed, client=client, output=path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["small.nc"]
+
+
+def test_a_pilot_is_not_dropped_with_its_runs(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
+    before = path.read_bytes()
+    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
+    with pytest.raises(ResultError, match=r"holds 12 finished runs that .* does not ask for .*the pilot"):
+        evs.run(own_study(PARABOLA, constant), client=client, output=path)
+    assert path.read_bytes() == before
+
+
+def test_a_refused_extension_leaves_the_result_to_be_read_as_it_is(own_study, client, evogt, tmp_path):
+    """Another candidate is better now: the runs of the earlier choice are not replaced, nor said to be missing."""
+    path = tmp_path / "own.nc"
+    evs.run(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), client=client, output=path)
+    known = evs.open(path)
+    with pytest.raises(ResultError, match="finished runs that .* does not ask for"):
+        evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
+    found = unfinished(path)
+    assert (found["study"].status == Status.ok).all()
+    assert found["pilot"].status.shape == (2, 3, 2)
+    xr.testing.assert_equal(found["study"].error, known.error)
+    code, out, _ = evogt("status", path)
+    assert (code, "(study): 4 runs, 4 ok" in out) == (0, True)
+
+
+def test_a_pilot_that_cannot_choose_any_more_leaves_the_result_to_be_read(own_study, client, evogt, tmp_path):
+    path = tmp_path / "own.nc"
+    method = (
+        "def method(seed, gamma, target):\n    assert target != 7, 'too much'\n"
+        "    return {'error': abs(gamma - target) + seed}\n"
+    )
+    evs.run(own_study(method, PILOTED), client=client, output=path)
+    with pytest.raises(PilotError):
+        evs.run(own_study(method, PILOTED.replace("[2, 5]", "[2, 5, 7]")), client=client, output=path)
+    code, out, err = evogt("summary", path, "--over", "seed")
+    assert (code, "is not finished; this is what there is" in err) == (0, True)
+    assert out == evogt("summary", shutil.copy(path, tmp_path / "copy.nc"), "--over", "seed")[1]
+
+
+def test_what_a_link_leads_to_is_written(small, client, tmp_path):
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "small.nc", tmp_path / "disk" / "s.nc"
+    link.symlink_to(Path("disk") / "s.nc")
+    evs.run(small, client=client, output=link)
+    assert link.is_symlink()
+    assert os.listdir(tmp_path / "disk") == ["s.nc"]
+    same_numbers(read_study(link), read_study(target))
+
+
+def test_the_history_grows_with_the_result(small_study, client, tmp_path):
+    """A line for each time that runs were computed, and none where they were all there."""
+    path = tmp_path / "small.nc"
+    first = evs.run(evs.Study.from_text(small_study), client=client, output=path).history
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
+    second = evs.run(longer, client=client, output=path).history
+    assert (first.count("\n"), second.splitlines()[0]) == (0, first)
+    assert len(second.splitlines()) == 2
+    assert evs.run(longer, client=client, output=path).history == second
 
 
 def test_other_study_in_the_way_is_refused(small_study, client, tmp_path):
@@ -510,9 +572,12 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
 def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, small_study, client, tmp_path):
     path = tmp_path / "small.nc"
     evs.run(small, client=client, output=path)
-    with netCDF4.Dataset(path, "a") as file:  # as if an older NumPy had computed all of it
-        text = file["software"].getncattr("software_sets")
-        file["software"].setncattr("software_sets", re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', text))
+
+    def aged(data):  # as if an older NumPy had computed all of it
+        sets = data["software"].attrs["software_sets"]
+        data["software"].attrs["software_sets"] = re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', sets)
+
+    rewritten(path, aged)
     longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
     mixed, events = events_of(longer, client=client, output=path)
     assert (events["study"].reused, events["study"].done) == (12, 4)

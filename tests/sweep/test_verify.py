@@ -252,12 +252,15 @@ CHANGES = {
     ),
     "a status that is none": (
         lambda data: one(data, "status", 9),
-        ["have a `status` that is none", "not ok but have a value", "`message` that does not fit"],
+        ["`status` must be one of 0, 1, 2, 3, 4, 5, got 9"],
     ),
     "a message of a run that is ok": (lambda data: one(data, "message", "hm"), ["1 runs have a `message` that does"]),
     "no attempt": (lambda data: one(data, "attempts", 0), ["1 runs have `attempts` that do not fit"]),
     "no time": (lambda data: one(data, "wall_seconds", np.nan), ["1 runs have `wall_seconds` that do not fit"]),
-    "unknown software": (lambda data: one(data, "software", 3), ["1 runs have a `software` that is in no table"]),
+    "unknown software": (
+        lambda data: one(data, "software", 3),
+        ["`software` must be an index into its 1 software_sets, got 3"],
+    ),
     "another key": (
         lambda data: one(data, "case_key", "0" * 20),
         ["1 of 8 case keys are not those that the study asks for, e.g. at family=a, seed=0: 00000000000000000000 in"],
