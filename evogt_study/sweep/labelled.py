@@ -37,19 +37,24 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
     """
     table.settle()
     space = table.plan.space
-    meant = MEASURED if study.spec.of_the_package else {}
+    meant, known = (MEASURED, COORDINATES) if study.spec.of_the_package else ({}, {})
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for (name, dims, _), column in table.variables.items():
-        declared = meant[name].attributes if name in meant else {"long_name": name, "units": "1", CONTENT: MODEL_RESULT}
+        declared = meant[name].attributes if name in meant else {**_undeclared(name, column), CONTENT: MODEL_RESULT}
         data[name] = _variable(dims, column, space, declared)
     for (name, dims, _), column in table.coordinates.items():
-        coords.update(_coordinate(name, dims, column, space))
+        coords.update(_coordinate(name, dims, column, space, known.get(name, _undeclared(name, column))))
     for name, size in _extra_dimensions(data).items():
-        coords.setdefault(name, (name, np.arange(size), dict(COORDINATES.get(name, {"long_name": f"index of {name}"}))))
+        coords.setdefault(name, (name, np.arange(size), dict(known.get(name, {"long_name": f"index of {name}"}))))
     data |= _bookkeeping(table)
     attributes = {RECORDED: " ".join(sorted({name for name, _, _ in table.coordinates}))}
     return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords, attributes)
+
+
+def _undeclared(name: str, column: Column) -> dict[str, str]:
+    """Attributes of what the schema does not declare, before the run's own; words have no units."""
+    return {"long_name": name} | ({"units": "1"} if column.words is None else {})
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -130,9 +135,11 @@ def _as_floats(fill: int, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.where(cells == fill, np.nan, cells.astype(float))
 
 
-def _coordinate(name: str, dims: tuple[str, ...], column: Column, space: CaseSpace) -> dict[str, Any]:
+def _coordinate(
+    name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, declared: Mapping[str, str]
+) -> dict[str, Any]:
     """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
-    attributes = {**COORDINATES.get(name, {"long_name": name, "units": "1"}), **column.attributes}
+    attributes = {**declared, **column.attributes}
     common = column.common()
     if common is not None:
         return {name: (dims, common, attributes)}
@@ -186,7 +193,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "Conventions": CONVENTIONS,
         "title": (study.title or study.name) + (" (pilot runs)" if phase == "pilot" else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
-        "keywords": "parametric study, random features, parabolic partial differential equations",
+        "keywords": ", ".join(["parametric study", *_subjects(study)]),
         "id": study.name,
         "source": study.source or f"evogt-study {package_version()}",
         "history": f"{now}: evogt-study {package_version()} ran {study.file}",
@@ -202,6 +209,13 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "cpu": known["cpu"],
         "phase": phase,
     }
+
+
+def _subjects(study: Study) -> tuple[str, ...]:
+    """What the study is about: of a function of one's own only its name and its axes tell."""
+    if study.spec.of_the_package:
+        return ("random features", "parabolic partial differential equations")
+    return (study.name, *study.space.names)
 
 
 def records_of(data: xr.Dataset) -> RunRecords:

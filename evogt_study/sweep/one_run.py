@@ -16,6 +16,7 @@ from evogt_study.method.solve import solve as solve_arrays
 from evogt_study.method.time_grid import TimeGrid
 from evogt_study.sweep.evolution_parameters import PARAMETERS
 from evogt_study.sweep.evolution_record import histories, scalars
+from evogt_study.sweep.problem_source import formula_parameter
 from evogt_study.sweep.schema import COORDINATES, MEASURED
 from evogt_study.sweep.values import labels
 
@@ -115,7 +116,11 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
     shown = {name: labels([value])[0] for name, value in parameters.items()}
     constants = {name: ((), label, PARAMETERS[name].attributes(label)) for name, label in shown.items()}
-    own = {name: ((), value) for name, value in solution.problem.parameters.items() if name not in constants}
+    own = {
+        name: ((), value, formula_parameter(name).attributes(value))
+        for name, value in solution.problem.parameters.items()
+        if name not in constants
+    }
     return {
         "time": ("time", run.grid.saved_times, COORDINATES["time"]),
         "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),

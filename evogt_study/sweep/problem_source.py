@@ -48,16 +48,18 @@ class ProblemSource:
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 
 
+def formula_parameter(name: str) -> Parameter:
+    """The declaration of a parameter of a problem's formulas."""
+    return Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
+
+
 def _from_statement(statement: Statement) -> ProblemSource:
     content = {
         key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
     }  # not its name: the same formulas are the same problem
     optional = {"lifting": statement.lifting, "potential": statement.potential}
     content |= {key: formula for key, formula in optional.items() if formula is not None}
-    parameters = {
-        name: Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
-        for name in sorted(statement.parameters)
-    }
+    parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
     return ProblemSource(
         name=statement.name or "problem",
         parameters=parameters,

@@ -132,7 +132,7 @@ def test_one_bit_of_a_number_is_found_by_the_checksum(result, name):
     ("old", "new", "part"),
     [
         (b"what became of the run", b"what became of the rum", "`status`"),
-        (b"parametric study, random", b"parametric study, sandom", "a global attribute"),
+        (b"one run for each point", b"one sun for each point", "a global attribute"),
     ],
 )
 def test_attributes_have_digests(result, old, new, part):
