@@ -20,7 +20,6 @@ from evogt_study.baselines.space_time_regression import (
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.method.arrays import Array
 from evogt_study.method.cost import Work
-from evogt_study.method.dictionary import default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
 from evogt_study.method.problem_facts import ProblemFacts
@@ -332,6 +331,7 @@ class SpaceTimeRegression(Baseline):
     """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
 
     NAME = "space_time_regression"
+    DIRECTIONS_OF_TIME = 1
     PARAMETERS = _parameters(
         Parameter("points", "an integer >= 1", integer(1), "interior residual points per direction", default=68),
         Parameter("levels", "an integer >= 1", integer(1), "positive time levels of the residual", default=69),
@@ -356,11 +356,8 @@ class SpaceTimeRegression(Baseline):
 
     def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
         dictionary = dictionary_of(values)
-        used = {name: value for name, value in used.items() if name not in ("N1", "hidden", "radius")}
-        if dictionary.hidden:
-            used["hidden"] = dictionary.hidden
-        radius = default_radius((self.source.dimension or 1) + 1) if dictionary.radius is None else dictionary.radius
-        return {**used, "radius": radius}
+        used = {name: value for name, value in used.items() if name not in ("N1", "hidden")}
+        return used | ({"hidden": dictionary.hidden} if dictionary.hidden else {})
 
     def statement(self) -> Statement:
         """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""

@@ -14,7 +14,7 @@ from evogt_study.baselines.finite_difference import FiniteDifferenceReference, c
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.method.coefficient_reference import CoefficientReference
 from evogt_study.method.cost import RunSize, Work, stage_work
-from evogt_study.method.dictionary import BLOCK_ENTRIES, default_radius
+from evogt_study.method.dictionary import BLOCK_ENTRIES
 from evogt_study.method.problem import Problem
 from evogt_study.method.problem_facts import ProblemFacts
 from evogt_study.method.solve import Discretisation, Reference, Share, solve, stage_keys
@@ -140,7 +140,7 @@ class Evolution(ProblemMethod):
             "version": 1,  # raised when the same parameters come to mean other numbers
             "time_integrator": values["time_integrator"],
             "problem": self.problem_identity(values),
-            "run": _content(self.discretisation(values), self.source.dimension),
+            "run": _content(self.discretisation(values)),
             "record": sorted(self.output.record),
             "grid": self.output.grid if "field" in self.output.record else None,
         }
@@ -266,17 +266,12 @@ def _coefficient_reference(given: Mapping[str, Any]) -> CoefficientReference | N
     return CoefficientReference(name, **{key: value for key, value in settings.items() if value is not None})
 
 
-def _content(run: Discretisation, dimension: int | None) -> dict[str, Any]:
-    """The discretisation as JSON-able content, with a radius left out and the default radius being the same run.
-
-    What a run does not use is no part of it.
-    """
+def _content(run: Discretisation) -> dict[str, Any]:
+    """The discretisation as JSON-able content; what a run does not use is no part of it."""
     content = {name: part for name, part in asdict(run).items() if part is not None}
     del content["integrator"]["name"]  # named beside
     if not run.integrator.stabilization:
         del content["integrator"]
-    if content["dictionary"]["radius"] is None and dimension is not None:
-        content["dictionary"]["radius"] = default_radius(dimension)
     if content["dictionary"]["family"] != "gtransnet":
         del content["dictionary"]["hidden"], content["dictionary"]["delta"]
     return content

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.method.arrays import Array
-from evogt_study.method.dictionary import Dictionary
+from evogt_study.method.dictionary import Dictionary, default_radius
 from evogt_study.method.galerkin import check_diffusion
 from evogt_study.method.problem import Problem
 from evogt_study.method.problem_facts import ProblemFacts
@@ -27,6 +27,9 @@ from evogt_study.sweep.values import Values, content_hash
 @dataclass(frozen=True, eq=False)
 class ProblemMethod:
     """A method of this package for one problem and one choice of outputs."""
+
+    DIRECTIONS_OF_TIME: ClassVar[int] = 0
+    """Directions of its features besides those of space."""
 
     source: ProblemSource
     output: Output
@@ -46,7 +49,15 @@ class ProblemMethod:
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
-        return cls(source, spec.output, {**parameters, **own})
+        return cls(source, spec.output, {**parameters, **cls.following(source.dimension, parameters), **own})
+
+    @classmethod
+    def following(cls, dimension: int | None, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+        """Those of `parameters` whose default follows the dimension, with it; a factory's is not known beforehand."""
+        if dimension is None or "radius" not in parameters:
+            return {}
+        default = default_radius(dimension + cls.DIRECTIONS_OF_TIME)
+        return {"radius": replace(parameters["radius"], default=default)}
 
     @property
     def reserved(self) -> frozenset[str]:
