@@ -6,7 +6,7 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
 
+    from evogt_study.sweep.finished import Finished
     from evogt_study.sweep.plan import Plan
+    from evogt_study.sweep.study import Study
 
 SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -49,11 +51,19 @@ def main() -> None:
 
 
 _study_file = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
+_result_file = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
+)
+
+
+def _result_of(study: Study, output: Path | None) -> Path:
+    """Where a study's result is, unless it is said to be elsewhere."""
+    return output or Path("results") / f"{study.name}.nc"
 
 
 @main.command()
 @_study_file
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]")
+@_result_file
 @click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
 @click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
 @click.option(
@@ -95,7 +105,7 @@ def run(
     from evogt_study.sweep.study import Study
 
     study = Study.from_file(study_file)
-    path = output or Path("results") / f"{study.name}.nc"
+    path = _result_of(study, output)
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
     with interruptible(time_limit), clients as client, display(quiet) as listener:
         run_to_file(
@@ -114,16 +124,19 @@ def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
 
 
 def _print_result(path: Path) -> None:
-    """Runs of a result that was written, by status; exit code 1 where some are not ok."""
+    """Runs of a result that was written, by status, the pilot's where some are not ok; exit code 1 then."""
     from evogt_study import result_display
     from evogt_study.analysis.completeness import completeness
     from evogt_study.sweep.store import opened
 
     with opened(path) as groups:
-        found = completeness(groups["study"])
-    click.echo(f"{path}: {result_display.counted(found)}")
-    if found.ok < found.planned:
-        _print(result_display.messages(found))
+        found = {phase: completeness(data) for phase, data in groups.items()}
+    failed = [phase for phase, each in found.items() if each.ok < each.planned]
+    for phase, each in found.items():
+        if phase == "study" or phase in failed:
+            click.echo(f"{path}{'' if phase == 'study' else f' ({phase})'}: {result_display.counted(each)}")
+            _print(result_display.messages(each))
+    if failed:
         raise SystemExit(SOME_FAILED)
 
 
@@ -134,25 +147,31 @@ def _print(lines: Iterable[str]) -> None:
 
 @main.command()
 @_study_file
+@_result_file
 @click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
-def plan(study_file: Path, workers: int | None) -> None:
+def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
     """Tell what would run: cases, shared work, and how long and how much memory it takes.  Runs nothing.
 
     Times are predicted from the parameters, and from how fast this machine is: a second goes into finding that out.
+    They are those of all cases; how many of them a result has already is counted.
     """
     from dask.system import CPU_COUNT
 
+    from evogt_study.sweep.finished import finished
     from evogt_study.sweep.plan import pilot_plan, provisional_choice, study_plan
     from evogt_study.sweep.prediction import START_SECONDS
     from evogt_study.sweep.study import Study
 
     study, workers = Study.from_file(study_file), workers or CPU_COUNT
+    path = _result_of(study, output)
+    done = finished(study, path)
     click.echo(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     first = pilot_plan(study)
-    walls = [] if first is None else [_print_plan(first, workers)]
+    walls = [] if first is None else [_print_plan(first, workers, path, done)]
     if study.pilot is not None:
         click.echo(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
-    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers))
+    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, path, done))
+    _print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
     if len(known) < len(walls):
         click.echo("only running it tells how long that takes")
@@ -161,7 +180,16 @@ def plan(study_file: Path, workers: int | None) -> None:
         click.echo(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
 
 
-def _print_plan(plan: Plan, workers: int) -> float | None:
+def _print_unasked(path: Path, done: Finished | None) -> None:
+    """Runs of a result that its study does not ask for, which `evogt run` does not throw away."""
+    if done is not None and done.unasked:
+        click.echo(
+            f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for; "
+            "`evogt run` needs another place for its result (-o)"
+        )
+
+
+def _print_plan(plan: Plan, workers: int, path: Path, done: Finished | None) -> float | None:
     """What one phase would run; its predicted wall seconds, None where only running tells."""
     from evogt_study.sweep.machine import this_machine
     from evogt_study.sweep.plan import OWN, shared_work
@@ -170,6 +198,9 @@ def _print_plan(plan: Plan, workers: int) -> float | None:
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     click.echo(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
+    count = None if done is None else done.count(plan.phase)
+    if count is not None:
+        click.echo(f"    {count:,} of {plan.count:,} are finished in {path}")
     shared = shared_work(plan)
     for work in shared:
         if work.stage == OWN:
@@ -197,14 +228,40 @@ def _duration(seconds: float) -> str:
 
 @main.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-def status(file: Path) -> None:
-    """Tell what is done, failed and missing of a result FILE.nc, or of a STUDY.toml's result in results/."""
-    from evogt_study import result_display
-    from evogt_study.analysis.completeness import completeness
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Result of a STUDY.toml.  [default: results/NAME.nc]"
+)
+def status(file: Path, output: Path | None) -> None:
+    """Tell what is done, failed and missing of a result FILE.nc, or of what a STUDY.toml asks for.
+
+    Of a study its result and shards are looked through: cases that were added to it are not_run.
+    """
+    from evogt_study.sweep.finished import finished
     from evogt_study.sweep.study import Study
 
-    path = Path("results") / f"{Study.from_file(file).name}.nc" if file.suffix == ".toml" else file
-    for phase, data in _runs_so_far(path).items():
+    if file.suffix != ".toml":
+        if output is not None:
+            raise InputError(f"`--output` must be given with a STUDY.toml, got the result {file}")
+        _print_status(file, _runs_so_far(file))
+        return
+    study = Study.from_file(file)
+    path = _result_of(study, output)
+    done = finished(study, path)
+    if done is None:
+        raise _no_result(path)
+    _tell_unfinished(path)
+    _print_status(path, done.runs())
+    if "study" not in done.tables:
+        click.echo(f"{path} (study): not run, since its pilot has not chosen yet")
+    _print_unasked(path, done)
+
+
+def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
+    """What became of the runs of each phase."""
+    from evogt_study import result_display
+    from evogt_study.analysis.completeness import completeness
+
+    for phase, data in phases.items():
         found = completeness(data)
         click.echo(f"{path} ({phase}): {result_display.counted(found)}")
         _print(result_display.lacking(found))
@@ -219,11 +276,23 @@ def _runs_so_far(path: Path) -> dict[str, xr.Dataset]:
 
     found = unfinished(path)
     if found is not None:
-        click.echo(f"evogt: {path} is not finished; this is what there is", err=True)
+        _tell_unfinished(path)
         return found
     if not path.exists():
-        raise InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+        raise _no_result(path)
     return read_result(path)
+
+
+def _tell_unfinished(path: Path) -> None:
+    """Say so where a result is being written, or its writing was interrupted."""
+    from evogt_study.sweep.places import description
+
+    if description(path).exists():
+        click.echo(f"evogt: {path} is not finished; this is what there is", err=True)
+
+
+def _no_result(path: Path) -> InputError:
+    return InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
 
 
 @main.command()
