@@ -291,6 +291,15 @@ def _tell_unfinished(path: Path) -> None:
         click.echo(f"evogt: {path} is not finished; this is what there is", err=True)
 
 
+def _check_finished(*paths: Path) -> None:
+    """Raise InputError for a result that is not written yet: what needs whole results does not read shards."""
+    from evogt_study.sweep.places import description
+
+    for path in paths:
+        if not path.exists() and description(path).exists():
+            raise InputError(f"`FILE` must be a finished result, got {path}, which is not; `evogt run` goes on with it")
+
+
 def _no_result(path: Path) -> InputError:
     return InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
 
@@ -506,6 +515,7 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
     from evogt_study.sweep.replay import replay as replayed
     from evogt_study.sweep.words import read_point
 
+    _check_finished(file)
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     click.echo(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
     for line in made.told():
@@ -535,6 +545,7 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     from evogt_study.sweep.merge import merge as merged
     from evogt_study.sweep.study import Study
 
+    _check_finished(*files)
     merged(files, output, study=None if study_file is None else Study.from_file(study_file))
     _print_result(output)
 
@@ -553,6 +564,7 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
     from evogt_study.analysis.completeness import completeness
     from evogt_study.sweep.verify import verify as verified
 
+    _check_finished(file)
     made = verified(file, sample=sample, seed=seed, code=code)
     for phase, data in made.phases.items():
         click.echo(f"{file} ({phase}): {result_display.counted(completeness(data))}")

@@ -23,6 +23,7 @@ from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.store import write_result
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.table import Table
+from evogt_study.sweep.unfinished import describe
 
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 PAPER = Path(__file__).parents[1] / "studies" / "paper"
@@ -413,6 +414,57 @@ def test_a_question_that_has_no_answer(refused, result, options, fragments):
     line = refused("summary", "own.nc", *options)
     for fragment in fragments:
         assert fragment in line
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "`error` has no seed axis; name axes with --over: family, none"),
+        (("--at", "family=a"), "`error` has no seed axis left; name axes with --over: none"),
+        (("--over", ""), "`over` must name dimensions of error (family), got no name"),
+    ],
+)
+def test_a_summary_without_seeds(refused, folder, options, said):
+    write(folder / "own.nc", STUDY.replace("seed = { count = 3 }", "").replace("epsilon = [0.2, 0.1]", CONSTANTS))
+    assert said in refused("summary", "own.nc", *options)
+
+
+CONSTANTS = "[constants]\nseed = 0\nepsilon = 0.1"
+
+
+def test_a_summary_at_one_seed(refused, result):
+    said = refused("summary", "own.nc", "--at", "seed=1")
+    assert said == "evogt: `error` has no seed axis left; name axes with --over: family, epsilon, none\n"
+
+
+def test_a_summary_without_error(refused, folder):
+    """What can be named is what has numbers; nobody typed `error`."""
+    (folder / "own.py").write_text("def method(family, epsilon, seed):\n    return {'cost': 1.0, 'word': family}\n")
+    write(folder / "own.nc")
+    said = refused("summary", "own.nc")
+    assert said.startswith("evogt: the result has no `error`; name another variable with --variable: cost, ")
+    assert "word" not in said
+    said = refused("summary", "own.nc", "--variable", "costs")
+    assert "`--variable` must be one of cost, " in said
+    assert "word" not in said
+    assert "case_key" not in said
+
+
+def test_a_picture_of_a_result_of_arrays_alone(refused, folder):
+    (folder / "own.py").write_text(
+        "def method(family, epsilon, seed):\n    return {'map': (('i', 'j'), [[1.0, 2.0], [3.0, 4.0]])}\n"
+    )
+    write(folder / "own.nc")
+    said = refused("plot", "own.nc")
+    assert "must hold a number for each run to draw a distribution, got arrays alone (map over i, j)" in said
+
+
+@pytest.mark.parametrize("arguments", [("replay", "new.nc"), ("verify", "new.nc"), ("merge", "own.nc", "new.nc")])
+def test_what_needs_a_whole_result_says_that_one_is_not_finished(refused, folder, result, arguments):
+    describe(folder / "new.nc", Study.from_file(folder / "own.toml"))
+    output = ("-o", "joined.nc") if arguments[0] == "merge" else ()
+    said = refused(*arguments, *output)
+    assert said == "evogt: `FILE` must be a finished result, got new.nc, which is not; `evogt run` goes on with it\n"
 
 
 def test_a_dimension_asked_for_twice(evogt, result):

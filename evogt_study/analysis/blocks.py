@@ -30,12 +30,14 @@ class IncompleteWarning(UserWarning):
 
 def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
     """The dimensions named by `over`, each once.  Raises InputError where `values` has no such one, or no numbers."""
+    if not isinstance(values, xr.DataArray):
+        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
     dims = [over] if isinstance(over, str) else list(dict.fromkeys(over))
     unknown = [dim for dim in dims if dim not in values.dims]
     if unknown or not dims:
         raise InputError(
             f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
-            f"got {', '.join(unknown) or 'none'}"
+            f"got {', '.join(unknown) or 'no name'}"
         )
     if values.dtype.kind not in "iufb":
         raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
@@ -128,7 +130,7 @@ def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = 
     check_policy(missing)
     if not lacking or missing == "drop":
         return
-    told = f"{lacking} of {of} {what} have no finite `{name}`"
+    told = f"{lacking} of {of} {what} have no finite " + ("value" if name is None else f"`{name}`")
     if missing == "raise":
         raise IncompleteError(f'{told}; `evogt status` says why, missing="warn" leaves them out')
     warnings.warn(f"{told}; they are left out, see n_ok", IncompleteWarning, stacklevel=3)

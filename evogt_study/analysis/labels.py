@@ -12,6 +12,11 @@ from evogt_study.sweep.values import canonical, find, text_label
 from evogt_study.sweep.words import listed
 
 
+def numeric_variables(data: xr.Dataset) -> list[str]:
+    """Names of the variables that hold numbers."""
+    return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
+
+
 def shown(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """The labels along a dimension, as they are typed; positions where it has none."""
     return [text_label(canonical(label)) for label in values[dim].values]

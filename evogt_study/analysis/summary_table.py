@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import xarray as xr
 
 from evogt_study.analysis.intervals import Bootstrap
-from evogt_study.analysis.labels import position
+from evogt_study.analysis.labels import numeric_variables, position
 from evogt_study.analysis.numbers import NumberFormat
 from evogt_study.analysis.pivot import pivot, rendered_pivot, with_ratios
 from evogt_study.analysis.statistics import DEFAULT, summary
@@ -19,6 +19,7 @@ VARIABLE = "variable"
 """Dimension of a table of several variables."""
 NONE = "none"
 """Instead of dimensions to reduce over: each run by itself."""
+DEFAULT_VARIABLES, DEFAULT_OVER = ("error",), ("seed",)
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Question:
     axis, whose ratio of means over common `over` is a further column.
     """
 
-    variables: tuple[str, ...] = ("error",)
-    over: tuple[str, ...] = ("seed",)
+    variables: tuple[str, ...] = DEFAULT_VARIABLES
+    over: tuple[str, ...] = DEFAULT_OVER
     statistics: tuple[str, ...] = ()
     at: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] | None = None
@@ -54,6 +55,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
     planned = chosen(data["case_key"] != "", question.at)
     values = {name: chosen(data[name], question.at) for name in _variables(data, question)}
+    _check_seed(values, question)
     if question.over == (NONE,):
         values = {name: each.expand_dims(NONE) for name, each in values.items()}
     statistics = joined({name: _summary(each, question, planned) for name, each in values.items()})
@@ -97,8 +99,21 @@ def joined(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
 def _variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
     for name in question.variables:
         if name not in data.data_vars:
-            raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {name!r}")
+            known = ", ".join(numeric_variables(data))
+            if question.variables == DEFAULT_VARIABLES:
+                raise InputError(f"the result has no `{name}`; name another variable with --variable: {known}")
+            raise InputError(f"`--variable` must be one of {known}, got {name!r}")
     return question.variables
+
+
+def _check_seed(values: Mapping[str, xr.DataArray], question: Question) -> None:
+    """Raise InputError where seeds are to be reduced over, as they are if nothing is said, and there are none."""
+    for name, each in values.items():
+        if question.over == DEFAULT_OVER and "seed" not in each.dims:
+            raise InputError(
+                f"`{name}` has no seed axis{' left' if question.at else ''}; name axes with --over: "
+                + ", ".join([*map(str, each.dims), NONE])
+            )
 
 
 def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) -> xr.Dataset:

@@ -14,6 +14,14 @@ Reader = Callable[[Any], Value]
 """Reads a raw value into canonical form; raises ValueError where it does not fit."""
 
 
+BITS = 62
+"""Integers of a parameter are below 2 to this power."""
+
+
+class TooLargeError(ValueError):
+    """An integer that is of the right kind, but beyond what a parameter holds."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter's name, what its values may be (`wanted`, `read`), and its labels in the result file.
@@ -35,6 +43,9 @@ class Parameter:
         """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
         try:
             return self.read(raw)
+        except TooLargeError:
+            wanted = f"{self.wanted} and below 2^{BITS}"
+            raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
         except (ValueError, TypeError, OverflowError, RecursionError):
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
@@ -45,12 +56,15 @@ class Parameter:
         return {key: text for key, text in written.items() if text}
 
 
-def integer(minimum: int) -> Reader:
-    """Whole numbers >= `minimum`; 60.0 is not one, since it would name the same run twice."""
+def integer(minimum: int, maximum: int | None = None) -> Reader:
+    """Whole numbers in [`minimum`, `maximum`]; 60.0 is not one, since it would name the same run twice."""
+    most = 2**BITS - 1 if maximum is None else maximum
 
     def read(raw: Any) -> Value:
+        if maximum is None and isinstance(raw, int) and raw > most:
+            raise TooLargeError
         value = canonical(raw)
-        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**62:
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= most:
             raise ValueError
         return value
 
@@ -123,8 +137,8 @@ def quadrature_rule(raw: Any) -> Value:
         rule, points = raw["rule"], raw["points"]
     else:
         rule, points = "gauss_legendre", raw
-    count = integer(1)(points)
-    if not isinstance(count, int) or count > MAX_POINTS:
+    count = integer(1, MAX_POINTS)(points)
+    if not isinstance(count, int):
         raise ValueError
     return QuadratureRule(rule, count)
 

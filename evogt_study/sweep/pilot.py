@@ -57,15 +57,20 @@ def _least(candidates: tuple[Value, ...], means: Array) -> Value | None:
     return min(usable)[2] if usable else None
 
 
+def _no_number(name: str, table: Table) -> str:
+    """Why a variable cannot be minimised."""
+    for own, dims, words in table.variables:
+        if own == name:
+            return "it is a word" if words else f"it is an array over {', '.join(dims)}, not a number"
+    found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
+    return f"the runs returned no such number (they have: {found})"
+
+
 def _measured(name: str, table: Table) -> Array:
     """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
     columns = [column for (own, _, _), column in table.variables.items() if own == name]
     if not columns or columns[0].values.ndim != 1 or columns[0].values.dtype.kind == "O":
-        found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
-        raise PilotError(
-            f"the pilot cannot minimise `{name}`: the runs returned no such number (they have: {found})"
-            + _commonest_message(table)
-        )
+        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
     values = np.where(columns[0].present, columns[0].values, np.nan).astype(float)
     values[table.status == Status.diverged] = np.inf
     values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from distributed import Client
 
-from evogt_study.errors import ResultError, SweepError
+from evogt_study.errors import InputError, ResultError, SweepError, shortened
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.cluster import connected
 from evogt_study.sweep.earlier import Earlier
@@ -31,7 +31,7 @@ from evogt_study.sweep.provenance import software_set
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.sweep.store import PILOT, write_result
-from evogt_study.sweep.study import Study
+from evogt_study.sweep.study import Study, check_study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.unfinished import describe, description
 
@@ -60,6 +60,9 @@ def run(
     study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
     another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
     """
+    check_study(study)
+    if client is not None and not isinstance(client, Client):
+        raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
     reuse = Reuse(retry_failed, rerun_outdated)
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:

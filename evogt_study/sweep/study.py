@@ -19,7 +19,7 @@ from evogt_study.sweep.parameters import Parameter
 from evogt_study.sweep.pilot_table import Pilot, read_pilot
 from evogt_study.sweep.space import Axis, CaseSpace, When
 from evogt_study.sweep.study_file import MAX_CASES, ProblemTable, SeedRange, StudyTable, read_table
-from evogt_study.sweep.values import Value, text_label
+from evogt_study.sweep.values import Value, Values, text_label
 
 MAX_AXES = 30
 MAX_CHECKED = 5_000
@@ -64,17 +64,24 @@ class Study:
         """Declaration of a parameter."""
         return self.method.parameters[name]
 
-    def where(self, name: str) -> str:
-        """The section that gives a parameter its value, for messages."""
+    def where(self, name: str, values: Values) -> str:
+        """The section that gives a parameter its value in a case, for messages."""
+        stated = name in self.space.constants and values.get(name) == self.space.constants[name]
         if name in self.space.names:
             section = "axes"
-        elif name in self.space.followers:
+        elif name in self.space.followers and not stated:
             section = "when"
         elif self.pilot is not None and name == self.pilot.parameter:
             section = "pilot"
         else:
             section = "output" if name == "times" else "constants"
         return f"{self.file}, {section}.{name}"
+
+
+def check_study(given: object) -> None:
+    """Raise InputError for what is no `Study`, such as the path of one."""
+    if not isinstance(given, Study):
+        raise InputError(f"`study` must be a Study, got {shortened(given)}; use Study.from_file(PATH)")
 
 
 def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
@@ -231,6 +238,6 @@ class _Reader:
             try:
                 self.method.check(values)
             except ParameterError as error:
-                raise StudyError(str(error.at(study.where(error.name)))) from None
+                raise StudyError(str(error.at(study.where(error.name, values)))) from None
             except InputError as error:
                 raise StudyError(f"{error} ({self.file}, problem)") from None

@@ -172,20 +172,23 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
     return list((tables[str(names[-1])] if names else StudyTable).model_fields)
 
 
+KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}
+
+
 def _wanted(error: ErrorDetails) -> str:
     """What pydantic asked for, in the words of our messages."""
     message = error["msg"]
     if error["type"] == "string_pattern_mismatch":
         return "made of lower-case letters, digits and _"
+    if error["type"] == "string_too_long":
+        return f"at most {error['ctx']['max_length']} characters long"
+    if error["type"] == "too_short":
+        kind = KINDS_TOLD.get(error["ctx"]["field_type"], "one")
+        return f"{kind} with at least {error['ctx']['min_length']} entry"
     for prefix in (
         "Input should be a valid ",
         "Input should be ",
-        "Value should have ",
-        "Dictionary should have ",
-        "List should have ",
-        "String should ",
     ):
         if message.startswith(prefix):
-            article = "a " if prefix.endswith("valid ") else ("" if prefix.endswith("be ") else "one that has ")
-            return article + message.removeprefix(prefix)
+            return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)
     return message

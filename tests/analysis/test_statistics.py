@@ -286,7 +286,7 @@ def test_an_unknown_dimension_is_told_with_those_there_are(over, got):
 
 
 def test_no_dimension_at_all_is_refused():
-    with pytest.raises(InputError, match=r"`over` must name dimensions of error \(family, seed\), got none"):
+    with pytest.raises(InputError, match=r"`over` must name dimensions of error \(family, seed\), got no name"):
         summary(labelled(drawn(2, 3)), [])
 
 

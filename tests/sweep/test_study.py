@@ -362,7 +362,8 @@ def test_where_a_parameter_is_written(load):
             extra=when("{ epsilon = 1 }", "{ tau = 0.1 }"),
         )
     )
-    places = {name: study.where(name).rpartition(", ")[2] for name in ("epsilon", "N", "tau", "gamma", "times")}
+    first, second = study.space.values(0), study.space.values(1)
+    places = {name: study.where(name, first).rpartition(", ")[2] for name in ("epsilon", "N", "tau", "gamma", "times")}
     assert places == {
         "epsilon": "axes.epsilon",
         "N": "constants.N",
@@ -370,6 +371,7 @@ def test_where_a_parameter_is_written(load):
         "gamma": "pilot.gamma",
         "times": "output.times",
     }
+    assert study.where("tau", second).endswith("constants.tau")  # where the rule does not hold
 
 
 # --- what identifies a case -------------------------------------------------------------------------------------------
@@ -872,6 +874,31 @@ BAD = {
         toml(extra=when("{ N = 4 }", "{ tau = 0.5 }")),
         ["`match` must name axes (seed)", "got 'N'"],
     ),
+    "rule that matches nothing": (
+        toml(extra=when("{}", "{ tau = 0.5 }")),
+        ["`when.0.match` must be a table with at least 1 entry, got {}"],
+    ),
+    "a study without axes": (toml(axes={"seed": None}), ["`axes` must be a table with at least 1 entry, got {}"]),
+    "a constant list beside a rule": (
+        toml(axes={"N": "[4, 5]"}, constants={"N": None, "gamma": "[1, 2]"}, extra=when("{ N = 5 }", "{ gamma = 2 }")),
+        ["constants.gamma"],
+    ),
+    "a list of a rule beside a constant": (
+        toml(axes={"N": "[4, 5]"}, constants={"N": None}, extra=when("{ N = 5 }", "{ gamma = [1, 2, 3] }")),
+        ["when.gamma"],
+    ),
+    "a seed beyond the bound": (
+        toml(axes={"seed": "[0, 9223372036854775806]"}),
+        ["`seed` must be an integer >= 0 and below 2^62, got 9223372036854775806"],
+    ),
+    "a seed beyond all bounds": (
+        toml(axes={"seed": "[0, 99999999999999999999]"}),
+        ["`seed` must be an integer >= 0 and below 2^62, got 99999999999999999999"],
+    ),
+    "points beyond all bounds": (
+        toml(constants={"quadrature": "9223372036854775806"}),
+        ["at most 100,000, got 9223372036854775806"],
+    ),
     "rule without a case": (
         toml(extra=when("{ seed = 9 }", "{ tau = 0.5 }")),
         ["the rule matches no case", "seed has no value 9", "when[0].match.seed"],
@@ -979,7 +1006,7 @@ BAD = {
         f"name {name!r}": (toml({"name": json.dumps(name)}), ["`name` must", f"got {name!r}"])
         for name in ("", "A", "a b", "../a", "a.b", "a-b", "ä", "abc\n", "a/b")
     },
-    "a long name": (toml({"name": f'"{"a" * 101}"'}), ["`name` must", "100"]),
+    "a long name": (toml({"name": f'"{"a" * 101}"'}), ["`name` must be at most 100 characters long, got 'aaa"]),
     "a name that is a number": (toml({"name": "3"}), ["`name` must be a string", "got 3"]),
     "a name of the result file": (
         toml(constants={"error": "1"}, problem={**PROBLEM, "diffusion": '"error"'}),

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from evogt_study.analysis.labels import numeric_variables
 from evogt_study.errors import InputError, shortened
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import CANDIDATE
@@ -170,7 +171,7 @@ def title_of(array: xr.DataArray) -> str:
 
 def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
     """A variable that can be drawn.  Raises InputError, naming those that can."""
-    drawable = [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
+    drawable = numeric_variables(data)
     if variable not in drawable:
         raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
     return data[variable]

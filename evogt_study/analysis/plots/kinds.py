@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.page import Drawn
 from evogt_study.analysis.plots.arranged import (
     Arranged,
@@ -134,6 +135,10 @@ def _default(data: xr.Dataset, kind: str) -> str:
     found_subject = subject(data)
     if found_subject is None:
         planned = data["status"].values[data["case_key"].values != ""]
+        arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
+        if arrays and (planned == Status.ok).any():
+            over = ", ".join(f"{name} over {', '.join(own_dimensions(data, name))}" for name in arrays)
+            raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
         fates = ", ".join(f"{n} {s.name}" for s in Status if (n := int(np.count_nonzero(planned == s))))
         raise InputError(f"`FILE` must have runs with numbers to draw, got none ({fates}); `evogt status` tells why")
     return found_subject

@@ -1,0 +1,29 @@
+"""Plain mistakes in Python get one line that says what to write instead."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import evogt_study as evs
+from evogt_study.errors import InputError
+
+
+def test_a_study_given_as_a_path():
+    with pytest.raises(InputError, match=r"`study` must be a Study, got 'a\.toml'; use Study\.from_file\(PATH\)"):
+        evs.run("a.toml")
+
+
+def test_a_client_that_is_none(small_study):
+    with pytest.raises(InputError, match=r"`client` must be a distributed\.Client, or None for this machine, got 3"):
+        evs.run(evs.Study.from_text(small_study), client=3)
+
+
+def test_a_dataset_in_place_of_a_variable():
+    data = xr.Dataset({"error": ("seed", [1.0, 2.0])})
+    with pytest.raises(InputError, match=r"`values` must be a DataArray, got a Dataset; use e\.g\. ds\.error"):
+        evs.summary(data)
+
+
+def test_missing_values_without_a_name():
+    with pytest.warns(UserWarning, match="1 of 2 runs have no finite value; they are left out"):
+        evs.summary(xr.DataArray([1.0, np.nan], dims="seed"), statistics=["mean"])
