@@ -41,10 +41,10 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for (name, dims, _), column in table.variables.items():
-        declared = meant[name].attributes if name in meant else {**_undeclared(name, column), CONTENT: MODEL_RESULT}
-        data[name] = _variable(dims, column, space, declared)
+        attributes = _attributes(name, column, meant[name].attributes if name in meant else None)
+        data[name] = _variable(dims, column, space, {CONTENT: MODEL_RESULT, **attributes})
     for (name, dims, _), column in table.coordinates.items():
-        coords.update(_coordinate(name, dims, column, space, known.get(name, _undeclared(name, column))))
+        coords.update(_coordinate(name, dims, column, space, _attributes(name, column, known.get(name))))
     for name, size in _extra_dimensions(data).items():
         coords.setdefault(name, (name, np.arange(size), dict(known.get(name, {"long_name": f"index of {name}"}))))
     data |= _bookkeeping(table)
@@ -52,9 +52,14 @@ def dataset(table: Table, study: Study) -> xr.Dataset:
     return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords, attributes)
 
 
-def _undeclared(name: str, column: Column) -> dict[str, str]:
-    """Attributes of what the schema does not declare, before the run's own; words have no units."""
-    return {"long_name": name} | ({"units": "1"} if column.words is None else {})
+def _attributes(name: str, column: Column, declared: Mapping[str, str] | None) -> dict[str, Any]:
+    """What the schema declares, else what the runs bring; words have no units.
+
+    Runs of an earlier result bring what it declared, which may be in other words now.
+    """
+    if declared is not None:
+        return {**column.attributes, **declared}
+    return {"long_name": name} | ({"units": "1"} if column.words is None else {}) | dict(column.attributes)
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -113,18 +118,18 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, declared: Mapping[str, str]) -> Any:
+def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: Mapping[str, Any]) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
     if column.words is not None:
-        return xr.Variable(space.names + dims, values_of(cells, column.read, object), {**declared, **column.attributes})
+        return xr.Variable(space.names + dims, values_of(cells, column.read, object), attributes)
     encoding: dict[str, Any] = {}
     decode: Decode = _as_they_are
     if cells.dtype.kind != "f":
         fill = missing_value(cells.dtype)
         encoding, decode = {"dtype": cells.dtype, "_FillValue": fill}, partial(_as_floats, fill)
     values = values_of(cells, decode, np.float64)
-    return xr.Variable(space.names + dims, values, {**declared, **column.attributes}, encoding)
+    return xr.Variable(space.names + dims, values, attributes, encoding)
 
 
 def _as_they_are(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -136,10 +141,9 @@ def _as_floats(fill: int, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _coordinate(
-    name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, declared: Mapping[str, str]
+    name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]
 ) -> dict[str, Any]:
     """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
-    attributes = {**declared, **column.attributes}
     common = column.common()
     if common is not None:
         return {name: (dims, common, attributes)}

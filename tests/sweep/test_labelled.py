@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import read_study
+from helpers import read_study, rewritten
 
 import evogt_study as evs
+from evogt_study.sweep.schema import MEASURED
 from evogt_study.sweep.study import Study
 from evogt_study.sweep.verify import verify
 
@@ -53,6 +54,20 @@ def test_keywords_are_those_of_the_study(own_result, small_study, result_of, tmp
     assert read_study(own_result).attrs["keywords"] == "parametric study, own, level, seed"
     ours = read_study(result_of(Study.from_text(small_study), tmp_path / "small.nc"))
     assert ours.attrs["keywords"] == "parametric study, random features, parabolic partial differential equations"
+
+
+def test_a_result_taken_up_again_has_the_words_of_now(small_study, result_of, tmp_path):
+    path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
+
+    def older(data):
+        data["norm_history"].attrs["comment"] = data["x"].attrs["long_name"] = "as it was said before"
+
+    rewritten(path, older)
+    assert not verify(path, sample=0).well
+    data = evs.run(Study.from_text(small_study), output=path)
+    assert data["norm_history"].attrs == MEASURED["norm_history"].attributes
+    assert data["x"].attrs["long_name"] == "coordinate x"
+    assert verify(path, sample=0).well
 
 
 LIFTED = """name = "lifted"

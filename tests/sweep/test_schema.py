@@ -51,3 +51,20 @@ def test_attributes_that_a_reader_of_the_file_needs(name):
     assert attributes["long_name"]
     assert attributes[CONTENT] in ("modelResult", "qualityInformation", "auxiliaryInformation")
     assert name not in MEASURED or attributes["units"]
+
+
+@pytest.mark.parametrize("name", ["mode", "feature", "node"])
+def test_an_index_says_where_it_starts(name):
+    assert COORDINATES[name]["comment"].startswith("from 0")
+    assert name == "feature" or "from 0" in ROWS[name]
+
+
+def test_unknowns_are_those_of_both_baselines():
+    for said in (MEASURED["degrees_of_freedom"].comment, ROWS["degrees_of_freedom"]):
+        assert "p1_fem" in said
+        assert "finite_difference" in said
+
+
+def test_the_key_is_said_to_hash_what_is_recorded_too():
+    assert "recorded output" in BOOKKEEPING["case_key"].long_name
+    assert "`[output]`" in ROWS["case_key"]
