@@ -13,6 +13,11 @@ def test_a_study_given_as_a_path():
         evs.run("a.toml")
 
 
+def test_a_study_to_merge_into_given_as_a_path(tmp_path):
+    with pytest.raises(InputError, match=r"`study` must be a Study, got 'all\.toml'"):
+        evs.merge([tmp_path / "a.nc", tmp_path / "b.nc"], tmp_path / "c.nc", study="all.toml")
+
+
 def test_a_client_that_is_none(small_study):
     with pytest.raises(InputError, match=r"`client` must be a distributed\.Client, or None for this machine, got 3"):
         evs.run(evs.Study.from_text(small_study), client=3)

@@ -11,8 +11,9 @@ import xarray as xr
 
 from evogt_study.errors import PilotError
 from evogt_study.sweep.batch import RunRecords
+from evogt_study.sweep.bookkeeping import RECORDED
 from evogt_study.sweep.earlier import Earlier
-from evogt_study.sweep.labelled import RECORDED, dataset, records_of
+from evogt_study.sweep.labelled import dataset, records_of
 from evogt_study.sweep.pilot import choose
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.schema import BOOKKEEPING, Status
@@ -76,7 +77,7 @@ class _Places:
 
     def of_result(self, phase: str, variables: tuple[str, ...]) -> Iterator[RunRecords]:
         """The result's runs of a phase part by part, with these variables and no others."""
-        if phase not in self.earlier.phases:
+        if phase not in self.earlier.history:
             return
         with opened(self.earlier.path) as groups:
             data = groups[phase]

@@ -25,7 +25,7 @@ from evogt_study.sweep.schema import Status
 from evogt_study.sweep.space import Chosen
 from evogt_study.sweep.store import PILOT, read_result, write_result
 from evogt_study.sweep.stored import choice_in, point, study_in
-from evogt_study.sweep.study import Study
+from evogt_study.sweep.study import Study, check_study
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.values import text_label
 from evogt_study.sweep.words import listed
@@ -65,6 +65,8 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     Raises ResultError, and writes nothing, where the files are results of different studies, none asks for what all
     hold, two have different values for one run, or `output` exists or is being written by another process.
     """
+    if study is not None:
+        check_study(study)
     output, sources = Path(output), [Path(path) for path in paths]
     _check_places(sources, output)
     with only_writer(output):
