@@ -9,8 +9,7 @@ from typing import Any
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.sweep.contract import Method
-from evogt_study.sweep.schema import BOOKKEEPING
-from evogt_study.sweep.space import CANDIDATE
+from evogt_study.sweep.netcdf_names import TAKEN_REASON, objection
 from evogt_study.sweep.values import Value, text_label
 
 
@@ -47,8 +46,6 @@ class Declared:
             near = difflib.get_close_matches(name, known, 1)
             advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
             raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
-        if name in self.method.reserved or name in BOOKKEEPING or name == CANDIDATE:
-            raise StudyError(
-                f"the parameter `{name}` must have another name, since the result file uses this one "
-                f"({self.file}, {where})"
-            )
+        reason = TAKEN_REASON if name in self.method.reserved else objection(name)
+        if reason is not None:
+            raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")

@@ -165,6 +165,8 @@ class _Reader:
             for name, parameter in self.method.parameters.items()
             if parameter.default is not None and name not in names
         }
+        for name in constants:
+            self.declared.check_name(name, f"constants.{name}")
         for name, raw in self.table.constants.items():
             if name in names:
                 raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")

@@ -18,7 +18,7 @@ from evogt_study.sweep.batch import RunRecords, Stack
 from evogt_study.sweep.columns import Column
 from evogt_study.sweep.key_index import KeyIndex
 from evogt_study.sweep.plan import Plan
-from evogt_study.sweep.schema import Status
+from evogt_study.sweep.schema import OWN_VALUES, Status
 from evogt_study.sweep.scratch import Words, filled, put, release
 from evogt_study.sweep.slabs import stretches
 
@@ -159,8 +159,18 @@ class Table:
         dims = {dim for _, group in every for dim in group[1]}
         for group in [group for group in self.variables if group[0] in dims]:
             self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
+        self._free_own_values()
         release(*(pair[0][pair[1]].present for pair in every if pair[1] in pair[0]))
         self._equalise()
+
+    def _free_own_values(self) -> None:
+        """The name for a coordinate's values is theirs, whatever other runs return under it."""
+        own = {group[0] + OWN_VALUES for group in self.coordinates}
+        for columns in (self.variables, self.coordinates):
+            for group in [group for group in columns if own & {group[0], *group[1]}]:
+                name = min(own & {group[0], *group[1]})
+                message = f"`{name}` is returned here, but is the name for the values of a coordinate of other runs"
+                self._fail(columns.pop(group), message)
 
     def _fail(self, column: Column, message: str) -> None:
         wrong = np.flatnonzero(column.present & (self.status == Status.ok))

@@ -12,9 +12,9 @@ from evogt_study.errors import DivergedError, RunError, StudyError
 from evogt_study.method.quadrature import QuadratureRule
 from evogt_study.method.solve import Share
 from evogt_study.sweep.contract import Datum, MethodSpec, Record
+from evogt_study.sweep.netcdf_names import holds_attribute, objection
 from evogt_study.sweep.parameters import Parameter
-from evogt_study.sweep.schema import BOOKKEEPING, OWN_VALUES
-from evogt_study.sweep.space import CANDIDATE
+from evogt_study.sweep.schema import OWN_VALUES
 from evogt_study.sweep.user_code import PythonFile, signature_parameters
 from evogt_study.sweep.values import Values
 
@@ -38,9 +38,10 @@ class UserFunction:
             raise StudyError(f"`{name}` must be left out with the method {reference}, which returns what it wants to")
         function = spec.method.load()
         parameters = signature_parameters(function, reference)
-        taken = sorted({*BOOKKEEPING, CANDIDATE} & set(parameters))
-        if taken:
-            raise StudyError(f"the argument `{taken[0]}` must have another name, since the result file uses this one")
+        for name in parameters:
+            reason = objection(name)
+            if reason is not None:
+                raise StudyError(f"the argument `{name}` must have another name, since {reason}")
         return UserFunction(spec.method, function, parameters)
 
     @property
@@ -93,9 +94,13 @@ class UserFunction:
         return record
 
     def _check_names(self, record: Record) -> None:
-        """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names."""
+        """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
+
+        Nor can the values of a coordinate, which become a variable where they differ between runs.
+        """
         dims = {name for datum in record.variables.values() for name in datum.dims}
-        names = {"variable": set(record.variables), "coordinate": set(record.coordinates), "dimension": dims}
+        coordinates = set(record.coordinates) | {name + OWN_VALUES for name in record.coordinates}
+        names = {"variable": set(record.variables), "coordinate": coordinates, "dimension": dims}
         for kind, given in names.items():
             taken = sorted(given & set(self.parameters))
             if taken:
@@ -132,7 +137,10 @@ def as_record(returned: Any) -> Record:
 
 
 def _check_dimensions(record: Record) -> None:
-    """A dimension has one length in a record, and is no variable of it; its coordinate has its name."""
+    """A dimension has one length in a record, and is no variable of it; its coordinate has its name.
+
+    A coordinate that differs between runs becomes a variable of its own values, whose name has to be free.
+    """
     lengths: dict[str, int] = {}
     for name, datum in (*record.variables.items(), *record.coordinates.items()):
         for dim, length in zip(datum.dims, datum.values.shape, strict=True):
@@ -143,13 +151,16 @@ def _check_dimensions(record: Record) -> None:
     for name in record.variables:
         if name in lengths or name.removesuffix(OWN_VALUES) in lengths:
             raise RunError(f"the method returned a variable named `{name}`, as its dimension is or its values will be")
+    used = {*record.variables, *record.coordinates, *lengths}
+    for name in record.coordinates:
+        if name + OWN_VALUES in used:
+            raise RunError(
+                f"the method returned `{name}{OWN_VALUES}`, as the values of `{name}` will be named; rename it"
+            )
 
 
 def _datum(name: str, value: Any) -> Datum:
-    if not _is_word(name) or name in TAKEN:
-        raise RunError(
-            f"the method returned a variable named {name!r}; names must be ASCII words the file does not use"
-        )
+    _check_name("variable", name)
     attributes: dict[str, Any] = {}
     if hasattr(value, "dims") and hasattr(value, "values"):
         dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), _kept(value.attrs)
@@ -157,7 +168,9 @@ def _datum(name: str, value: Any) -> Datum:
         dims, array = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0])), np.asarray(value[1])
     else:
         dims, array = (), np.asarray(value)
-    if array.ndim != len(dims) or len(set(dims)) != len(dims) or not all(_is_word(d) and d not in TAKEN for d in dims):
+    for dim in dims:
+        _check_name("dimension", dim)
+    if array.ndim != len(dims) or len(set(dims)) != len(dims):
         raise RunError(
             f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names {list(dims)}; "
             "return a scalar or (dims, array), with a different word for each dimension"
@@ -175,6 +188,14 @@ def _datum(name: str, value: Any) -> Datum:
     return Datum(dims, array, attributes)
 
 
+def _check_name(kind: str, name: str) -> None:
+    if not _is_word(name):
+        raise RunError(f"the method returned a {kind} named {name!r}; names must be ASCII words")
+    reason = objection(name)
+    if reason is not None:
+        raise RunError(f"the method returned a {kind} named {name!r}, but {reason}; rename it")
+
+
 def _is_unicode(word: str) -> bool:
     return word.encode("utf-8", "replace").decode() == word
 
@@ -188,18 +209,23 @@ def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         str(key): value
         for key, value in attributes.items()
-        if isinstance(value, (str, int, float))
-        and not isinstance(value, bool)
+        if _is_storable(value)
         and _is_word(str(key))
+        and holds_attribute(str(key))
         and str(key) not in STORAGE_ATTRIBUTES
     }
 
 
-TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, "bound"})
-"""Names that the result file, or a summary of it, has a use for."""
+def _is_storable(value: Any) -> bool:
+    """Whether an attribute of NetCDF can have this value."""
+    if isinstance(value, str):
+        return _is_unicode(value) and "\0" not in value
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, float)
+
 
 _STORAGE = """
-    _FillValue missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping _Unsigned
-    valid_min valid_max valid_range
+    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
 """
 STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())

@@ -1168,6 +1168,15 @@ def test_bad_input(refusal, name):
         assert fragment in message, message
 
 
+@pytest.mark.parametrize("name", ["status", "error", "pilot", "string5", "k" * 241])
+def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_file(refusal, name):
+    """It becomes a constant of the study, which the file holds too."""
+    own = FACTORY.replace("nu=0.5", f"nu=0.5, {name}=1")
+    message = refusal(toml({"problem": '"own.py:heat"'}, axes={"k": "[1, 2]"}, problem=None), own=own)
+    assert f"the parameter `{name}` must have another name" in message
+    assert f"constants.{name}" in message
+
+
 def test_every_name_of_the_result_file_is_refused_as_a_parameter(refusal):
     for name in ("status", "wall_seconds", "case_key", "mode", "candidate", "rank", "field"):
         problem = {**PROBLEM, "diffusion": f'"1 + {name}"'}

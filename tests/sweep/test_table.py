@@ -442,6 +442,18 @@ def test_a_variable_in_some_runs_cannot_be_a_dimension_in_others(plan):
     assert "dimension in other runs" in table.messages[1]
 
 
+@pytest.mark.parametrize("returned", [{"k_values": 2.0}, {"w": (("k_values",), [2.0])}])
+def test_the_name_for_the_values_of_a_coordinate_is_theirs_in_all_runs(plan, returned):
+    """Where the coordinate differs between runs, the file has to write its values under that name."""
+    table = Table(plan)
+    table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
+    table.add(records(plan, {0: returned}))
+    table.settle()
+    assert table.status.tolist()[:2] == [Status.failed, Status.ok]
+    assert "`k_values` is returned here" in table.messages[0]
+    assert {group[0] for group in table.variables} == {"v"}
+
+
 def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
     """A result repeats it for each of them; taking the result up again must not count them as tries."""
     text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")

@@ -7,18 +7,24 @@ import pytest
 import xarray as xr
 from helpers import read_study
 
-from evogt_study.errors import RunError
+from evogt_study.errors import RunError, StudyError
 from evogt_study.sweep.batch import MESSAGE_LIMIT, Batch, run_batch
 from evogt_study.sweep.labelled import dataset
+from evogt_study.sweep.netcdf_names import LONGEST_NAME
 from evogt_study.sweep.plan import study_plan
 from evogt_study.sweep.schema import BOOKKEEPING, Status
-from evogt_study.sweep.store import write_result
+from evogt_study.sweep.store import PILOT, write_result
 from evogt_study.sweep.table import Table
 from evogt_study.sweep.user_function import as_record
 from evogt_study.sweep.verify import verify
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"
 HEAD = "import numpy as np\nimport xarray as xr\n"
+ATTRIBUTES = (
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+    "_nc3_strict", "_Encoding", "_IsNetcdf4", "_SuperblockVersion", "_Codecs", "_Format",
+)  # fmt: skip
+"""Attributes that NetCDF and HDF5 write themselves."""
 
 
 @pytest.fixture
@@ -115,6 +121,15 @@ def test_a_dataset_brings_its_coordinates_and_attributes(batch_of):
     assert found["k"].values.tolist() == [[1.0, 2.0]] * 3
 
 
+LEFT_OUT = [*((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30), ("a", "\ud800"), ("a", "x\0y")]
+
+
+@pytest.mark.parametrize(("name", "value"), LEFT_OUT)
+def test_attributes_that_a_file_cannot_hold_are_left_out(name, value):
+    record = as_record({"v": xr.DataArray(1.0, attrs={name: value, "units": "m"})})
+    assert record.variables["v"].attributes == {"units": "m"}
+
+
 def test_a_data_array_brings_its_attributes():
     record = as_record({"v": xr.DataArray([1.0], dims="k", attrs={"units": "m"})})
     assert record.variables["v"].attributes == {"units": "m"}
@@ -162,6 +177,8 @@ def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 
+UNWRITABLE = (PILOT, "bound", "string5", "string12", "_nc4_non_coord_v")
+"""Names with which the file cannot be written, or is read back wrongly."""
 REFUSED = {
     "nothing": ("None", ["mapping or an xarray.Dataset", "NoneType"]),
     "a number": ("1.0", ["mapping or an xarray.Dataset", "float"]),
@@ -198,7 +215,21 @@ REFUSED = {
         "xr.Dataset({'v': ('k', [1.0])}, {'seed': ('k', [2.0])})",
         ["`seed`", "parameter"],
     ),
-    **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in BOOKKEEPING},
+    "a variable named as the values of a coordinate": (
+        "xr.Dataset({'v': ('k', [1.0]), 'l_values': 2.0}, {'l': ('k', [1.0])})",
+        ["`l_values`", "values of `l`"],
+    ),
+    "a dimension named as the values of a coordinate": (
+        "xr.Dataset({'v': (('k', 'k_values'), [[1.0]])}, {'k': [1.0]})",
+        ["`k_values`", "values of `k`"],
+    ),
+    **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in (*BOOKKEEPING, *UNWRITABLE)},
+    **{f"a dimension named {name}": (f"{{'v': ({name!r}, [1.0])}}", [repr(name)]) for name in UNWRITABLE},
+    "a variable with a long name": (f"{{'v' * {LONGEST_NAME + 1}: 1.0}}", ["vvv", f"room for {LONGEST_NAME} bytes"]),
+    "a dimension with a long name": (
+        f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}",
+        ["kkk", f"room for {LONGEST_NAME} bytes"],
+    ),
 }  # fmt: skip
 
 
@@ -213,6 +244,33 @@ def test_what_a_function_may_not_return(batch_of, name):
     for fragment in fragments:
         assert fragment in records.messages[1]
     assert only(records).rows.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("name", [*UNWRITABLE, *BOOKKEEPING, "k" * (LONGEST_NAME + 1), "ε" * (LONGEST_NAME // 2 + 1)])
+@pytest.mark.parametrize("given", ["[axes]\n{name} = [1, 2]", "[axes]\nseed = [0]\n[constants]\n{name} = 1", AXES])
+def test_parameters_that_a_file_cannot_hold_are_refused_before_anything_runs(own_study, name, given):
+    with pytest.raises(StudyError, match=f"the argument `{name}` must have another name, since"):
+        own_study(f"def method(seed=0, {name}=1):\n    return {{}}\n", given.format(name=f'"{name}"'))
+
+
+@pytest.mark.parametrize("name", ["error", "time", "mode", "x", "weight", "study", "rank"])
+def test_parameters_may_have_names_that_mean_something_in_other_methods(own_study, result_of, tmp_path, name):
+    """Only the built-in methods give them a meaning; a run that returns one too is refused, as with any parameter."""
+    source = f"def method(seed, {name}):\n    return {{'v': {name}}} if seed else {{'{name}': 1.0}}\n"
+    path = result_of(own_study(source, f"[axes]\nseed = [0, 1]\n{name} = [3, 4]\n"), tmp_path / "own.nc")
+    read = read_study(path)
+    assert read["v"].dims == ("seed", name)
+    assert read[name].values.tolist() == read["v"].sel(seed=1).values.tolist() == [3, 4]
+    assert (read.status.sel(seed=0) == Status.failed).all()
+    assert f"`{name}`, which is a parameter" in str(read.message.sel(seed=0)[0].item())
+    assert verify(path, code=tmp_path).findings == ()
+
+
+def test_a_parameter_is_not_overwritten_by_the_values_of_a_coordinate(batch_of):
+    body = "return xr.Dataset({'v': ('k', [1.0])}, {'k': [float(seed)]})"
+    records = batch_of(body, AXES + "[constants]\nk_values = 7\n", "seed, k_values")
+    assert states(records) == ["failed"] * 3
+    assert "`k_values`, which is a parameter" in records.messages[0]
 
 
 @pytest.mark.parametrize("returned", [None, 3.0, {"v": [1.0]}, {"v": None}, {"a b": 1.0}, {"status": 1}])
@@ -307,7 +365,15 @@ KEPT = {
         "{'v': 1.0, 'a': ('k', [1.0])} if seed else {'v': 1.0, 'b': ('k', [1.0, 2.0])}"
     ),
     "words with odd characters": "{'v': 'größe\\n\\t😀'}",
-    "a variable named as a group of the file": "{'v': 1.0, 'pilot': 2.0, 'study': 3.0}",
+    "a variable named as what a file holds": "{'v': 1.0, 'study': 3.0}",
+    "attributes of NetCDF and HDF5": f"{{'v': xr.DataArray(1.0, attrs=dict.fromkeys({ATTRIBUTES}, 'x'))}}",
+    "attributes of NetCDF on words": "{'v': xr.DataArray('a', attrs={'_Encoding': 'x'})}",
+    "attributes that are too large": "{'v': xr.DataArray(1.0, attrs={'a': 10**30, 'b' * 300: 1, 'c': 'x' * 10_000})}",
+    "attributes that are no text": "{'v': xr.DataArray(1.0, attrs={'a': '\\ud800', 'b': 'x\\0y'})}",
+    "the longest name": f"xr.Dataset({{'v': ('k' * {LONGEST_NAME}, [1.0])}}, {{'k' * {LONGEST_NAME}: [float(seed)]}})",
+    "values of a coordinate, returned by another run": (
+        "{'v': 1.0, 'k_values': 1.0} if seed == 1 else xr.Dataset({'w': ('k', [1.0])}, {'k': [float(seed)]})"
+    ),
 }
 
 
