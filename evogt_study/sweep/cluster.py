@@ -14,7 +14,7 @@ import dask
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, SweepError
 from evogt_study.interruption import deferred
 from evogt_study.sweep.among_workers import SHARED_FOLDER
 from evogt_study.sweep.worker_server import ONE_THREAD, START_METHOD, start_ahead
@@ -110,15 +110,25 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
     with dask.config.set(SETTINGS | ON_THIS_MACHINE), ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))
         with deferred():  # Dask cannot close a cluster that is half started
-            cluster = LocalCluster(
-                n_workers=workers or CPU_COUNT,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                env=ONE_THREAD | {SHARED_FOLDER: folder},
-                silence_logs=logging.CRITICAL,
-            )
-            stack.enter_context(cluster)
+            cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))
         yield client
+
+
+def _local_cluster(workers: int, folder: str) -> LocalCluster:
+    """Worker processes on this machine.  Raises SweepError where one of them dies, or is refused, as it starts."""
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            env=ONE_THREAD | {SHARED_FOLDER: folder},
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError) as error:  # Dask has closed what it had started
+        raise SweepError(
+            f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
+            "--workers where memory is short"
+        ) from None

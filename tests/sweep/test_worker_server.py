@@ -69,6 +69,24 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     assert not alive
 
 
+def test_a_worker_that_is_killed_as_it_starts_is_told_in_one_line(own_study, tmp_path):
+    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]")
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", "own.nc", "--workers", "2"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, **pipes)
+    own = psutil.Process(process.pid)
+    server = eventually(lambda: [each for each in own.children() if "forkserver" in " ".join(each.cmdline())], process)
+    worker = eventually(server[0].children, process)[0]  # long before it has told that it is there
+    others = own.children(recursive=True)
+    worker.kill()
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (1, "")
+    assert errors.startswith("evogt: the 2 worker processes did not start: Nanny failed to start")
+    assert len(errors.splitlines()) == 1
+    _, alive = psutil.wait_procs(others, timeout=20)
+    assert not alive
+
+
 @pytest.mark.parametrize("arguments", [["run", "missing.toml"], ["run", "a.toml", "--scheduler", "tcp://127.0.0.1:1"]])
 def test_it_is_not_started_in_vain(evogt, tmp_path, monkeypatch, arguments):
     def none():
