@@ -76,6 +76,10 @@ class SweepError(EvogtError):
     """A study could not go on; what is finished is kept."""
 
 
+class LostBatchError(EvogtError):
+    """A batch of runs could not be computed as a whole, for a reason that is none of its runs' own exceptions."""
+
+
 class IncompleteError(EvogtError):
     """A statistic was asked for over all planned runs, and some have no value."""
 

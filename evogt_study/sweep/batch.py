@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from evogt_study.errors import DivergedError, SweepError, TimedOutError, cut
+from evogt_study.errors import DivergedError, EvogtError, LostBatchError, SweepError, TimedOutError, cut
 from evogt_study.sweep.contract import Case, Datum, MethodSpec, Record
+from evogt_study.sweep.file_handles import end_without_handles
 from evogt_study.sweep.methods import load_method
 from evogt_study.sweep.provenance import package_code, software_set
 from evogt_study.sweep.schema import Status
@@ -109,18 +110,27 @@ class RunRecords:
 def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
 
-    Raises SweepError on a worker that has other code of this package, since its numbers may be others.
+    Raises SweepError on a worker that has other code of this package, since its numbers may be others; LostBatchError
+    where what a run did to its process keeps all of them from being handed over.
     """
     if batch.code != package_code():
         raise SweepError(
             f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
         )
-    return computed(batch, _stages(), lambda error: None)
+    try:
+        return computed(batch, _stages(), lambda error: None)
+    except EvogtError:
+        raise
+    except Exception as error:
+        raise LostBatchError(one_line(error)) from error
+    finally:
+        end_without_handles()
 
 
 def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
     """As `run_batch`, with these stages; `raised` is called with what a case raises."""
     method, cases = load_method(batch.spec), batch.cases
+    software = software_set()  # before the runs, which may leave no file handle to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(cases):
@@ -129,7 +139,9 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
             try:
                 values = {**batch.common, **own}
                 record = limited(batch.run_seconds, partial(method.run, values, share))
-            except (Exception, SystemExit) as error:  # noqa: BLE001  # any failure of a run is that run's data
+            except BaseException as error:  # any failure of a run is that run's data
+                if _is_ctrl_c(error):
+                    raise
                 status, message = _fate(error), one_line(error)
                 raised(error)
             outcomes.append((status, message, record, share.own_seconds()))
@@ -141,7 +153,7 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
         messages=tuple(message for _, message, _, _ in outcomes),
         wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),
         attempts=np.ones(len(outcomes), dtype=np.int32),
-        software=(software_set(),) * len(outcomes),
+        software=(software,) * len(outcomes),
         stacks=stacked([record for _, _, record, _ in outcomes]),
     )
 
@@ -155,6 +167,11 @@ def _stages() -> SharedStages:
         _OF_THREAD.stages = SharedStages()
     stages: SharedStages = _OF_THREAD.stages
     return stages
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether it may be the user's own: signals reach the main thread, in which workers compute nothing."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def _fate(error: BaseException) -> Status:

@@ -2,7 +2,8 @@
 
 A worker can die of a run, or of something else.  So a batch whose worker died is tried again as it is; if it takes
 another worker with it, in halves, until the run that does it is alone.  That one is recorded as lost after `KILLS`
-deaths, while the rest goes on.  What a case gives does not depend on the batch that it is in.
+deaths, while the rest goes on.  A batch that a worker cannot compute as a whole is isolated likewise.  What a case
+gives does not depend on the batch that it is in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
-from evogt_study.errors import EvogtError, SweepError
+from evogt_study.errors import EvogtError, LostBatchError, SweepError
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
 from evogt_study.sweep.batch_size import BatchSize
 from evogt_study.sweep.contract import Case
@@ -30,19 +31,19 @@ WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 KILLS = 3
-"""Workers that a run may take with it, alone in its batch, before it counts as lost."""
+"""Times that a run may fail its worker, alone in its batch, before it counts as lost."""
 GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
 
 
 @dataclass(frozen=True)
 class Trip:
-    """A batch on its way: its cases, and how many workers have died of it."""
+    """A batch on its way: its cases, and how often it took its worker with it or was not handed over."""
 
     cases: Sequence[Case]
     deaths: int = 0
 
     def again(self) -> list[Trip]:
-        """What to try after one more death."""
+        """What to try after one more of these."""
         if self.deaths == 0 or len(self.cases) == 1:
             return [Trip(self.cases, self.deaths + 1)]
         middle = len(self.cases) // 2
@@ -122,17 +123,22 @@ class Flow:
             raise error
         if future.status == "cancelled":  # by the client, when its connection is closed
             raise SweepError(GONE)
-        if not isinstance(error, KilledWorker):
+        if not isinstance(error, (KilledWorker, LostBatchError)):
             raise SweepError(
                 f"a batch of runs was lost ({future.status}): {error}; finished runs are kept, the same command "
                 "computes the rest"
             )
         if len(trip.cases) == 1 and trip.deaths + 1 >= KILLS:
-            beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
-            message = f"its worker process died {KILLS} times (memory, a crash{beyond})"
-            return without_values([trip.cases[0].key], Status.lost, message, KILLS)
+            return without_values([trip.cases[0].key], Status.lost, self.cause(error), KILLS)
         self.again.extend(trip.again())
         return None
+
+    def cause(self, error: KilledWorker | LostBatchError) -> str:
+        """Why a run is lost, for its message."""
+        if isinstance(error, LostBatchError):
+            return f"its worker process could not return it {KILLS} times ({error})"
+        beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
+        return f"its worker process died {KILLS} times (memory, file handles, a crash{beyond})"
 
 
 def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:

@@ -30,7 +30,7 @@ def limited(seconds: float | None, call: Callable[[], T]) -> T:
     """What `call` returns.  Raises TimedOutError where it takes longer than `seconds`; None is no limit.
 
     The exception arrives between any two steps of this thread; all of them, to the one that calls it back, are inside
-    the outer `try`.
+    the outer `try`.  A call that catches it is late all the same, whatever it returns or raises.
     """
     if seconds is None:
         return call()
@@ -41,6 +41,7 @@ def limited(seconds: float | None, call: Callable[[], T]) -> T:
             return call()
         finally:
             watch.finish()
+            watch.check()
     except _TimeUp:
         watch.finish()  # it may have come while this was being done
         raise TimedOutError(f"over its time limit of {seconds:g} s") from None
@@ -52,11 +53,13 @@ class _Watch(threading.Thread):
     def __init__(self, ident: int, seconds: float) -> None:
         super().__init__(daemon=True)
         self.target, self.seconds, self.done = ident, seconds, threading.Event()
+        self.fired = False
 
     def run(self) -> None:
         """Wait for the end of the body, or of the time."""
         if self.done.wait(self.seconds):
             return
+        self.fired = True
         _raise_in(self.target, _TimeUp)
         if not self.done.wait(GRACE_SECONDS):
             os._exit(EXIT_CODE)
@@ -67,6 +70,11 @@ class _Watch(threading.Thread):
         if self.ident is not None:
             self.join()
         _raise_in(self.target, None)
+
+    def check(self) -> None:
+        """Raise the exception here where the time was up, and the body has caught it."""
+        if self.fired:
+            raise _TimeUp
 
 
 def _raise_in(ident: int, exception: type[BaseException] | None) -> None:

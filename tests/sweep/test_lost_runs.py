@@ -1,6 +1,8 @@
 """Runs that take their worker with them, run too long, or fail too often: real processes, really killed."""
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -60,6 +62,92 @@ def test_a_run_over_its_time_limit_is_timed_out_and_the_rest_goes_on(own_study, 
     assert np.isnan(data.error.sel(seed=3))
 
 
+INTERRUPTED = """
+def method(seed):
+    if seed == 3:
+        raise KeyboardInterrupt("of its own")
+    if seed == 4:
+        raise GeneratorExit
+    return {"error": float(seed)}
+"""
+
+
+def test_an_interrupt_of_a_runs_own_is_its_failure(own_study, client):
+    """Ctrl-C reaches the main thread, which on a worker computes nothing."""
+    data = evs.run(own_study(INTERRUPTED, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
+    failed = np.isin(np.arange(8), (3, 4))
+    np.testing.assert_array_equal(data.status, np.where(failed, Status.failed, Status.ok))
+    assert data.message.values[failed].tolist() == ["KeyboardInterrupt: of its own", "GeneratorExit"]
+    np.testing.assert_array_equal(data.error, np.where(failed, np.nan, np.arange(8)))
+
+
+WITHOUT_HANDLES = """
+import os, resource
+def method(seed):
+    if seed == 3:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))
+    return {"error": float(seed)}
+"""
+
+
+def test_a_run_that_leaves_its_worker_no_file_handles_is_lost_and_the_rest_goes_on(own_study):
+    """Its worker computes on, but cannot be connected to any more."""
+    data = evs.run(own_study(WITHOUT_HANDLES, "[axes]\nseed = { start = 0, count = 8 }"), workers=1)
+    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
+    assert "file handles" in str(data.message.sel(seed=3).item())
+
+
+OUTSIDE_A_WORKER = """
+import sys
+from evogt_study.errors import LostBatchError
+from evogt_study.sweep.batch import Batch, computed, run_batch
+from evogt_study.sweep.plan import study_plan
+from evogt_study.sweep.shared import SharedStages
+from evogt_study.sweep.study import Study
+plan = study_plan(Study.from_file(sys.argv[1]))
+batch = Batch.of(plan.spec, list(plan.cases()))
+print(computed(batch, SharedStages(), lambda error: None).status.tolist())
+try:
+    run_batch(batch)
+except LostBatchError as error:
+    print(error)
+"""
+
+
+def test_a_process_that_is_no_worker_goes_on_without_file_handles(own_study, tmp_path):
+    """As `evogt replay` does; only a batch, which is to be handed over, is refused."""
+    study = own_study(WITHOUT_HANDLES, "[axes]\nseed = [3]")
+    (tmp_path / "outside.py").write_text(OUTSIDE_A_WORKER)
+    command = [sys.executable, "outside.py", study.file]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.stdout == f"[{int(Status.ok)}]\nno file handles are left in the worker's process\n"
+
+
+def test_handles_that_runs_leak_one_by_one_cost_a_worker_and_no_run(own_study):
+    source = "import os\nkept = []\ndef method(seed):\n    kept.append(os.open(os.devnull, os.O_RDONLY))\n"
+    source += "    import resource\n    resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))\n"
+    study = own_study(source + "    return {'error': len(kept)}\n", "[axes]\nseed = { start = 0, count = 400 }")
+    data = evs.run(study, workers=1)
+    assert (data.status == Status.ok).all()
+    assert int(data.error.max()) < 150
+
+
+TOO_LARGE = """
+import numpy as np
+def method(seed):
+    return {"v": ("k", np.broadcast_to(0.0, 2**44 if seed == 3 else 1))}  # 128 TiB, as soon as it is copied
+"""
+
+
+def test_a_run_that_its_worker_cannot_return_is_lost_and_the_rest_goes_on(own_study, client):
+    data = evs.run(own_study(TOO_LARGE, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
+    np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
+    assert "could not return it 3 times (" in str(data.message.sel(seed=3).item())
+    assert "MemoryError: Unable to allocate 128. TiB" in str(data.message.sel(seed=3).item())
+    assert int(data.attempts.sel(seed=3)) == 3
+
+
 FAILING = """
 def method(seed):
     raise ValueError("never works")
@@ -94,6 +182,27 @@ def test_beyond_the_limit_even_a_handler_of_everything_is_interrupted():
     with pytest.raises(TimedOutError, match=r"limit of 0\.2 s"):
         limited(0.2, careless)
     assert time.perf_counter() - started < 5.0
+
+
+def swallowing():
+    """Ends, but not before it has caught what was to end it."""
+    with contextlib.suppress(BaseException):
+        while True:
+            sum(range(1000))
+
+
+def exchanging():
+    try:
+        swallowing()
+        raise KeyError
+    except KeyError:
+        raise ValueError("something else") from None
+
+
+@pytest.mark.parametrize("call", [swallowing, exchanging])
+def test_a_run_that_catches_its_time_limit_is_over_it_all_the_same(call):
+    with pytest.raises(TimedOutError, match=r"limit of 0\.2 s"):
+        limited(0.2, call)
 
 
 def test_a_run_that_ends_just_in_time_is_not_interrupted_later():

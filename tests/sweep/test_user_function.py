@@ -316,6 +316,9 @@ RAISED = {
         "class Mute(Exception):\n    def __str__(self): raise TypeError('no')\nraise Mute",
         "Mute",
     ),
+    "that ends a generator": ("raise GeneratorExit('x')", "GeneratorExit: x"),
+    "that ends a coroutine": ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
+    "that is no Exception": ("class Mine(BaseException): pass\nraise Mine('x')", "Mine: x"),
     "a group": ("raise ExceptionGroup('several', [ValueError('a'), ValueError('b')])", "ExceptionGroup: several"),
 }
 
