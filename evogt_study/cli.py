@@ -74,7 +74,7 @@ def _result_of(study: Study, output: Path | None) -> Path:
 )
 @click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
 @click.option("--rerun-outdated", is_flag=True, help="Run cases again that other versions of the software computed.")
-@click.option("--run-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of each run.")
+@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
 @click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
 @click.option(
     "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
@@ -104,13 +104,14 @@ def run(
     from evogt_study.sweep.run import run_to_file
     from evogt_study.sweep.study import Study
 
+    limits = Limits(run_limit, max_failures)
     study = Study.from_file(study_file)
     path = _result_of(study, output)
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
     with interruptible(time_limit), clients as client, display(quiet) as listener:
         run_to_file(
             study, path, client=client, workers=workers, retry_failed=retry_failed, listener=listener,
-            limits=Limits(run_limit, max_failures), rerun_outdated=rerun_outdated,
+            limits=limits, rerun_outdated=rerun_outdated,
         )  # fmt: skip
     _print_result(path)
 

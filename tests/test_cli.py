@@ -359,6 +359,19 @@ def test_mistyped_options_are_answered_by_the_usage(evogt, folder, arguments, sa
     assert listing(folder) == before
 
 
+@pytest.mark.parametrize("limit", ["nan", "inf", "-inf", "0", "-1"])
+def test_what_is_no_time_limit_of_a_run(refused, no_workers, limit):
+    line = refused("run", "own.toml", "--run-limit", limit)
+    assert "`run_seconds` (--run-limit) must be a finite number of seconds > 0, got " in line
+
+
+def test_a_time_limit_of_centuries_is_none(folder):
+    command = [COMMAND, "run", "own.toml", "-q", "--workers", "1", "--run-limit", "1e10"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # what workers print is seen here only
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("results/own.nc: 12 runs, 10 ok, 2 failed\n")
+
+
 # --- mistakes in questions about results ------------------------------------------------------------------------------
 
 

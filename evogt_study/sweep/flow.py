@@ -9,17 +9,19 @@ gives does not depend on the batch that it is in.
 from __future__ import annotations
 
 import itertools
+import math
 from asyncio import CancelledError as AsyncCancelled
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError as Cancelled
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
-from evogt_study.errors import EvogtError, LostBatchError, SweepError
+from evogt_study.errors import EvogtError, InputError, LostBatchError, SweepError, shortened
 from evogt_study.sweep.batch import Batch, RunRecords, run_batch
 from evogt_study.sweep.batch_size import BatchSize
 from evogt_study.sweep.contract import Case
@@ -52,10 +54,30 @@ class Trip:
 
 @dataclass(frozen=True)
 class Limits:
-    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit."""
+    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit.
+
+    Raises InputError for what is no limit.
+    """
 
     run_seconds: float | None = None
     failures: int | None = None
+
+    def __post_init__(self) -> None:
+        seconds, failures = self.run_seconds, self.failures
+        if seconds is not None and not (_is_number(seconds, Real) and 0.0 < seconds < math.inf):
+            raise InputError(
+                f"`run_seconds` (--run-limit) must be a finite number of seconds > 0, got {shortened(seconds)}; "
+                "leave it out for no limit"
+            )
+        if failures is not None and not (_is_number(failures, Integral) and failures >= 0):
+            raise InputError(
+                f"`failures` (--max-failures) must be an integer >= 0, got {shortened(failures)}; "
+                "leave it out for no limit"
+            )
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 NO_LIMITS = Limits()

@@ -34,7 +34,7 @@ def limited(seconds: float | None, call: Callable[[], T]) -> T:
     """
     if seconds is None:
         return call()
-    watch = _Watch(threading.get_ident(), seconds)
+    watch = _Watch(threading.get_ident(), min(seconds, threading.TIMEOUT_MAX))
     try:
         try:
             watch.start()

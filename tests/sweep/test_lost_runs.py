@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.errors import SweepError, TimedOutError
+from evogt_study.errors import InputError, SweepError, TimedOutError
 from evogt_study.sweep.flow import Limits
 from evogt_study.sweep.schema import Status
 from evogt_study.sweep.time_limit import limited
@@ -203,6 +203,23 @@ def exchanging():
 def test_a_run_that_catches_its_time_limit_is_over_it_all_the_same(call):
     with pytest.raises(TimedOutError, match=r"limit of 0\.2 s"):
         limited(0.2, call)
+
+
+@pytest.mark.parametrize("seconds", [1e10, 1e308, 10**400])
+def test_a_limit_longer_than_a_thread_can_wait_is_none(seconds):
+    assert limited(Limits(run_seconds=seconds).run_seconds, lambda: 1) == 1
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 0, -1.0, True, "5"])
+def test_what_is_no_time_limit_of_a_run_is_refused(seconds):
+    with pytest.raises(InputError, match=r"`run_seconds` \(--run-limit\) must be a finite number of seconds > 0, got"):
+        Limits(run_seconds=seconds)
+
+
+@pytest.mark.parametrize("failures", [-1, 1.5, float("nan"), float("inf"), True, "5"])
+def test_what_is_no_number_of_failures_is_refused(failures):
+    with pytest.raises(InputError, match=r"`failures` \(--max-failures\) must be an integer >= 0, got"):
+        Limits(failures=failures)
 
 
 def test_a_run_that_ends_just_in_time_is_not_interrupted_later():
