@@ -134,9 +134,10 @@ class Flow:
     def outcome(self, future: Future[RunRecords], trip: Trip) -> RunRecords | None:
         """The batch's records, of runs that are lost too; None where it has to be tried again."""
         if future.status == "finished":
-            records: RunRecords = future.result()
-            self.size.measured(records)
-            return records
+            with suppress(KilledWorker, LostBatchError):  # its worker died with them, and then that of another try
+                records: RunRecords = future.result()
+                self.size.measured(records)
+                return records
         if future.status == "lost":  # its worker died after computing and before handing over
             self.again.append(trip)
             return None
