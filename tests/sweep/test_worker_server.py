@@ -69,16 +69,27 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     assert not alive
 
 
+KILLED_ONCE = """
+import os, signal
+def dask_setup(worker):
+    try:
+        os.close(os.open(FILE, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""What Dask has workers call as they start: one of them is killed there."""
+
+
 def test_a_worker_that_is_killed_as_it_starts_is_told_in_one_line(own_study, tmp_path):
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]")
+    (tmp_path / "killed.py").write_text(KILLED_ONCE.replace("FILE", repr(str(tmp_path / "killed"))))
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", "own.nc", "--workers", "2"]
+    settings = os.environ | {"DASK_DISTRIBUTED__WORKER__PRELOAD": json.dumps([str(tmp_path / "killed.py")])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, cwd=tmp_path, **pipes)
-    own = psutil.Process(process.pid)
-    server = eventually(lambda: [each for each in own.children() if "forkserver" in " ".join(each.cmdline())], process)
-    worker = eventually(server[0].children, process)[0]  # long before it has told that it is there
-    others = own.children(recursive=True)
-    worker.kill()
+    process = subprocess.Popen(command, cwd=tmp_path, env=settings, **pipes)
+    eventually((tmp_path / "killed").exists, process)
+    others = psutil.Process(process.pid).children(recursive=True)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (1, "")
     assert errors.startswith("evogt: the 2 worker processes did not start: Nanny failed to start")
