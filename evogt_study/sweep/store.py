@@ -20,9 +20,10 @@ from evogt_study.sweep.digest import with_digests
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.integrity import UNREADABLE
 from evogt_study.sweep.locks import HDF5_LOCK
+from evogt_study.sweep.netcdf_names import PILOT_GROUP
 from evogt_study.sweep.slabs import SLAB, slab_shape, slabs
 
-PILOT = "pilot"
+PILOT = PILOT_GROUP
 UNFILLED = ("status", "attempts", "software")
 """Whole numbers that have a value for every case, run or not."""
 
