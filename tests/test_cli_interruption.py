@@ -20,17 +20,21 @@ from evogt_study.sweep.schema import Status
 from evogt_study.sweep.shards import shard_files, shard_folder
 
 SLOW = """
-    import time
+    import os, time
     def method(seed):
-        time.sleep(0.05)
+        if not os.path.exists(GO):
+            time.sleep(0.05)
         return {"error": float(seed)}
 """
 
 
 @pytest.fixture
 def slow(own_study, tmp_path):
-    """Starts `evogt run` on 100 runs of 0.05 s with more options; the process, and its result's path."""
-    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 100 }")
+    """Starts `evogt run` on 100 runs of 0.05 s with more options; the process, and its result's path.
+
+    Once there is a file `go` beside the result the runs return at once.
+    """
+    study = own_study(SLOW.replace("GO", repr(str(tmp_path / "go"))), "[axes]\nseed = { start = 0, count = 100 }")
     path = tmp_path / "own.nc"
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "2"]
     started = []
@@ -60,6 +64,7 @@ def ended(process):
 def finishes(slow):
     """The same command computes the rest; the runs that it found."""
     process, path = slow()
+    path.with_name("go").touch()
     code, errors = ended(process)
     assert (code, errors) == (0, "")
     data = read_study(path)
@@ -154,6 +159,7 @@ def test_a_second_command_on_the_same_result_is_refused(slow):
     first.send_signal(signal.SIGSTOP)  # it holds the lock however long the second takes to start
     second, _ = slow()
     code, errors = ended(second)
+    path.with_name("go").touch()
     first.send_signal(signal.SIGCONT)
     assert code == 2
     assert f"own.nc is being written by process {first.pid} on " in errors

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import time
+from functools import lru_cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -64,6 +65,11 @@ class Page(HTMLParser):
 
 
 def page_of(path):
+    return _page_of(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _page_of(path, changed):
     return report(path, read_result(path))
 
 

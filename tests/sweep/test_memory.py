@@ -35,6 +35,7 @@ def peak(study, path):
     return int(done.stdout.split()[-1]) * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells the largest memory of a process")
 def test_a_larger_study_takes_no_more_memory(own_study, tmp_path):
     small, large = (
