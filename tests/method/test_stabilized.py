@@ -247,11 +247,14 @@ def test_no_step_asks_for_memory(observed):
     )
     tracemalloc.start()
     try:
-        stabilized_semi_implicit(system, TimeGrid(0.1, 12, observed), 2.0)
+        for _ in range(3):
+            stabilized_semi_implicit(system, TimeGrid(0.1, 12, observed), 2.0)
     finally:
         tracemalloc.stop()
-    taken = [peak - before for (before, _), (_, peak) in itertools.pairwise(most)]
-    assert len(taken) == 12
+    assert len(most) == 3 * 13
+    marches = [most[start : start + 13] for start in (0, 13, 26)]
+    each_time = [[peak - before for (before, _), (_, peak) in itertools.pairwise(march)] for march in marches]
+    taken = np.min(each_time, axis=0)  # other threads of this process allocate too, now and then
     assert [step for step, each in enumerate(taken, start=1) if each > 4 * r] == list(observed[1:])  # what is kept
     assert max(taken) < 8 * Q
 
