@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import PilotError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.bookkeeping import RECORDED
 from evogt_study.sweep.earlier import Earlier
 from evogt_study.sweep.labelled import dataset, records_of
-from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.pilot import choice_so_far
 from evogt_study.sweep.plan import Plan, pilot_plan, study_plan
 from evogt_study.sweep.schema import BOOKKEEPING, Status
 from evogt_study.sweep.shards import readable_shards, shard_folder
@@ -58,12 +57,11 @@ def finished(study: Study, path: Path) -> Finished | None:
     first, choice, pilot, unasked = pilot_plan(study), None, {}, 0
     if first is not None and study.pilot is not None:
         pilot[PILOT], unasked = _filled(first, places, (study.pilot.minimise,))
-        try:
-            choice = None if len(pilot[PILOT].missing()) else choose(study.pilot, pilot[PILOT])
-        except PilotError:
-            choice = None
+        choice = choice_so_far(study.pilot, pilot[PILOT])
         if choice is None:
             return Finished(study, pilot, unasked)
+    else:
+        unasked = sum(len(records.keys) for records in places.of_result(PILOT, ()))
     table, more = _filled(study_plan(study, choice), places)
     return Finished(study, {"study": table, **pilot}, unasked + more)
 

@@ -41,6 +41,14 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
     return Chosen(pilot.parameter, pilot.by, choice)
 
 
+def choice_so_far(pilot: Pilot, table: Table) -> Chosen | None:
+    """As `choose`; None where runs are missing, or there is nothing to choose from."""
+    try:
+        return None if len(table.missing()) else choose(pilot, table)
+    except PilotError:
+        return None
+
+
 def _commonest_message(table: Table) -> str:
     """What most runs that are not ok say, to be added to an error."""
     told = table.commonest_message()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import xarray as xr
 
-from evogt_study.errors import PilotError, ResultError
+from evogt_study.errors import ResultError
 from evogt_study.sweep.batch import RunRecords
 from evogt_study.sweep.files import written_whole
 from evogt_study.sweep.labelled import dataset, global_attributes, records_of
-from evogt_study.sweep.pilot import choose
+from evogt_study.sweep.pilot import choice_so_far
 from evogt_study.sweep.places import description as description
 from evogt_study.sweep.plan import pilot_plan, study_plan
 from evogt_study.sweep.shards import readable_shards, shard_folder
@@ -54,12 +54,9 @@ def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
     if first is not None and study.pilot is not None:
         pilot = Table(first)
         found[PILOT] = _filled(pilot, earlier, shards, study)
-        try:
-            choice = None if len(pilot.missing()) else choose(study.pilot, pilot)
-        except PilotError:
-            choice = None
+        choice = choice_so_far(study.pilot, pilot)
         if choice is None:
-            return {name: data for name, data in {**earlier, **found}.items() if name in ("study", PILOT)}
+            return {**earlier, **found}
     return {"study": _filled(Table(study_plan(study, choice)), earlier, shards, study), **found}
 
 

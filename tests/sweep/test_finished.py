@@ -50,6 +50,12 @@ def test_seeds_that_are_added_are_not_run(own_study, result):
     assert (found.count("study"), found.unasked) == (4, 0)
 
 
+def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
+    path = result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
+    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
+    assert finished(own_study(PARABOLA, constant), path).unasked == 12 + 2  # and two that gamma = 4 was chosen for
+
+
 def test_shards_count_beside_the_result(own_study, result):
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
