@@ -38,39 +38,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis import plots
+    from evogt_study.analysis.accessor import open as open
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.intervals import Bootstrap
-    from evogt_study.analysis.opened import open as open
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.statistics import summary
-    from evogt_study.method.dictionary import Dictionary
-    from evogt_study.method.problem import Problem
-    from evogt_study.method.quadrature import QuadratureRule
+    from evogt_study.numerics.dictionary import Dictionary
+    from evogt_study.numerics.problem import Problem
+    from evogt_study.numerics.quadrature import QuadratureRule
+    from evogt_study.operations.merge import merge
+    from evogt_study.operations.replay import replay
+    from evogt_study.operations.run import run
+    from evogt_study.operations.solve import solve
+    from evogt_study.operations.verify import verify
     from evogt_study.problems.statement import Statement
-    from evogt_study.sweep.merge import merge
-    from evogt_study.sweep.one_run import solve
-    from evogt_study.sweep.replay import replay
-    from evogt_study.sweep.run import run
-    from evogt_study.sweep.study import Study
-    from evogt_study.sweep.verify import verify
+    from evogt_study.study.study import Study
 
 _HOMES = {
-    "Problem": "evogt_study.method.problem",
+    "Problem": "evogt_study.numerics.problem",
     "Statement": "evogt_study.problems.statement",
-    "Dictionary": "evogt_study.method.dictionary",
-    "QuadratureRule": "evogt_study.method.quadrature",
+    "Dictionary": "evogt_study.numerics.dictionary",
+    "QuadratureRule": "evogt_study.numerics.quadrature",
     "Bootstrap": "evogt_study.analysis.intervals",
     "compare": "evogt_study.analysis.comparison",
-    "merge": "evogt_study.sweep.merge",
+    "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",
-    "open": "evogt_study.analysis.opened",
+    "open": "evogt_study.analysis.accessor",
     "ranking": "evogt_study.analysis.comparison",
-    "replay": "evogt_study.sweep.replay",
-    "solve": "evogt_study.sweep.one_run",
-    "Study": "evogt_study.sweep.study",
-    "run": "evogt_study.sweep.run",
+    "replay": "evogt_study.operations.replay",
+    "solve": "evogt_study.operations.solve",
+    "Study": "evogt_study.study.study",
+    "run": "evogt_study.operations.run",
     "summary": "evogt_study.analysis.statistics",
-    "verify": "evogt_study.sweep.verify",
+    "verify": "evogt_study.operations.verify",
 }
 _MODULES = {
     "errors": "evogt_study.errors",
@@ -105,7 +105,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
-        import_module("evogt_study.analysis.opened")
+        import_module("evogt_study.analysis.accessor")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:

@@ -3,7 +3,7 @@
 import atexit
 import gc
 
-from evogt_study.cli import main
+from evogt_study.cli.main import main
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: imports make half a million objects that stay, and looking through them takes a quarter second."""

@@ -10,16 +10,16 @@ import textwrap
 import pytest
 from helpers import eventually
 
-from evogt_study.cli import main
-from evogt_study.sweep import cluster as cluster_module
-from evogt_study.sweep.batch import Batch, run_batch
-from evogt_study.sweep.cluster import connected
-from evogt_study.sweep.labelled import dataset, global_attributes
-from evogt_study.sweep.pilot import choose
-from evogt_study.sweep.plan import pilot_plan, study_plan
-from evogt_study.sweep.store import PILOT, write_result
-from evogt_study.sweep.study import Study
-from evogt_study.sweep.table import Table
+from evogt_study.cli.main import main
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.netcdf import PILOT, write_result
+from evogt_study.results.pilot_choice import choose
+from evogt_study.results.run_table import Table
+from evogt_study.study.study import Study
+from evogt_study.workers import local_cluster as cluster_module
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.local_cluster import connected
 
 SMALL_STUDY = """
 name = "small"

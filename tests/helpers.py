@@ -4,10 +4,10 @@ import time
 
 import xarray as xr
 
-from evogt_study.sweep.batch import Batch, run_batch
-from evogt_study.sweep.plan import study_plan
-from evogt_study.sweep.store import read_result, write_result
-from evogt_study.sweep.study import Study
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, run_batch
 
 PARABOLA = 'def method(seed, gamma, target):\n    return {"error": abs(gamma - target) + 0.01 * (seed % 3)}\n'
 """A method for `PILOTED`, which chooses gamma = 1 for target 2 and gamma = 4 for target 5."""

@@ -15,15 +15,15 @@ import pytest
 import xarray as xr
 from helpers import read_study, rewritten
 
-from evogt_study.cli import _duration, main
-from evogt_study.sweep.batch import Batch, run_batch
-from evogt_study.sweep.evolution import Evolution
-from evogt_study.sweep.labelled import dataset, global_attributes
-from evogt_study.sweep.plan import study_plan
-from evogt_study.sweep.store import write_result
-from evogt_study.sweep.study import Study
-from evogt_study.sweep.table import Table
-from evogt_study.sweep.unfinished import describe
+from evogt_study.cli.main import _duration, main
+from evogt_study.methods.evolution import Evolution
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.netcdf import write_result
+from evogt_study.results.run_table import Table
+from evogt_study.results.unfinished_result import describe
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, run_batch
 
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 PAPER = Path(__file__).parents[1] / "studies" / "paper"
@@ -621,7 +621,7 @@ def test_a_summary_imports_nothing_that_it_does_not_need(folder, result):
     """Most of the time that a summary of 100,000 runs takes is imports."""
     heavy = ("sympy", "scipy.stats", "distributed", "pydantic", "matplotlib")
     code = (
-        "import sys\nfrom evogt_study.cli import main\n"
+        "import sys\nfrom evogt_study.cli.main import main\n"
         "try:\n    main(['summary', 'own.nc', '--missing', 'drop'])\n"
         f"except SystemExit:\n    print([name for name in {heavy} if name in sys.modules])"
     )
@@ -878,7 +878,7 @@ def python(code, *arguments):
 def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
     code = (
         "import sys\n"
-        "from evogt_study.cli import main\n"
+        "from evogt_study.cli.main import main\n"
         "try: main(sys.argv[1:], prog_name='evogt')\n"
         f"finally: print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
     )
@@ -891,7 +891,7 @@ def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
 def test_a_mistyped_command_needs_nothing_heavy_either():
     code = (
         "import sys\n"
-        "from evogt_study.cli import main\n"
+        "from evogt_study.cli.main import main\n"
         "try: main(['runn'], prog_name='evogt')\n"
         "except SystemExit as stop: print(stop.code)\n"
         f"print('loaded:', *(name for name in {HEAVY} if name in sys.modules))"

@@ -14,10 +14,10 @@ import pytest
 from helpers import eventually, read_study
 
 from evogt_study.errors import InputError
-from evogt_study.interruption import deferred, interruptible, seconds
-from evogt_study.sweep.lock import only_writer
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.shards import shard_files, shard_folder
+from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.schema.variables import Status
+from evogt_study.storage.writer_lock import only_writer
+from evogt_study.workers.interruption import deferred, interruptible, seconds
 
 SLOW = """
     import os, time

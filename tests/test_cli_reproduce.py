@@ -15,7 +15,7 @@ import pytest
 from helpers import read_study
 
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.sweep.shards import shard_files, shard_folder
+from evogt_study.results.shards import shard_files, shard_folder
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run

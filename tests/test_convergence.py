@@ -11,11 +11,11 @@ import pytest
 import scipy.integrate
 
 import evogt_study as evs
-from evogt_study.method.galerkin import GalerkinSystem, assemble
-from evogt_study.method.implicit_midpoint import implicit_midpoint
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.galerkin import GalerkinSystem, assemble
+from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.time_grid import TimeGrid
 
 
 def retained_space(dictionary, seed=0, tau=1e-12, points=320):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.solve import Discretisation, solve
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
 
 EPS = np.finfo(float).eps
 

@@ -11,13 +11,13 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
-from evogt_study.method.diagnostics import energy_history, norm_history
-from evogt_study.method.galerkin import TIMES_AT_ONCE, AssembledLifting, GalerkinSystem, assemble
-from evogt_study.method.problem import Lifting, NonSeparable, Separable
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.method.solve import Discretisation, Integrator, solve
-from evogt_study.method.time_grid import TimeGrid, Trajectory
+from evogt_study.numerics.diagnostics import energy_history, norm_history
+from evogt_study.numerics.galerkin import TIMES_AT_ONCE, AssembledLifting, GalerkinSystem, assemble
+from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.problem import Lifting, NonSeparable, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 EPS = np.finfo(float).eps
 sin, cos, exp, pi = np.sin, np.cos, np.exp, np.pi

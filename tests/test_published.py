@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.analysis.judgement import Verdict
-from evogt_study.analysis.reproduction import TABLES, judged, known_differences, published, read_csv
-from evogt_study.analysis.tables import rendered, rows
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.store import read_result
+from evogt_study.analysis.tables.tables import rendered, rows
+from evogt_study.paper.agreement import Verdict
+from evogt_study.paper.reproduction import TABLES, judged, known_differences, published, read_csv
+from evogt_study.results.netcdf import read_result
+from evogt_study.schema.variables import Status
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "data" / "published"

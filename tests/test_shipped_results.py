@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evogt_study.analysis.judgement import Verdict
-from evogt_study.analysis.reproduction import judged, known_differences, published
-from evogt_study.analysis.reproduction_report import summary_line
-from evogt_study.sweep.batch import Batch, run_batch
-from evogt_study.sweep.plan import Plan, study_plan
-from evogt_study.sweep.provenance import software_set
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.space import Chosen
-from evogt_study.sweep.store import read_result
-from evogt_study.sweep.study import Study
-from evogt_study.sweep.values import canonical, text_label
+from evogt_study.paper.agreement import Verdict
+from evogt_study.paper.reproduction import judged, known_differences, published
+from evogt_study.paper.reproduction_report import summary_line
+from evogt_study.planning.plan import Plan, study_plan
+from evogt_study.results.netcdf import read_result
+from evogt_study.results.provenance import software_set
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import Status
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, run_batch
 
 ROOT = Path(__file__).parents[1]
 STUDIES = sorted(path.stem for path in (ROOT / "studies" / "paper").glob("*.toml"))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.slabs import slabs
-from evogt_study.sweep.values import canonical, text_label
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import Status
+from evogt_study.storage.slabs import slabs
 
 MOST_MESSAGES = 20
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")

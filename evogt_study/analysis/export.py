@@ -13,8 +13,8 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.sweep.files import written_whole
-from evogt_study.sweep.schema import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.storage.atomic_files import written_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from itertools import product
 import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.sweep.values import canonical, find, text_label
-from evogt_study.sweep.words import listed
+from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.study.typed_points import listed
 
 
 def numeric_variables(data: xr.Dataset) -> list[str]:

@@ -6,9 +6,9 @@ from itertools import pairwise
 from math import log2
 
 from evogt_study.baselines.finite_difference import MAX_FOLDED
-from evogt_study.method.cost import NOTHING, Work, evaluated, features, product, qr, repeated, sampled, svd
-from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.problem_facts import ProblemFacts
+from evogt_study.numerics.cost import NOTHING, Work, evaluated, features, product, qr, repeated, sampled, svd
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.problem_facts import ProblemFacts
 
 ASSEMBLED = 250
 """Entries that element assembly reads or writes for a quadrature node, for one matrix."""

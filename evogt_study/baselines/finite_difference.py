@@ -17,11 +17,11 @@ import numpy as np
 import scipy.fft
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.method.arrays import Array
-from evogt_study.method.galerkin import in_blocks
-from evogt_study.method.problem import Problem
-from evogt_study.method.solve import Integrator
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import in_blocks
+from evogt_study.numerics.pipeline import Integrator
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.time_grid import TimeGrid
 
 MAX_POINTS = 4_000_000
 """Unknowns of a grid: a field of this size takes 32 MB."""

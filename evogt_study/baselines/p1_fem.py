@@ -25,11 +25,11 @@ from scipy.special import roots_jacobi
 
 from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
 from evogt_study.errors import ParameterError
-from evogt_study.method.arrays import Array
-from evogt_study.method.galerkin import check_diffusion
-from evogt_study.method.problem import Problem, Separable, SpaceTimeFunction
-from evogt_study.method.quadrature import Quadrature
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.numerics.time_grid import TimeGrid
 
 DEGREES = {1: 31, 2: 9, 3: 5}
 """Polynomial degree of the default element integration: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D."""

@@ -23,12 +23,12 @@ import scipy.linalg
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
-from evogt_study.method.arrays import Array
-from evogt_study.method.boundary import boundary_factor, boundary_gradient, boundary_hessian
-from evogt_study.method.dictionary import Dictionary, Features
-from evogt_study.method.galerkin import check_diffusion
-from evogt_study.method.problem import Problem, SpaceTimeFunction
-from evogt_study.method.quadrature import Quadrature
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
+from evogt_study.numerics.dictionary import Dictionary, Features
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.problem import Problem, SpaceTimeFunction
+from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
 from evogt_study.problems.statement import Statement, derived, manufactured_source
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import splu
 
-from evogt_study.method.arrays import Array
+from evogt_study.numerics.arrays import Array
 
 SparseMatrix = scipy.sparse.csc_array[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError
-from evogt_study.method.arrays import Array
+from evogt_study.numerics.arrays import Array
 
 _NUMPY: dict[Any, Callable[..., Any]] = {
     sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from evogt_study.method.arrays import Array
-from evogt_study.method.problem import NonSeparable, Separable, SpaceTimeFunction
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.problems.evaluation import evaluate, evaluate_all, repeated
 from evogt_study.problems.grammar import SPACE, symbol
 

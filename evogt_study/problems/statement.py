@@ -14,9 +14,9 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.method.arrays import Array
-from evogt_study.method.problem import Lifting, Potential, Problem
-from evogt_study.method.quadrature import QuadratureRule
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.problem import Lifting, Potential, Problem
+from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
@@ -110,7 +110,7 @@ Split = tuple[sympy.Expr, Terms | None]
 
 @dataclass(frozen=True, eq=False)
 class SymbolicLifting:
-    """u_b with its derivatives, as in `evogt_study.method.problem.Lifting`."""
+    """u_b with its derivatives, as in `evogt_study.numerics.problem.Lifting`."""
 
     value: Split
     rate: Split

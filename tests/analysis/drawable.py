@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
 
-from evogt_study.sweep.labelled import dataset, global_attributes
-from evogt_study.sweep.plan import pilot_plan, study_plan
-from evogt_study.sweep.study import Study
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.study.study import Study
 
 FAILING = """
 import numpy as np

@@ -21,7 +21,7 @@ from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.errors import InputError
-from evogt_study.sweep.study import Study
+from evogt_study.study.study import Study
 
 
 @pytest.fixture(scope="module")

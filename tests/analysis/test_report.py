@@ -17,10 +17,10 @@ from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.analysis.report import MOST_ROWS, commands, report, tables
-from evogt_study.cli import main
-from evogt_study.sweep.store import read_result, write_result
-from evogt_study.sweep.study import Study
+from evogt_study.analysis.report.report import MOST_ROWS, commands, report, tables
+from evogt_study.cli.main import main
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.study.study import Study
 
 RESULTS = Path(__file__).parents[2] / "data" / "results"
 VOID = {"meta", "link", "img", "br"}

@@ -16,12 +16,12 @@ from evogt_study.baselines.finite_difference import (
     sine_transform,
 )
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.method.dictionary import Dictionary
-from evogt_study.method.galerkin import TIMES_AT_ONCE
-from evogt_study.method.problem import NonSeparable, Potential, Problem, Separable
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.solve import Discretisation, Integrator, solve
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.galerkin import TIMES_AT_ONCE
+from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.problems import oscillatory_1d
 from evogt_study.problems.statement import Statement
 

@@ -13,10 +13,10 @@ import evogt_study as evs
 import evogt_study.baselines.p1_fem as p1_fem_module
 from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem, p1_space, simplex_rule
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.method.problem import NonSeparable
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.time_grid import TimeGrid
-from evogt_study.method.validation import relative_errors
+from evogt_study.numerics.problem import NonSeparable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.numerics.validation import relative_errors
 from evogt_study.problems import oscillatory_1d, target_1d
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "p1_fem.csv"

@@ -17,10 +17,10 @@ from evogt_study.baselines.space_time_regression import (
     strong_form,
 )
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.solve import Discretisation, solve
-from evogt_study.method.time_grid import TimeGrid
-from evogt_study.method.validation import relative_errors
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.numerics.validation import relative_errors
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "space_time_diagnostic.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))

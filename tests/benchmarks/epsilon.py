@@ -14,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
-from evogt_study.sweep.plan import study_plan
-from evogt_study.sweep.shared import SharedStages
+from evogt_study.planning.plan import study_plan
+from evogt_study.workers.stage_cache import SharedStages
 
 STUDY = """
 name = "epsilon"

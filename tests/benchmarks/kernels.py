@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import sine_transform
-from evogt_study.method.cross_grid import assessed_basis
-from evogt_study.method.dictionary import BLOCK_ENTRIES
-from evogt_study.method.galerkin import weighted_gram
-from evogt_study.method.implicit_midpoint import implicit_midpoint
-from evogt_study.method.quadrature import QuadratureRule
-from evogt_study.method.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.method.solve import assemble
-from evogt_study.method.stabilized import stabilized_semi_implicit
-from evogt_study.method.time_grid import TimeGrid
+from evogt_study.numerics.cross_grid import assessed_basis
+from evogt_study.numerics.dictionary import BLOCK_ENTRIES
+from evogt_study.numerics.galerkin import weighted_gram
+from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
+from evogt_study.numerics.pipeline import assemble
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.problems import Statement
 
 

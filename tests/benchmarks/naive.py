@@ -33,10 +33,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 import specification_experiments as experiments  # noqa: E402
 from specification import Problem, Settings, evolve, trial_values  # noqa: E402
 
-from evogt_study.sweep.plan import pilot_plan, study_plan  # noqa: E402
-from evogt_study.sweep.space import Chosen  # noqa: E402
-from evogt_study.sweep.study import Study  # noqa: E402
-from evogt_study.sweep.values import text_label  # noqa: E402
+from evogt_study.planning.plan import pilot_plan, study_plan  # noqa: E402
+from evogt_study.schema.values import text_label  # noqa: E402
+from evogt_study.study.case_space import Chosen  # noqa: E402
+from evogt_study.study.study import Study  # noqa: E402
 
 NOT_COUNTED = "allen_cahn_reference"
 X, T, U = sympy.symbols("x y z"), sympy.Symbol("t"), sympy.Symbol("u")

@@ -16,10 +16,9 @@ import xarray as xr
 
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.errors import InputError, shortened
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.space import CANDIDATE
-from evogt_study.sweep.values import canonical, find, text_label
-from evogt_study.sweep.words import listed
+from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.study.typed_points import listed
 
 Array = npt.NDArray[np.float64]
 

@@ -25,8 +25,8 @@ from evogt_study.analysis.plots.style import (
     wrapped,
 )
 from evogt_study.errors import InputError, shortened
-from evogt_study.sweep.schema import Status
-from evogt_study.sweep.values import canonical, text_label
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import Status
 
 FIELD, EXACT = "field", "exact_field"
 ROUNDING = 1e-14  # relative differences at or below which points agree, as at the boundary

@@ -11,7 +11,6 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.labels import numeric_variables
-from evogt_study.analysis.page import Drawn
 from evogt_study.analysis.plots.arranged import (
     Arranged,
     Places,
@@ -31,9 +30,9 @@ from evogt_study.analysis.plots.histories import WANTED, histories, is_history, 
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
+from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, shortened
-from evogt_study.sweep.schema import BOOKKEEPING, MEASURED, Status
-from evogt_study.sweep.space import CANDIDATE
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
 
 FIRST = ("error", "coefficient_error", "energy_drop_percent")
 """What a study is about, if it has it; else the first number of its own method."""

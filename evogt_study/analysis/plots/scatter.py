@@ -8,16 +8,7 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.arranged import Places, arranged
 from evogt_study.analysis.plots.legends import marker_legend
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
-    laid_out,
-    logarithmic,
-    note,
-    panels,
-    plain,
-    style,
-    wrapped,
-)
+from evogt_study.analysis.plots.style import LABEL_SIZE, laid_out, logarithmic, note, panels, plain, style, wrapped
 
 MOST = 2000  # points of one series and panel
 WANTED = ("by", "panel")

@@ -12,15 +12,7 @@ from matplotlib.lines import Line2D
 from evogt_study.analysis.plots.arranged import Places, arranged, at, axes_of
 from evogt_study.analysis.plots.histories import WANTED, band_levels, band_told, bundle, own_dimensions
 from evogt_study.analysis.plots.legends import line_legend
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
-    QUIET,
-    laid_out,
-    note,
-    panels,
-    plain,
-    style,
-)
+from evogt_study.analysis.plots.style import LABEL_SIZE, QUIET, laid_out, note, panels, plain, style
 from evogt_study.errors import InputError
 
 SINGULAR_VALUES = "singular_values"

@@ -1,0 +1,132 @@
+"""A result file as a Dataset to ask questions of: opened lazily, with its status in words and the accessor `evogt`.
+
+The accessor is sugar: each of its methods is a function of `analysis` with the result's own variables filled in.  It
+is there on every Dataset once this module is imported, which `evs.open`, `evs.run` and the other names that give
+Datasets do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from evogt_study.analysis.comparison import compare, ranking
+from evogt_study.analysis.export import data_frame, run_table
+from evogt_study.analysis.orders import observed_orders
+from evogt_study.analysis.statistics import summary
+from evogt_study.errors import InputError
+from evogt_study.results.digests import DIGESTS
+from evogt_study.results.netcdf import open_result
+from evogt_study.schema.variables import BOOKKEEPING, Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STATUS_NAME = "status_name"
+"""Variable of an opened result: `status` in words."""
+
+
+def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
+    """The runs of a result file; those of its pilot with pilot=True.
+
+    Values are read when they are asked for; with `chunks`, as of xarray.open_dataset, dask holds them.  `status_name`
+    is the status of each run in words (ok, failed, ...) beside `status`, which is as in the file.  Close it by
+    ``with`` or ``close()``.
+
+    Raises ResultError where the file is not a result of this package, or has no pilot.
+    """
+    return with_status_names(open_result(Path(path), "pilot" if pilot else "study", chunks))
+
+
+def with_status_names(data: xr.Dataset) -> xr.Dataset:
+    """The result with `status_name`, the status of each run in words, and without the digests of the file's content."""
+    words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
+    bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
+    return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)})
+
+
+def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
+    """The status of each run in words, over the axes."""
+    names = np.array([status.name for status in Status], dtype=object)
+    found: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = names[data["status"].values.astype(int)]
+    return found
+
+
+@xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
+class Result:
+    """``ds.evogt``: questions that a result of this package answers."""
+
+    def __init__(self, data: xr.Dataset) -> None:
+        self._data = data
+
+    def __repr__(self) -> str:
+        return "ds.evogt: summary, compare, ranking, orders, plot, failures, runs"
+
+    def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
+        """`analysis.statistics.summary` of a variable, over runs that are planned."""
+        return summary(self._values(variable), over, planned=self._planned(), **options)
+
+    def compare(
+        self, dim: str, first: object, second: object, variable: str = "error",
+        over: str | Iterable[str] = "seed", **options: Any,
+    ) -> xr.Dataset:  # fmt: skip
+        """`analysis.comparison.compare` of two labels of `dim`, paired over common seeds."""
+        return compare(self._values(variable), dim, first, second, over, planned=self._planned(), **options)
+
+    def ranking(
+        self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+    ) -> xr.Dataset:
+        """`analysis.comparison.ranking` of the labels of `dim`."""
+        return ranking(self._values(variable), dim, over, planned=self._planned(), **options)
+
+    def orders(
+        self, along: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+    ) -> xr.Dataset:
+        """`analysis.orders.observed_orders` along a numeric axis."""
+        return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
+
+    def plot(
+        self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,
+        by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
+        at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None,
+    ) -> Figure:  # fmt: skip
+        """One kind of picture, as `evogt plot` draws it: a Matplotlib figure.
+
+        along, by, panel, over and at are as of `analysis.plots.Places`.  Raises InputError for what cannot be drawn.
+        """
+        from evogt_study.analysis.plots import Places
+        from evogt_study.analysis.plots.kinds import Wish, drawn
+
+        sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
+        wish = Wish(variable, Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes))
+        return drawn(self._data, kind, wish).figure
+
+    def failures(self) -> pd.DataFrame:
+        """One row for each planned run that is not ok: its labels, status in words, message, attempts and seconds."""
+        planned = self._data["case_key"].values != ""
+        axes = list(map(str, self._data["status"].dims))
+        where = np.nonzero(planned & (self._data["status"].values != Status.ok))
+        columns = {axis: self._data[axis].values[at] for axis, at in zip(axes, where, strict=True)}
+        columns["status"] = status_names(self._data)[where]
+        for name in ("message", "attempts", "wall_seconds"):
+            columns[name] = self._data[name].values[where]
+        return pd.DataFrame(columns)
+
+    def runs(self) -> pd.DataFrame:
+        """One row for each planned run, as `evogt export` writes it."""
+        return data_frame(run_table(self._data))
+
+    def _values(self, variable: str) -> xr.DataArray:
+        if variable not in self._data.data_vars:
+            known = ", ".join(map(str, self._data.data_vars))
+            raise InputError(f"`variable` must be one of {known}, got {variable!r}")
+        return self._data[variable]
+
+    def _planned(self) -> xr.DataArray | None:
+        """Where a run is planned; nothing where the Dataset does not say so."""
+        return self._data["case_key"] != "" if "case_key" in self._data else None

@@ -1,0 +1,71 @@
+"""Pictures of a result as files: the one that is asked for, or all that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import xarray as xr
+
+from evogt_study.analysis.plots import kinds
+from evogt_study.analysis.plots.style import FORMATS, encoded
+from evogt_study.analysis.report.page import Drawn
+from evogt_study.errors import InputError, ResultError
+from evogt_study.storage.atomic_files import check_writable, written_whole
+
+
+class Written(NamedTuple):
+    """A picture and its file."""
+
+    path: Path
+    drawn: Drawn
+
+
+def draw_files(
+    data: xr.Dataset, result: Path, kind: str | None, wish: kinds.Wish, output: Path | None
+) -> Iterator[Written | str]:
+    """Draw the kind of picture, or without one all that fit, and write each; yields what was written.
+
+    Files are named after `output`, or after `result` beside it as PNG; where there are several, the picture's name is
+    added.  A picture that fits, but not with the wishes, yields why, unless it is the last hope.  Raises InputError and
+    ResultError.
+    """
+    base = output or result.with_suffix(".png")
+    form = base.suffix.lower().removeprefix(".")
+    if form not in FORMATS:
+        raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")
+    choices = [(kind, wish)] if kind is not None else _fitting(data, wish)
+    failed: list[InputError] = []
+    for name, its_wish in choices:
+        try:
+            drawn = kinds.drawn(data, name, its_wish)
+        except InputError as error:
+            failed.append(error)
+            if len(failed) == len(choices):
+                raise failed[0] from None
+            yield f"{name} is left out: {error}"
+            continue
+        alone = len(choices) == 1 and output is not None
+        path = base if alone else base.with_stem(f"{base.stem}_{drawn.name}")
+        write(path, encoded(drawn.figure, form))
+        yield Written(path, drawn)
+
+
+def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wish]]:
+    """The kinds that fit.  Raises InputError where none does."""
+    fitting = kinds.fitting(data, wish)
+    if not fitting:
+        kinds.drawn(data, "distribution", wish)  # says what is missing
+    return [(choice.kind, kinds.Wish(choice.variable, wish.places, wish.slopes)) for choice in fitting]
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all.  Raises ResultError where the disk refuses."""
+    check_writable(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,274 @@
+"""One page of a result to share: the question, what came out, in numbers and pictures, what failed, and how to redo it.
+
+The page needs nothing else, loads nothing and runs nothing; every text of the file is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.analysis.completeness import Completeness, completeness
+from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
+from evogt_study.analysis.statistics import IncompleteWarning, summary
+from evogt_study.analysis.tables.tables import rows
+from evogt_study.results.bookkeeping import recorded, software_sets
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import BOOKKEEPING
+from evogt_study.study.typed_points import listed
+
+_PATH = re.compile(r"\S*[/\\](\S+)")
+
+MOST_ROWS = 60
+MOST_TABLES = 12
+MOST_PICTURES = 12
+LONG = 200  # characters of a value that is shown
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
+
+    title: str
+    header: Sequence[str]
+    body: Sequence[Sequence[str]]
+    heads: int
+    left_out: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One phase of a result, the study or its pilot, which is shown by its pictures alone."""
+
+    runs: Completeness
+    tables: Sequence[Table]
+    pictures: Sequence[Picture]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as the page lists it."""
+
+    name: str
+    long_name: str
+    values: str
+    count: int
+
+
+def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
+    """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it."""
+    study = groups.get("study")
+    main = study if study is not None else next(iter(groups.values()))
+    attributes = {str(name): str(value) for name, value in main.attrs.items()}
+    parts = {phase: part(data, tables(data) if phase == "study" else []) for phase, data in groups.items()}
+    page = template("report.html.j2").render(
+        title=attributes.get("title") or path.stem,
+        summary=attributes.get("summary", ""),
+        source=attributes.get("source", ""),
+        axes=axes(main),
+        constants=constants(main),
+        study_text=attributes.get("study", ""),
+        study_file=_base(attributes.get("study_file", "")),
+        study=parts.get("study"),
+        pilot=parts.get("pilot"),
+        following=following(main),
+        provenance=provenance(path, main),
+        commands=commands(path, main, parts.get("study")),
+        own_code=".py:" in attributes.get("study", ""),
+        version=attributes.get("product_version", "unknown"),
+        revision=attributes.get("git_revision", "unknown"),
+    )
+    return page.lstrip()
+
+
+def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
+    """Completeness and pictures of one phase, beside its tables."""
+    return Part(completeness(data), numbers, [picture(each) for each in drawn(data)])
+
+
+def drawn(data: xr.Dataset) -> list[Drawn]:
+    """The pictures that fit."""
+    from evogt_study.analysis.plots import kinds
+
+    choices = kinds.fitting(data)[:MOST_PICTURES]
+    return [kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)) for choice in choices]
+
+
+def picture(each: Drawn) -> Picture:
+    """A drawn figure as the page shows it."""
+    from evogt_study.analysis.plots.style import svg
+
+    return Picture(each.title, each.caption, each.alt, svg(each.figure))
+
+
+def tables(data: xr.Dataset) -> list[Table]:
+    """Statistics of each number of the runs over the seeds; what the study is about comes first.
+
+    Without seeds, one table of the numbers themselves.
+    """
+    from evogt_study.analysis.plots.kinds import subject
+
+    axes = tuple(map(str, data["status"].dims))
+    first = subject(data)
+    if first is None:
+        return []
+    numbers = [
+        str(name)
+        for name, array in data.data_vars.items()
+        if name not in BOOKKEEPING and array.dtype.kind in "iuf" and set(array.dims) <= set(axes)
+        and bool(np.isfinite(array.values).any())
+    ]  # fmt: skip
+    ordered = sorted(numbers, key=lambda name: name != first)[:MOST_TABLES]
+    if "seed" not in axes or data.sizes["seed"] == 1:
+        return [plain_table(data, ordered)]
+    return [summary_table(data[name]) for name in ordered]
+
+
+def summary_table(values: xr.DataArray, over: str = "seed") -> Table:
+    """Mean, standard deviation, median, interval and n over one axis, at the first `MOST_ROWS` points of the others."""
+    dims = [str(dim) for dim in values.dims if dim != over]
+    sizes = [values.sizes[dim] for dim in dims]
+    flat = values.transpose(*dims, over).values.reshape(-1, values.sizes[over])
+    shown = flat[:MOST_ROWS]
+    array = xr.DataArray(shown, dims=("group", over), name=values.name, attrs=values.attrs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IncompleteWarning)  # the column n says so
+        header, body = rows(summary(array.assign_coords(group=np.arange(len(shown))), over))
+    labelled = [
+        [*_labels(values, dims, sizes, number), *row[1:]] for number, row in enumerate(body)
+    ]  # the first column numbers the groups
+    title = _described(values) + f", over {over}"
+    return Table(title, [*dims, *header[1:]], labelled, len(dims), len(flat) - len(shown))
+
+
+def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
+    """The numbers of the first `MOST_ROWS` runs that are planned, one row for each."""
+    dims = list(map(str, data["status"].dims))
+    sizes = [data.sizes[dim] for dim in dims]
+    planned = np.flatnonzero(data["case_key"].values.ravel() != "")
+    columns = [np.broadcast_to(data[name].transpose(*dims).values, sizes).ravel() for name in names]
+    body = [
+        [*_labels(data, dims, sizes, int(number)), *(f"{float(column[number]):.4g}" for column in columns)]
+        for number in planned[:MOST_ROWS]
+    ]
+    title = "; ".join(f"{name}: {_described(data[name])}" for name in names)
+    return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS))
+
+
+def _labels(data: xr.DataArray | xr.Dataset, dims: Sequence[str], sizes: Sequence[int], number: int) -> list[str]:
+    places = np.unravel_index(number, tuple(sizes)) if sizes else ()
+    return [text_label(canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
+
+
+def _described(array: xr.DataArray) -> str:
+    name, units = str(array.attrs.get("long_name", array.name)), str(array.attrs.get("units", "1"))
+    return name if units in ("", "1") else f"{name} ({units})"
+
+
+def axes(data: xr.Dataset) -> list[Parameter]:
+    """What the study varies."""
+    return [_parameter(data[name], str(name)) for name in data["status"].dims]
+
+
+def constants(data: xr.Dataset) -> list[Parameter]:
+    """What it holds fixed."""
+    return [_parameter(coord, str(name)) for name, coord in data.coords.items() if coord.ndim == 0]
+
+
+def _parameter(coord: xr.DataArray, name: str) -> Parameter:
+    values = coord.values.ravel()
+    words = [_word(value) for value in values[:12]]
+    shown = f"{words[0]} to {_word(values[-1])}" if _consecutive(values) else listed(words, 12)
+    more = f", ... ({len(values):,} in all)" if len(values) > 12 and not _consecutive(values) else ""
+    return Parameter(name, str(coord.attrs.get("long_name", "")), _cut(shown + more), len(values))
+
+
+def _word(value: object) -> str:
+    """A value as text, also one that cannot be a parameter's."""
+    try:
+        return text_label(canonical(value))
+    except ValueError:
+        return str(value)
+
+
+def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
+    return len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all())
+
+
+def following(data: xr.Dataset) -> list[Table]:
+    """Parameters that follow the axes, as the study's rules or its pilot set them."""
+    names = list(map(str, data["status"].dims))
+    brought = recorded(data)
+    found = []
+    for name, coord in data.coords.items():
+        dims = list(map(str, coord.dims))
+        if not dims or name in data.dims or name in brought or not set(dims) <= set(names):
+            continue
+        sizes = [coord.sizes[dim] for dim in dims]
+        body = [
+            [*_labels(data, dims, sizes, i), _cut(_word(value))]
+            for i, value in enumerate(coord.values.ravel()[:MOST_ROWS])
+        ]
+        title = f"{coord.attrs.get('long_name', name)}, which follows {' and '.join(dims)}"
+        found.append(Table(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MOST_ROWS)))
+    return found
+
+
+def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
+    """Where the numbers come from, from the file's own attributes."""
+    known = {"file": path.name, "study file": _base(str(data.attrs.get("study_file", "")))}
+    for attribute, name in PROVENANCE.items():
+        if attribute in data.attrs:
+            text = str(data.attrs[attribute])
+            known[name] = _versions(text) if attribute == "versions" else text
+    sets = software_sets(data)
+    if len(sets) > 1:
+        known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
+    known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
+    known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))
+    return {name: _cut(text, 2000) for name, text in known.items() if text}
+
+
+def _versions(text: str) -> str:
+    versions = _json(text)
+    return ", ".join(f"{name} {version}" for name, version in versions.items()) if isinstance(versions, dict) else text
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str, str]]:
+    """Commands that compute the result again, and what each does."""
+    toml = shlex.quote(_base(str(data.attrs.get("study_file", ""))) or "study.toml")
+    file = shlex.quote(path.name)
+    again = shlex.quote(f"{path.stem}_again.nc")
+    found = [
+        (f"evogt run {toml} -o {again}", "all of it, from the study file below"),
+        (f"evogt verify {file}", "checks the bytes of the file, and computes a sample of its runs again"),
+    ]
+    if study is not None and study.runs.messages:
+        first = study.runs.messages[0]
+        point = shlex.quote(",".join(f"{name}={value}" for name, value in first.at.items()))
+        found.append((f"evogt replay {file} --at {point}", "one run that is not ok, with its traceback"))
+    return [*found, (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "this page")]
+
+
+def _base(file: str) -> str:
+    """The last part of a path of any system: where the study lay is nobody's business."""
+    return PurePath(file.replace("\\", "/")).name
+
+
+def _cut(text: str, limit: int = LONG) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

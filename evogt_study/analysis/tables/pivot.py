@@ -1,0 +1,175 @@
+"""Statistics as a table with labels across: one cell for each point, one or more statistics in a cell.
+
+In LaTeX a cell of two is the paper's two-line entry, the mean over the standard deviation (Table main1d).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import xarray as xr
+
+from evogt_study.analysis.labels import across, heads
+from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
+from evogt_study.analysis.tables.tables import COUNTS, FORMATS, escaped, rendered
+from evogt_study.errors import InputError, ParameterError
+
+MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
+"""The paper's two-line entry."""
+
+
+class Cell(NamedTuple):
+    """The numbers of a point, and the runs that they rest on."""
+
+    numbers: tuple[float, ...]
+    n_ok: int
+    n_planned: int
+    ratio: bool = False
+
+    @property
+    def missing(self) -> str:
+        """ "k/n" where runs are missing, else empty."""
+        return f"{self.n_ok}/{self.n_planned}" if self.n_ok < self.n_planned else ""
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """A table: names of its row heads and of what is in a cell, headings across, and rows of heads and cells."""
+
+    names: tuple[str, ...]
+    statistics: tuple[str, ...]
+    across: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[Cell, ...]], ...]
+
+    @property
+    def legend(self) -> str:
+        """What a cell holds: "mean (std), k/n where runs are missing"."""
+        first, *others = self.statistics
+        told = f"{first} ({', '.join(others)})" if others else first
+        some = any(cell.missing for _, cells in self.rows for cell in cells)
+        return told + ("; k/n: of n planned runs, k have a value" if some else "")
+
+
+def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | None = None) -> Pivot:
+    """The table of a summary with the dimensions `columns` across; `rows` are the others, or as said.
+
+    `rows` may name parameters that follow its dimensions.  Raises InputError where a dimension is in neither, or a name
+    is none, and for an interval, which is two numbers.
+    """
+    dims = [str(dim) for dim in statistics["n_ok"].dims]
+    names = [dim for dim in dims if dim not in columns] if rows is None else list(rows)
+    shown = [str(name) for name in statistics.data_vars if name not in COUNTS]
+    wide = [name for name in shown if statistics[name].ndim > len(dims)]
+    if wide:
+        raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
+    both = heads(statistics, [*names, *columns], dims)[0]  # complains of what is in neither
+    following = [name for name in columns if name not in dims]
+    if following:
+        raise InputError(
+            f"`columns` must be of {', '.join(dims)}, got {following[0]}, which follows "
+            f"{', '.join(map(str, statistics[following[0]].dims))}; use --rows"
+        )
+    slanting = [name for name in names if set(statistics[name].dims) & set(columns)]
+    if slanting:
+        raise InputError(f"`rows` must name parameters that follow rows only, got {slanting[0]}, which follows columns")
+    down = [dim for dim in both if dim not in columns]
+    order, labels = heads(statistics.isel(dict.fromkeys(columns, 0)), names, down)
+    arrays = [statistics[name].transpose(*order, *columns).values.ravel().tolist() for name in [*shown, *COUNTS]]
+    cells = [Cell(tuple(numbers), n_ok, n_planned) for *numbers, n_ok, n_planned in zip(*arrays, strict=True)]
+    headings = tuple(" ".join(words) for words in product(*(across(statistics, name) for name in columns)))
+    width = len(headings)
+    body = tuple((head, tuple(cells[width * i : width * (i + 1)])) for i, head in enumerate(labels))
+    return Pivot(tuple(names), tuple(shown), headings, tuple(row for row in body if any(c.n_planned for c in row[1])))
+
+
+def with_ratios(table: Pivot, heading: str, compared: xr.Dataset, columns: Sequence[str]) -> Pivot:
+    """The table with a further column: the ratio of means of a comparison of two labels of its one column axis."""
+    dims = [str(dim) for dim in compared["n_ok"].dims]
+    order, labels = heads(compared, [name for name in table.names if name in compared.coords or name in dims], dims)
+    if len(columns) != 1:
+        raise InputError(f"`ratio` must have one axis across, got {', '.join(columns) or 'none'}")
+    arrays = [compared[name].transpose(*order).values.ravel().tolist() for name in ("ratio_of_means", *COUNTS)]
+    cells = [Cell((number,), n_ok, n_planned, ratio=True) for number, n_ok, n_planned in zip(*arrays, strict=True)]
+    beside = dict(zip(labels, cells, strict=True))
+    body = tuple((head, (*row, beside[head])) for head, row in table.rows)
+    return replace(table, across=(*table.across, heading), rows=body)
+
+
+def rendered_pivot(table: Pivot, form: str, numbers: NumberFormat = NumberFormat()) -> str:
+    """The table in one of `FORMATS`, with its legend but in CSV.  Raises ParameterError for another."""
+    if form not in FORMATS:
+        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
+    if form == "csv":
+        return _csv(table, numbers)
+    if form == "latex":
+        return _latex(table, numbers)
+    body = [[*head, *(_text(cell, numbers) for cell in cells)] for head, cells in table.rows]
+    return f"{rendered([*table.names, *table.across], body, form)}\n\n{table.legend}"
+
+
+def _text(cell: Cell, numbers: NumberFormat) -> str:
+    if not cell.n_planned:
+        return ""
+    write = (lambda value: ratio_text(value, numbers)) if cell.ratio else numbers.text
+    first, *others = map(write, cell.numbers)
+    inside = f" ({', '.join(others)})" if others else ""
+    return first + inside + (f" {cell.missing}" if cell.missing else "")
+
+
+def _csv(table: Pivot, numbers: NumberFormat) -> str:
+    """One column for each number of each cell, and one for its k/n."""
+    header, body = list(table.names), [list(head) for head, _ in table.rows]
+    for place, heading in enumerate(table.across):
+        column = [cells[place] for _, cells in table.rows]
+        ratio = bool(column) and column[0].ratio
+        header += [heading] if ratio else [f"{heading} {name}" for name in table.statistics]
+        header.append(f"{heading} n")
+        for row, cell in zip(body, column, strict=True):
+            row += [*(numbers.text(n) if cell.n_planned else "" for n in cell.numbers), f"{cell.n_ok}/{cell.n_planned}"]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *body])
+    return text.getvalue().rstrip("\n")
+
+
+def _latex(table: Pivot, numbers: NumberFormat) -> str:
+    """A tabular of booktabs; row heads that repeat those above are left out, as the paper does."""
+    lines, above = [], ("",) * len(table.names)
+    for head, cells in table.rows:
+        same = [head[: i + 1] == above[: i + 1] and i + 1 < len(head) for i in range(len(head))]
+        words = ["" if repeated else escaped(word) for word, repeated in zip(head, same, strict=True)]
+        lines.append(" & ".join([*words, *(_latex_cell(cell, numbers) for cell in cells)]) + r" \\")
+        above = head
+    form = "l" * len(table.names) + "c" * len(table.across)
+    header = " & ".join(map(escaped, [*table.names, *table.across])) + r" \\"
+    two = [MEANSTD] if len(table.statistics) == 2 else []
+    return "\n".join(
+        [
+            f"% {table.legend}; needs the package booktabs",
+            *two,
+            rf"\begin{{tabular}}{{@{{}}{form}@{{}}}}",
+            r"\toprule",
+            header,
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _latex_cell(cell: Cell, numbers: NumberFormat) -> str:
+    if not cell.n_planned:
+        return "--"
+    some = rf"\,{{\scriptsize {cell.missing}}}" if cell.missing else ""
+    if cell.ratio:
+        return f"${ratio_text(cell.numbers[0], numbers)}$" + some
+    first, *others = map(numbers.latex, cell.numbers)
+    if len(others) == 1:
+        return rf"\meanstd{{{first}}}{{{others[0]}}}" + some
+    inside = r",\ ".join(others)
+    return f"${first}$" + (f" $({inside})$" if others else "") + some

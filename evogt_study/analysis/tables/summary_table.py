@@ -1,0 +1,143 @@
+"""The question that `evogt summary` answers: statistics of a result's variables, laid out as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import xarray as xr
+
+from evogt_study.analysis.intervals import Bootstrap
+from evogt_study.analysis.labels import numeric_variables, position
+from evogt_study.analysis.statistics import DEFAULT, summary
+from evogt_study.analysis.tables.numbers import NumberFormat
+from evogt_study.analysis.tables.pivot import pivot, rendered_pivot, with_ratios
+from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
+from evogt_study.errors import InputError, ParameterError
+
+VARIABLE = "variable"
+"""Dimension of a table of several variables."""
+NONE = "none"
+"""Instead of dimensions to reduce over: each run by itself."""
+DEFAULT_VARIABLES, DEFAULT_OVER = ("error",), ("seed",)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which statistics of which variables over which dimensions, at which labels, and how they are laid out.
+
+    over: dimensions, or "none" for the runs themselves.  statistics: none is mean, std, median and ci, or mean and std
+    in a table with columns.  rows, columns: dimensions that are left ("variable" where there are several), and
+    parameters that follow rows; none for rows is all but the columns.  ratio: "first/second", labels of the one column
+    axis, whose ratio of means over common `over` is a further column.
+    """
+
+    variables: tuple[str, ...] = DEFAULT_VARIABLES
+    over: tuple[str, ...] = DEFAULT_OVER
+    statistics: tuple[str, ...] = ()
+    at: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    ratio: str = ""
+    form: str = "text"
+    numbers: NumberFormat = NumberFormat()
+    interval: Bootstrap = Bootstrap()
+    missing: str = "warn"
+
+
+def summary_table(data: xr.Dataset, question: Question) -> str:
+    """The table that answers the question, in its format.
+
+    Raises InputError or ParameterError for a variable, dimension, label, statistic or format that there is not, with
+    those there are; IncompleteError by the policy `missing`.
+    """
+    if question.form not in FORMATS:
+        raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
+    planned = chosen(data["case_key"] != "", question.at)
+    values = {name: chosen(data[name], question.at) for name in _variables(data, question)}
+    _check_seed(values, question)
+    if question.over == (NONE,):
+        values = {name: each.expand_dims(NONE) for name, each in values.items()}
+    statistics = joined({name: _summary(each, question, planned) for name, each in values.items()})
+    if not question.columns:
+        if question.ratio:
+            raise InputError("`ratio` must be given with the axis of its labels across; use e.g. --columns dictionary")
+        return rendered(*rows(statistics, question.rows, question.numbers), question.form)
+    table = pivot(statistics, question.columns, question.rows)
+    if question.ratio:
+        heading, compared = _ratio(values, question, planned)
+        table = with_ratios(table, heading, compared, question.columns)
+    return rendered_pivot(table, question.form, question.numbers)
+
+
+def chosen(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
+    """The values at labels given as text.  Raises InputError, with what there is."""
+    for name, label in at.items():
+        if name not in values.dims:
+            raise InputError(f"`at` must name axes ({', '.join(map(str, values.dims))}), got {name}")
+        values = values.isel({name: position(values, name, label)})
+    return values
+
+
+def joined(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """Summaries of several variables along a dimension `variable`; that of one as it is.
+
+    Raises InputError where they are over different dimensions.
+    """
+    if len(statistics) == 1:
+        return next(iter(statistics.values()))
+    dims = {name: each["n_ok"].dims for name, each in statistics.items()}
+    if len(set(dims.values())) > 1:
+        told = ", ".join(f"{name} ({', '.join(map(str, each))})" for name, each in dims.items())
+        raise InputError(f"`variable` must name variables with the same dimensions left, got {told}")
+    along = xr.Variable(VARIABLE, list(statistics))
+    return xr.concat(
+        list(statistics.values()), dim=along, coords="minimal", compat="override", join="exact", combine_attrs="drop"
+    ).assign_coords({VARIABLE: along})
+
+
+def _variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
+    for name in question.variables:
+        if name not in data.data_vars:
+            known = ", ".join(numeric_variables(data))
+            if question.variables == DEFAULT_VARIABLES:
+                raise InputError(f"the result has no `{name}`; name another variable with --variable: {known}")
+            raise InputError(f"`--variable` must be one of {known}, got {name!r}")
+    return question.variables
+
+
+def _check_seed(values: Mapping[str, xr.DataArray], question: Question) -> None:
+    """Raise InputError where seeds are to be reduced over, as they are if nothing is said, and there are none."""
+    for name, each in values.items():
+        if question.over == DEFAULT_OVER and "seed" not in each.dims:
+            raise InputError(
+                f"`{name}` has no seed axis{' left' if question.at else ''}; name axes with --over: "
+                + ", ".join([*map(str, each.dims), NONE])
+            )
+
+
+def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) -> xr.Dataset:
+    defaults = ("mean",) if question.over == (NONE,) else ("mean", "std") if question.columns else DEFAULT
+    return summary(
+        values,
+        question.over,
+        statistics=question.statistics or defaults,
+        interval=question.interval,
+        missing=question.missing,
+        planned=planned,
+    )
+
+
+def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.DataArray) -> tuple[str, xr.Dataset]:
+    """Heading and comparison of the two labels of `ratio`."""
+    from evogt_study.analysis.comparison import compare  # its tests take most of a second to import
+
+    first, slash, second = question.ratio.partition("/")
+    if not slash or len(question.columns) != 1:
+        raise InputError(f"`ratio` must be first/second, two labels of one axis across, got {question.ratio!r}")
+    compared = {
+        name: compare(each, question.columns[0], first, second, question.over, missing="drop", planned=planned)
+        for name, each in values.items()
+    }
+    ratios = {name: each[["ratio_of_means", "n_ok", "n_planned"]] for name, each in compared.items()}
+    return question.ratio, joined(ratios)

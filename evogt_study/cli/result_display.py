@@ -1,0 +1,43 @@
+"""A result for a person, as lines: counts by status, where runs are missing, what went wrong, whose software it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.analysis.completeness import Completeness
+from evogt_study.results.bookkeeping import software_sets
+
+MOST_VALUES = 12
+"""Values of an axis that are named, of those with runs that are not ok."""
+MOST_MESSAGES = 10
+
+
+def counted(found: Completeness) -> str:
+    """ "240 runs, 238 ok, 2 failed"."""
+    return f"{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
+
+
+def lacking(found: Completeness) -> Iterator[str]:
+    """Runs that are not ok, by the values of each axis, where there are any."""
+    for axis in found.lacking:
+        shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values[:MOST_VALUES]]
+        more = f" and {len(axis.values) - MOST_VALUES} more" if len(axis.values) > MOST_VALUES else ""
+        yield f"  not ok by {axis.axis}: " + ", ".join(shown) + more
+
+
+def messages(found: Completeness) -> Iterator[str]:
+    """Messages of runs that are not ok, most frequent first, each with one case that has it."""
+    for message in found.messages[:MOST_MESSAGES]:
+        at = ", ".join(f"{name}={value}" for name, value in message.at.items())
+        yield f"  {message.count} x {message.text} (e.g. {at})"
+
+
+def software(data: xr.Dataset) -> Iterator[str]:
+    """The version sets that computed the runs, where there are several."""
+    sets = software_sets(data)
+    for number, entry in enumerate(sets if len(sets) > 1 else []):
+        count = int(np.count_nonzero(data["software"].values == number))
+        yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

@@ -1,0 +1,71 @@
+"""The parameters of the method `evolution`, as a study file names them."""
+
+from __future__ import annotations
+
+from evogt_study.numerics import coefficient_reference
+from evogt_study.numerics.dictionary import FAMILIES
+from evogt_study.numerics.pipeline import INTEGRATORS
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS
+from evogt_study.schema.parameters import (
+    MAX_POINTS,
+    Parameter,
+    choice,
+    integer,
+    one_or_several,
+    quadrature_rule,
+    real,
+    several,
+)
+
+REFERENCES = ("exact", "finite_difference")
+
+_RULE = (
+    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
+    f"n at most {MAX_POINTS:,}"
+)
+PARAMETERS = {
+    parameter.name: parameter
+    for parameter in (
+        Parameter("dictionary", f"one of {', '.join(FAMILIES)}", choice(FAMILIES), "dictionary of prescribed features"),
+        Parameter("seed", "an integer >= 0", integer(0), "seed of the dictionary's random draws"),
+        Parameter("N", "an integer >= 1", integer(1), "number of output features N"),
+        Parameter("N1", "an integer >= 1", integer(1), "width of the first hidden layer N_1",
+                  "used by gtransnet only", optional=True),
+        Parameter("hidden", "a list of integers >= 1", several(integer(1)),
+                  "widths of the hidden layers before the last", "used by gtransnet only", optional=True),
+        Parameter("gamma", "a positive number, or a list with one for each first-layer neuron",
+                  one_or_several(real(0.0)), "γ", "shape parameter of the first layer, eq:trans_feature"),
+        Parameter("delta", "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
+                  "variance of further layers' weights times width, eq:variance_control", default=0.5),
+        Parameter("radius", "a positive number", real(0.0), "R", "radius of the ball that holds the domain",
+                  optional=True),
+        Parameter("centre", "a number, or a list with one for each direction", one_or_several(real()), "x_c",
+                  "centre of the ball that holds the domain", default=0.5),
+        Parameter("tau", "in (0, 1)", real(0.0, 1.0), "τ", "eigenvalue threshold of the retained space, app:threshold",
+                  remedy="use e.g. 1e-12", default=1e-12),
+        Parameter("quadrature", _RULE, quadrature_rule, "assembly rule", "points per direction"),
+        Parameter("validation", _RULE, quadrature_rule, "validation rule", "points per direction"),
+        Parameter("dt", "a positive number", real(0.0), "Δt", "time step, eq:im_retained"),
+        Parameter("final_time", "a positive number", real(0.0), "T", "final time"),
+        Parameter("time_integrator", f"one of {', '.join(INTEGRATORS)}", choice(INTEGRATORS), "time integrator",
+                  default="implicit_midpoint"),
+        Parameter("stabilization", "a number >= 0", real(0.0, low_included=True), "S",
+                  "damping of stabilized_semi_implicit, eq:ac_scheme", optional=True),
+        Parameter("reference", f"one of {', '.join(REFERENCES)}", choice(REFERENCES),
+                  "what errors are measured against", "the problem's exact solution where left out", optional=True),
+        Parameter("reference_points", "an integer >= 1", integer(1), "interior points per direction of the reference",
+                  "used by finite_difference only", optional=True),
+        Parameter("reference_dt", "a positive number", real(0.0), "time step of the reference", "dt where left out",
+                  optional=True),
+        Parameter("assessment", _RULE, quadrature_rule, "cross-grid assessment rule",
+                  "points per direction, app:cross_grid", optional=True),
+        Parameter("coefficient_reference", f"one of {', '.join(coefficient_reference.NAMES)}",
+                  choice(coefficient_reference.NAMES), "reference of the final coefficients",
+                  "tab:temporal_convergence", optional=True),
+        Parameter("coefficient_rtol", "in [2.3e-14, 1)", real(2.3e-14, 1.0, low_included=True),
+                  "relative tolerance of dop853", optional=True),
+        Parameter("coefficient_atol", "a positive number", real(0.0), "absolute tolerance of dop853", optional=True),
+        Parameter("coefficient_max_step", "a positive number", real(0.0), "largest step of dop853", optional=True),
+    )
+}  # fmt: skip

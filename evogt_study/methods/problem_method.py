@@ -1,0 +1,177 @@
+"""What the methods of this package have in common: a problem with parameters of its own, and outputs to record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.methods.problem_source import ProblemSource
+from evogt_study.methods.protocol import MethodSpec, Output
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionary import Dictionary, default_radius
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.pipeline import Integrator, Share
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem_facts import ProblemFacts
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.problems.grammar import RESERVED
+from evogt_study.schema.parameters import Parameter
+from evogt_study.schema.records import Record
+from evogt_study.schema.values import Values, content_hash
+from evogt_study.schema.variables import COORDINATES, MEASURED
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemMethod:
+    """A method of this package for one problem and one choice of outputs."""
+
+    DIRECTIONS_OF_TIME: ClassVar[int] = 0
+    """Directions of its features besides those of space."""
+
+    source: ProblemSource
+    output: Output
+    parameters: Mapping[str, Parameter]
+    known_facts: dict[str, ProblemFacts | None] = field(default_factory=dict, repr=False, kw_only=True)
+
+    @classmethod
+    def declared(cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...]) -> Self:
+        """The method for `spec`, whose own `parameters` join the problem's.
+
+        Raises StudyError where the problem or the outputs cannot be had.
+        """
+        if spec.problem is None or spec.output is None:
+            raise StudyError(f"`problem` must be given for the method {spec.method}")
+        source = ProblemSource.of(spec.problem)
+        unknown = [name for name in spec.output.record if name not in recordable]
+        if unknown:
+            raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
+        own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
+        return cls(source, spec.output, {**parameters, **cls.following(source.dimension, parameters), **own})
+
+    @classmethod
+    def following(cls, dimension: int | None, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+        """Those of `parameters` whose default follows the dimension, with it; a factory's is not known beforehand."""
+        if dimension is None or "radius" not in parameters:
+            return {}
+        default = default_radius(dimension + cls.DIRECTIONS_OF_TIME)
+        return {"radius": replace(parameters["radius"], default=default)}
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return frozenset({*MEASURED, *COORDINATES, *RESERVED})
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        needed = [
+            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
+        ]
+        if values.get("dictionary") == "gtransnet" and "hidden" not in values:
+            needed.append("N1")
+        if values.get("time_integrator") == "stabilized_semi_implicit":
+            needed.append("stabilization")
+        return tuple(needed)
+
+    def deciding(self) -> tuple[str, ...]:
+        return ("dictionary", "time_integrator", "reference")
+
+    def depends_on_seed(self) -> bool:
+        return "seed" in self.source.parameters
+
+    def copied(self) -> frozenset[str]:
+        own = {name for name, parameter in self.source.parameters.items() if self.parameters[name] is parameter}
+        return frozenset({"seed", *own})
+
+    def problem_identity(self, values: Values) -> Mapping[str, Any]:
+        """What tells the case's problem from others, as JSON-able content."""
+        return {"content": self.source.content, "values": self.problem_values(values)}
+
+    def problem_values(self, values: Values) -> dict[str, Any]:
+        """The problem's own parameters."""
+        return {name: values[name] for name in self.source.parameters if name in values}
+
+    def problem(self, values: Values) -> Problem:
+        """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
+        given = self.problem_values(values)
+        for name, value in given.items():
+            declared = self.parameters[name] is not self.source.parameters[name]
+            if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise ParameterError(name, "a number where a formula uses it", value)
+        return self.source.make(**given)
+
+    def facts(self, values: Values) -> ProblemFacts | None:
+        """What the work depends on in the case's problem; None where its functions do not tell.
+
+        Of formulas those of one case hold for all: parameters change neither how they split nor their operations.
+        """
+        key = content_hash(self.problem_identity(values)) if self.source.statement is None else ""
+        if key not in self.known_facts:
+            try:
+                self.known_facts[key] = ProblemFacts.of(self.problem(values))
+            except Exception:  # noqa: BLE001  # a user's function can raise anything; that is for the run to tell
+                self.known_facts[key] = None
+        return self.known_facts[key]
+
+    def dimension(self, values: Values) -> int:
+        """d, for estimates: 2 where it cannot be told."""
+        if self.source.dimension is not None:
+            return self.source.dimension
+        facts = self.facts(values)
+        return 2 if facts is None else facts.dimension
+
+    def shared_problem(self, values: Values, share: Share) -> Problem:
+        """The problem, made once for the cases of a batch that have it in common."""
+        return share("problem", content_hash(self.problem_identity(values)), lambda: self.problem(values))
+
+
+def dictionary_of(values: Values) -> Dictionary:
+    """The dictionary that a case names.  Raises ParameterError."""
+    given: dict[str, Any] = dict(values)
+    layers = {name: given[name] for name in ("N1", "hidden") if name in given}
+    return Dictionary(
+        given["dictionary"], given["N"], given["gamma"], **(layers if given["dictionary"] == "gtransnet" else {}),
+        delta=given["delta"], radius=given.get("radius"), centre=given["centre"],
+    )  # fmt: skip
+
+
+def integrator_of(values: Values) -> Integrator:
+    """The time integrator that a case names, with the stabilisation that belongs to one of them only."""
+    given: dict[str, Any] = dict(values)
+    name = given["time_integrator"]
+    return Integrator(name, given["stabilization"] if name == "stabilized_semi_implicit" else 0.0)
+
+
+def finite(record: Record) -> Record:
+    """The record itself.  Raises DivergedError where a number in it is not finite.
+
+    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution.
+    """
+    for name, datum in record.variables.items():
+        if name not in ("initial_error", "error_history", "exact_field") and not np.isfinite(datum.values).all():
+            worst = datum.values[~np.isfinite(datum.values)].flat[0]
+            raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
+    return record
+
+
+def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Array, name: str) -> None:
+    """Raise ProblemError unless a > 0 there; a problem of the user's own making may not even be a function.
+
+    Raises ParameterError for a rule of too many nodes in the problem's dimension.
+    """
+    try:
+        check_diffusion(problem, on_unit_cube("quadrature", rule, problem.dimension), times)
+    except InputError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
+
+
+def on_unit_cube(name: str, rule: QuadratureRule, dimension: int) -> Quadrature:
+    """The rule that the parameter `name` names.  Raises ParameterError, in its name, for too many nodes."""
+    try:
+        return rule.on_unit_cube(dimension)
+    except ParameterError as error:
+        raise ParameterError(name, error.wanted, error.got) from None

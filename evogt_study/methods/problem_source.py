@@ -1,0 +1,88 @@
+"""Where a study's problem comes from: formulas, or a user's factory.  Both make a `Problem` from parameter values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evogt_study.errors import InputError, ProblemError
+from evogt_study.methods.user_code import PythonFile, signature_parameters
+from evogt_study.numerics.problem import Problem
+from evogt_study.problems import Statement
+from evogt_study.schema.parameters import Parameter, real
+
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
+    "psi omega"
+)
+GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemSource:
+    """`make` turns values of `parameters` into the problem that `content` identifies; `name` is for messages."""
+
+    name: str
+
+    parameters: Mapping[str, Parameter]
+    content: Any
+    make: Callable[..., Problem]
+    has_exact: bool | None
+    has_potential: bool | None
+    dimension: int | None
+    statement: Statement | None = None
+
+    @staticmethod
+    def of(given: Statement | PythonFile) -> ProblemSource:
+        """The source for a statement, or for the statement or factory that a user's file holds."""
+        if isinstance(given, Statement):
+            return _from_statement(given)
+        loaded = given.load()
+        if isinstance(loaded, Statement):
+            return _from_statement(loaded)
+        name = f"{Path(given.path).name}:{given.attribute}"
+        content = {"file": given.content, "factory": given.attribute}
+        parameters, make = signature_parameters(loaded, name), _checked(loaded, name)
+        return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
+
+
+def formula_parameter(name: str) -> Parameter:
+    """The declaration of a parameter of a problem's formulas."""
+    return Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
+
+
+def _from_statement(statement: Statement) -> ProblemSource:
+    content = {
+        key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
+    }  # not its name: the same formulas are the same problem
+    optional = {"lifting": statement.lifting, "potential": statement.potential}
+    content |= {key: formula for key, formula in optional.items() if formula is not None}
+    parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
+    return ProblemSource(
+        name=statement.name or "problem",
+        parameters=parameters,
+        content=content,
+        make=statement,
+        has_exact=statement.exact is not None,
+        has_potential=statement.potential is not None,
+        dimension=statement.dimension,
+        statement=statement,
+    )
+
+
+def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
+    def make(**values: Any) -> Problem:
+        try:
+            problem = factory(**values)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's factory can raise anything
+            raise ProblemError(f"`{name}` raised {type(error).__name__}: {error}") from error
+        if not isinstance(problem, Problem) or problem.dimension not in (1, 2, 3):
+            got = type(problem).__name__ if not isinstance(problem, Problem) else f"dimension {problem.dimension!r}"
+            raise ProblemError(f"`{name}` must return a Problem of dimension 1, 2 or 3, got {got}")
+        return problem
+
+    return make

@@ -1,0 +1,101 @@
+"""From a `Solution` to a record: scalars, the histories asked for, fields on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from evogt_study.methods.fields import fields
+from evogt_study.methods.protocol import Output
+from evogt_study.numerics import diagnostics
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.pipeline import Solution
+from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.variables import MEASURED
+
+RECORDABLE = (
+    "error_history",
+    "energy_history",
+    "norm_history",
+    "free_energy_history",
+    "coefficients",
+    "reference_coefficients",
+    "singular_values",
+    "field",
+)
+
+
+def record(solution: Solution, output: Output) -> Record:
+    """Scalars, the histories asked for at the saved times, and the coordinates of their dimensions."""
+    wanted = output.record
+    variables = {**scalars(solution), **histories(solution, wanted)}
+    times = solution.discretisation.grid.saved_times
+    coordinates = {"time": Datum(("time",), times)} if wanted else {}
+    if "field" in wanted:
+        saved = solution.discretisation.grid.saved_positions
+        problem = solution.problem
+        data, axes = fields(
+            lambda nodes: solution.evaluate(nodes)[saved], problem.exact, times, output.grid, problem.dimension
+        )
+        variables.update(data)
+        coordinates.update(axes)
+    return Record(variables, coordinates)
+
+
+def scalars(solution: Solution) -> dict[str, Datum]:
+    """What was measured in single numbers; those that the problem or the parameters do not ask for are left out."""
+    space = solution.space
+    known: dict[str, float] = {
+        "initial_error": solution.errors[0],
+        "rank": space.rank,
+        "retained_condition": space.condition,
+        "raw_resolution": solution.svd.raw_resolution,
+        "mass_defect": space.mass_defect,
+    }
+    if solution.has_final_error:
+        known = {"error": solution.errors[-1], **known}
+    if solution.coefficient_error is not None:
+        known["coefficient_error"] = solution.coefficient_error
+    if solution.cross_grid is not None:
+        known["mass_defect_cross_grid"] = solution.cross_grid.mass
+        known["stiffness_defect_cross_grid"] = solution.cross_grid.stiffness
+    energies = free_energies(solution)
+    if energies is not None:
+        known |= energy_scalars(energies)
+    return {name: Datum((), np.asarray(value)) for name, value in known.items()}
+
+
+def free_energies(solution: Solution) -> Array | None:
+    """E_q after every step, (steps + 1,); None for a problem without a potential."""
+    return solution.trajectory.energies if solution.problem.potential is not None else None
+
+
+def energy_scalars(energies: Array) -> dict[str, float]:
+    """How the energy fell: by how many percent in all, and by how much at least from one step to the next."""
+    scalars = {"energy_increment": float(np.diff(energies).max())}
+    if energies[0] == 0.0:  # there is nothing to take a percentage of
+        return scalars
+    return {"energy_drop_percent": float(100.0 * (energies[0] - energies[-1]) / energies[0]), **scalars}
+
+
+def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
+    """Those of the variables over time, mode or feature that are `wanted` and that the run has, at the saved times."""
+    trajectory, system = solution.trajectory, solution.system
+    grid = solution.discretisation.grid
+    positions = grid.saved_positions
+    makers: dict[str, Callable[[], Array | None]] = {
+        "error_history": lambda: solution.errors[positions] if solution.has_final_error else None,
+        "energy_history": lambda: diagnostics.energy_history(system, trajectory)[positions],
+        "norm_history": lambda: diagnostics.norm_history(system, trajectory)[positions],
+        "free_energy_history": lambda: _at(free_energies(solution), grid.saved),
+        "coefficients": lambda: trajectory.coefficients[positions],
+        "reference_coefficients": lambda: solution.reference_state,
+        "singular_values": lambda: solution.svd.singular_values,
+    }
+    made = {name: make() for name, make in makers.items() if name in wanted}
+    return {name: Datum(MEASURED[name].dims, values) for name, values in made.items() if values is not None}
+
+
+def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:
+    return None if values is None else values[list(steps)]

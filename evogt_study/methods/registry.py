@@ -1,0 +1,53 @@
+"""Finding a method by the name in a study file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from evogt_study.errors import StudyError
+from evogt_study.methods.baselines import BASELINES
+from evogt_study.methods.evolution import Evolution
+from evogt_study.methods.protocol import Method, MethodSpec, Output
+from evogt_study.methods.user_code import PythonFile
+from evogt_study.methods.user_function import UserFunction
+from evogt_study.problems import BUILT_IN, Statement
+
+NAMES = ("evolution", *BASELINES)
+
+
+def method_spec(method: str, problem: str | Statement | None, output: Output | None, folder: Path) -> MethodSpec:
+    """The spec that a study file's `method` and `problem` entries mean; `folder` is where their files are looked for.
+
+    Raises StudyError for a name that does not exist.
+    """
+    if ":" in method:
+        return MethodSpec(PythonFile.named(method, folder), _problem(problem, folder), output)
+    if method not in NAMES:
+        raise StudyError(f"`method` must be one of {', '.join(NAMES)} or file.py:function, got {method!r}")
+    if problem is None:
+        raise StudyError(
+            f"`problem` must be given for the method {method}; "
+            f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table"
+        )
+    return MethodSpec(method, _problem(problem, folder), output or Output())
+
+
+def _problem(problem: str | Statement | None, folder: Path) -> Statement | PythonFile | None:
+    if problem is None or isinstance(problem, Statement):
+        return problem
+    if ":" in problem:
+        return PythonFile.named(problem, folder)
+    if problem not in BUILT_IN:
+        raise StudyError(
+            f"`problem` must be one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table, got {problem!r}"
+        )
+    return BUILT_IN[problem]
+
+
+@lru_cache(maxsize=8)  # once a process for all the batches of a study
+def load_method(spec: MethodSpec) -> Method:
+    """The method of `spec`.  Raises StudyError where a user's file cannot be used."""
+    if isinstance(spec.method, PythonFile):
+        return UserFunction.of(spec)
+    return BASELINES[spec.method].of(spec) if spec.method in BASELINES else Evolution.of(spec)

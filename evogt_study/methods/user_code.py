@@ -1,0 +1,113 @@
+"""Code that a user names on purpose: ``file.py:attribute``.  Nothing else is ever imported because a file says so."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import sys
+import tokenize
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from evogt_study.errors import StudyError, shortened
+from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.values import canonical
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL)
+_BLANK = {tokenize.INDENT: "indent", tokenize.NEWLINE: "newline"}  # whatever they are written with
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """A Python file's path and text with the name of one thing in it.
+
+    The text travels to the workers, so that they need no file system in common with the client.
+    """
+
+    path: str
+    source: str
+    attribute: str
+
+    @staticmethod
+    def named(reference: str, folder: Path) -> PythonFile:
+        """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
+        file, _, attribute = reference.rpartition(":")
+        path = folder / file
+        if not file.endswith(".py") or not attribute.isidentifier():
+            raise StudyError(f"`{reference}` must read file.py:name")
+        try:
+            return PythonFile(str(path.resolve()), path.read_text(encoding="utf-8"), attribute)
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
+            raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
+
+    @property
+    def content(self) -> str:
+        """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
+        return _hash_of_words(self.source)
+
+    def load(self) -> Any:
+        """The thing named.  Raises StudyError where the file does not run or does not have it."""
+        try:
+            names = vars(_module(self.path, self.source))
+        except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
+            raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
+        if self.attribute not in names:
+            raise StudyError(f"{self.path} has no `{self.attribute}`")
+        return names[self.attribute]
+
+
+@lru_cache(maxsize=32)  # every case's identity holds it
+def _hash_of_words(source: str) -> str:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    kept = [token for token in tokens if token.type not in _LAYOUT]
+    words = [_BLANK.get(token.type, token.string) for token in kept]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _module(path: str, source: str) -> ModuleType:
+    name = f"_evogt_user_{hashlib.sha256((path + source).encode()).hexdigest()[:16]}"
+    module = ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
+    folder = str(Path(path).parent)
+    sys.path.insert(0, folder)  # so that the file may import its neighbours where they exist
+    try:
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
+    """A parameter for each argument of a user's function, with its default.
+
+    Raises StudyError for what is not a function of named arguments.
+    """
+    if not callable(function):
+        raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
+    declared = {}
+    for argument in arguments:
+        if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
+            raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
+        default, optional = None, False
+        if argument.default is not argument.empty:
+            try:
+                default, optional = canonical(argument.default), True
+            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
+                default, optional = None, True
+        declared[argument.name] = Parameter(
+            argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional
+        )
+    return declared

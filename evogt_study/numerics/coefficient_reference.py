@@ -1,0 +1,97 @@
+"""References for the coefficients at final time, free of time-stepping error (tab:temporal_convergence).
+
+Both solve the same retained system as the time integrator, so that the difference is the time step's alone: by the
+eigendecomposition of a stiffness that does not depend on time, or by the adaptive eighth-order Dormand-Prince method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import GalerkinSystem, has_steady_load
+from evogt_study.numerics.problem import Problem
+
+NAMES = ("eigendecomposition", "dop853")
+_NOT_STEADY = (
+    "`coefficient_reference` eigendecomposition must have a linear problem whose diffusion, source and lifting do not "
+    "depend on t; use dop853"
+)
+
+
+@dataclass(frozen=True)
+class CoefficientReference:
+    """A reference by name; rtol, atol and max_step (0 for none) are used by dop853 only.  Scalars: it identifies a run.
+
+    Raises ParameterError for an unknown name.
+    """
+
+    name: str
+    rtol: float = 1e-12
+    atol: float = 1e-14
+    max_step: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise ParameterError("coefficient_reference", f"one of {', '.join(NAMES)}", self.name)
+
+    def check(self, problem: Problem) -> None:
+        """Raise ProblemError where the eigendecomposition is asked for and the problem is not steady and linear."""
+        steady = problem.diffusion.steady and has_steady_load(problem) and problem.potential is None
+        if self.name == "eigendecomposition" and not steady:
+            raise ProblemError(_NOT_STEADY)
+
+    def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
+        """alpha(final_time), (r,).
+
+        Raises ProblemError where the eigendecomposition is asked for and the system is not autonomous and linear, or
+        where dop853 gives up.
+        """
+        if self.name == "eigendecomposition":
+            return _by_eigendecomposition(system, final_time)
+        return self._by_dop853(system, final_time)
+
+    def _by_dop853(self, system: GalerkinSystem, final_time: float) -> Array:
+        from scipy.integrate import solve_ivp  # a fifth of a second, which each worker would pay at its start
+
+        solution = solve_ivp(
+            lambda t, alpha: _rate(system, t, alpha),
+            (0.0, final_time),
+            system.initial,
+            method="DOP853",
+            t_eval=[final_time],
+            rtol=self.rtol,
+            atol=self.atol,
+            max_step=self.max_step or np.inf,
+        )
+        if not solution.success:
+            raise ProblemError(f"dop853 gave up before t = {final_time:g}: {solution.message}")
+        return np.asarray(solution.y[:, -1])
+
+
+def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
+    """alpha' = b - K alpha - g (eq:retained_ode)."""
+    times = np.array([t])
+    rate = system.load(times)[0] - system.stiffness(t) @ alpha
+    if system.reaction is None:
+        return np.asarray(rate)
+    u = system.reaction.values @ alpha
+    if system.lifting is not None:
+        u += system.lifting.nodal(times)[0]
+    return np.asarray(rate - (system.reaction.weights * system.reaction.potential.slope(u)) @ system.reaction.values)
+
+
+def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
+    """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
+    if not (system.autonomous and system.steady_load) or system.reaction is not None:
+        raise ProblemError(_NOT_STEADY)
+    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+    exponents = -final_time * eigenvalues
+    weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)
+    decayed = np.exp(exponents) * (system.initial @ basis) + final_time * weights * (
+        system.load(np.zeros(1))[0] @ basis
+    )
+    return np.asarray(basis @ decayed)

@@ -1,0 +1,86 @@
+"""The retained basis looked at on another quadrature rule than the one that made it (app:cross_grid)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.numerics.problem import Separable, SpaceTimeFunction
+from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
+
+NODES_AT_ONCE = 512
+"""Nodes of a block whose features, gradients and products are held at once."""
+QUARTERS = 4
+"""The stiffness of a time-dependent diffusion is compared at 0, T/4, T/2, 3T/4 and T."""
+
+
+@dataclass(frozen=True)
+class CrossGridDefects:
+    """mass: || Phi~_a^T W_a Phi~_a - I_r ||_2.  stiffness: the largest || K_a(t) - K_q(t) ||_2 / || K_q(t) ||_2."""
+
+    mass: float
+    stiffness: float
+
+
+@dataclass(frozen=True, eq=False)
+class AssessedBasis:
+    """The retained basis on the assessment rule: gradients G~_l (d, Q_a, r), and the defect of its mass there."""
+
+    quadrature: Quadrature
+    gradients: Array
+    mass_defect: float
+
+
+def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasis:
+    """Evaluate phi~ = T_r^T phi and its gradient on the `assessment` rule, block by block."""
+    count, dimension = assessment.nodes.shape
+    mass = np.zeros((space.rank, space.rank))
+    gradients = np.empty((dimension, count, space.rank))
+    for start in range(0, count, NODES_AT_ONCE):
+        block = slice(start, start + NODES_AT_ONCE)
+        nodes = assessment.nodes[block]
+        values, gradients[:, block] = retained_functions(space.features.first_order(nodes), nodes, space.transform)
+        mass += weighted_gram(values[None], assessment.weights[block])
+    return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
+
+
+def cross_grid_defects(
+    basis: AssessedBasis,
+    diffusion: SpaceTimeFunction,
+    system: GalerkinSystem,
+    final_time: float,
+    term: StiffnessTerm = computed,
+) -> CrossGridDefects:
+    """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q.
+
+    `term` as in `assemble`.
+    """
+    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
+    modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
+    terms = stiffness_terms(basis.gradients, basis.quadrature.weights, profiles, term)
+    scales = np.abs(modulations).max(axis=1, keepdims=True)
+    rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero but for rounding
+    _, different = np.unique(rounded, axis=1, return_index=True)
+    defects = [
+        _relative(np.tensordot(modulations[:, i], terms, axes=1), system.stiffness(float(times[i]))) for i in different
+    ]
+    return CrossGridDefects(basis.mass_defect, max(defects))
+
+
+def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Array, Array]:
+    """Modulations (K, T) and profiles (K, Q); a function that does not split has a profile for each time."""
+    if isinstance(diffusion, Separable):
+        return diffusion.modulated(times), diffusion.profiles(nodes)
+    return np.eye(len(times)), diffusion(nodes, times)
+
+
+def _relative(matrix: Array, reference: Array) -> float:
+    return _spectral_norm(matrix - reference) / _spectral_norm(reference)
+
+
+def _spectral_norm(symmetric: Array) -> float:
+    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())

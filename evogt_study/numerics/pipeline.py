@@ -1,0 +1,300 @@
+"""The whole method on one screen: Algorithm 1 (alg:evo_gtransnet_im) and its diagnostics, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics import diagnostics
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.coefficient_reference import CoefficientReference
+from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
+from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.retained_space import (
+    RetainedSpace,
+    TrialFunctions,
+    WeightedSVD,
+    retain,
+    trial_functions,
+    weighted_svd,
+)
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.numerics.validation import Target
+
+T = TypeVar("T")
+
+INTEGRATORS = ("implicit_midpoint", "stabilized_semi_implicit")
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """A time integrator by name; stabilization S >= 0 is used by stabilized_semi_implicit only (eq:ac_scheme)."""
+
+    name: str = "implicit_midpoint"
+    stabilization: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in INTEGRATORS:
+            raise ParameterError("time_integrator", f"one of {', '.join(INTEGRATORS)}", self.name)
+        if not 0.0 <= self.stabilization < np.inf:
+            raise ParameterError("stabilization", "at least 0 and finite", self.stabilization)
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """The trajectory from alpha(0).  Raises IndefiniteStiffnessError."""
+        if self.name == "implicit_midpoint":
+            return implicit_midpoint(system, grid)
+        return stabilized_semi_implicit(system, grid, self.stabilization)
+
+    def times(self, grid: TimeGrid) -> Array:
+        """Where the diffusion is evaluated: at midpoints, or at the ends of all steps and at the start."""
+        return grid.midpoints if self.name == "implicit_midpoint" else grid.times_of(tuple(range(grid.steps + 1)))
+
+    def check(self, problem: Problem) -> None:
+        """Raise ParameterError where the integrator cannot advance the problem."""
+        if problem.potential is not None and self.name == "implicit_midpoint":
+            raise ParameterError(
+                "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
+            )
+
+
+@dataclass(frozen=True)
+class Discretisation:
+    """Everything but the problem that a run depends on: scalars only.
+
+    assessment: a rule on which the retained basis is looked at again (app:cross_grid), coefficient_reference: what the
+    final coefficients are compared with (tab:temporal_convergence); both optional.
+    """
+
+    dictionary: Dictionary
+    seed: int
+    tau: float
+    quadrature: QuadratureRule
+    validation: QuadratureRule
+    grid: TimeGrid
+    integrator: Integrator = Integrator()
+    assessment: QuadratureRule | None = None
+    coefficient_reference: CoefficientReference | None = None
+
+
+class Share(Protocol):
+    """Hands out a stage's result for a key, computing it only where it is not at hand."""
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """The result of `stage` for `key`."""
+
+
+def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+    """The `Share` of a single run: compute every stage."""
+    return compute()
+
+
+class Reference(Protocol):
+    """A solution to measure errors against where the problem has no exact one; `key` identifies it."""
+
+    @property
+    def key(self) -> Hashable:
+        """What the reference depends on besides the problem."""
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values, (Q, d) and (T,) -> (T, Q)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One run: the retained space, the trajectory at the observed times, and what was measured on them.
+
+    errors (S,): relative L2 errors on the validation rule at the observed times.  Where there is neither an exact
+    solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
+    coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
+    """
+
+    problem: Problem
+    discretisation: Discretisation
+    svd: WeightedSVD
+    space: RetainedSpace
+    system: GalerkinSystem
+    trajectory: Trajectory
+    errors: Array
+    reference_state: Array | None = None
+    cross_grid: CrossGridDefects | None = None
+
+    @property
+    def has_final_error(self) -> bool:
+        """Whether there is something to measure the final error against."""
+        return len(self.errors) == len(self.trajectory.times)
+
+    @property
+    def coefficient_error(self) -> float | None:
+        """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None where no reference was asked for."""
+        if self.reference_state is None:
+            return None
+        return diagnostics.relative_difference(self.trajectory.coefficients[-1], self.reference_state)
+
+    def evaluate(self, nodes: Array) -> Array:
+        """The numerical solution at any points of the domain and all observed times, (P, d) -> (S, P)."""
+        values = self.space.evaluate(nodes, self.trajectory.coefficients)
+        return values + _lifted(self.problem, nodes, self.trajectory.times)
+
+
+def stage_keys(
+    problem: Hashable, dimension: int, run: Discretisation, reference: Hashable = None
+) -> dict[str, Hashable]:
+    """What each stage depends on; two runs with the same key can share the stage.
+
+    `problem` identifies the problem, `reference` what errors are measured against if not its exact solution.
+    """
+    trial = (run.dictionary, run.seed, run.quadrature, dimension)
+    space = (trial, run.tau)
+    system = (space, problem)  # keys hold those of what they are made of
+    keys: dict[str, Hashable] = {
+        "trial functions": trial,
+        "weighted SVD": trial,
+        "retained space": space,
+        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator.name),
+        "nodal data": (problem, run.quadrature, dimension),
+        "Galerkin system": system,
+        "trajectory": (system, run.grid, run.integrator),
+        "validation features": (run.dictionary, run.seed, run.validation, dimension),
+        "reference": (problem, reference, run.validation, run.grid.final_time, run.grid.steps, run.grid.observed),
+    }
+    if run.coefficient_reference is not None:
+        keys["coefficient reference"] = (system, run.grid.final_time, run.coefficient_reference)
+    if run.assessment is not None:
+        keys["assessed basis"] = (space, run.assessment)
+        keys["assessment"] = (system, run.assessment, run.grid.final_time)
+    return keys
+
+
+def solve(problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None) -> Solution:
+    """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
+
+    Errors are measured against the problem's exact solution; against `reference` where that is given.
+
+    Raises ProblemError, EmptySpaceError, IndefiniteStiffnessError.
+    """
+    key = stage_keys(problem, problem.dimension, run, None if reference is None else reference.key)
+    svd, space = _spaces(problem, run, key, share)
+    share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
+    nodal = share("nodal data", key["nodal data"], lambda: nodal_data(problem, space.quadrature.nodes))
+    system = share(
+        "Galerkin system",
+        key["Galerkin system"],
+        lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
+    )
+    trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
+    rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
+    features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
+    target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
+    raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
+    errors = target.errors(raw, features)
+    return Solution(
+        problem, run, svd, space, system, trajectory, errors,
+        reference_state=_reference_state(run, system, key, share),
+        cross_grid=_cross_grid(problem, run, space, system, key, share),
+    )  # fmt: skip
+
+
+def _spaces(
+    problem: Problem, run: Discretisation, key: dict[str, Hashable], share: Share
+) -> tuple[WeightedSVD, RetainedSpace]:
+    """Singular values and the retained space; the trial functions are asked for only where these are not at hand."""
+
+    @cache  # what shares may have no room for it between the two uses below
+    def trial() -> TrialFunctions:
+        return share("trial functions", key["trial functions"], lambda: _trial(problem, run))
+
+    def svd() -> WeightedSVD:
+        return share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
+
+    space = share("retained space", key["retained space"], lambda: retain(trial(), svd(), run.tau))
+    return svd(), space
+
+
+def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
+    features = run.dictionary.sample(run.seed, problem.dimension)
+    return trial_functions(features, run.quadrature.on_unit_cube(problem.dimension))
+
+
+def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
+    """Stiffness terms of one space that problems share, known by the profiles' values at the nodes."""
+    return lambda profile, compute: share(stage, (space, blake2b(profile.tobytes()).digest()), compute)
+
+
+def _check(problem: Problem, run: Discretisation) -> None:
+    check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.integrator.times(run.grid))
+
+
+def _validation_rule(problem: Problem, run: Discretisation) -> Quadrature:
+    return run.validation.on_unit_cube(problem.dimension)
+
+
+def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
+    """What the solution should be at the observed times, or at the first alone where no more is known.
+
+    The initial value is known in any case, so that the error there is that of the projection only.
+    """
+    times, nodes = run.grid.observed_times, rule.nodes
+    exact = problem.initial(nodes)[None, :]
+    if reference is not None:
+        exact = np.concatenate([exact, reference(nodes, times[1:])])
+    elif problem.exact is not None:
+        exact = problem.exact(nodes, times)
+    return Target.of(exact, _lifted(problem, nodes, times[: len(exact)]), rule)
+
+
+def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:
+    """u_b, which the retained space does not hold, (T, Q); nothing where there is no lifting."""
+    return 0.0 if problem.lifting is None else problem.lifting.value(nodes, times)
+
+
+def _reference_state(
+    run: Discretisation, system: GalerkinSystem, key: dict[str, Hashable], share: Share
+) -> Array | None:
+    wanted = run.coefficient_reference
+    if wanted is None:
+        return None
+    return share(
+        "coefficient reference",
+        key["coefficient reference"],
+        lambda: wanted.final_state(system, run.grid.final_time),
+    )
+
+
+def _cross_grid(
+    problem: Problem,
+    run: Discretisation,
+    space: RetainedSpace,
+    system: GalerkinSystem,
+    key: dict[str, Hashable],
+    share: Share,
+) -> CrossGridDefects | None:
+    rule = run.assessment
+    if rule is None:
+        return None
+    basis = share(
+        "assessed basis",
+        key["assessed basis"],
+        lambda: assessed_basis(space, rule.on_unit_cube(problem.dimension)),
+    )
+    return share(
+        "assessment",
+        key["assessment"],
+        lambda: cross_grid_defects(
+            basis,
+            problem.diffusion,
+            system,
+            run.grid.final_time,
+            _terms("assessed stiffness term", key["assessed basis"], share),
+        ),
+    )

@@ -1,0 +1,171 @@
+"""The retained space: boundary-conforming trial functions, their weighted SVD, and its truncation to identity mass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from evogt_study.errors import EmptySpaceError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
+from evogt_study.numerics.dictionary import Features, FirstOrder, Jet
+from evogt_study.numerics.quadrature import Quadrature
+
+NODES_AT_ONCE = 512
+"""Nodes of a block that is worked on while it is in cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrialFunctions:
+    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and their first derivatives."""
+
+    features: Features
+    quadrature: Quadrature
+    psi: FirstOrder
+
+    @property
+    def values(self) -> Array:
+        """Phi (Q, N), computed at each call."""
+        return np.asarray(boundary_factor(self.quadrature.nodes)[:, None] * self.psi.value)
+
+    @property
+    def gradients(self) -> Array:
+        """G_l (d, Q, N), computed at each call."""
+        nodes = self.quadrature.nodes
+        D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+        return np.asarray(dD * self.psi.value + D * self.psi.gradient)
+
+
+def trial_functions(features: Features, quadrature: Quadrature) -> TrialFunctions:
+    """Evaluate psi and its gradient on the assembly nodes (app:feature_derivatives)."""
+    return TrialFunctions(features, quadrature, features.first_order(quadrature.nodes))
+
+
+def trial_values(features: Features, nodes: Array) -> Array:
+    """phi = D psi at `nodes`, (Q, d) -> (Q, N)."""
+    return np.asarray(boundary_factor(nodes)[:, None] * features.values(nodes))
+
+
+def trial_jet(features: Features, nodes: Array, order: int) -> Jet:
+    """phi = D psi with derivatives up to `order`, by the product rule (app:feature_derivatives)."""
+    psi = features.jet(nodes, order)
+    D = boundary_factor(nodes)[:, None]
+    value = D * psi.value
+    if psi.gradient is None:
+        return Jet(value)
+    dD = boundary_gradient(nodes)[:, :, None]
+    gradient = dD * psi.value + D * psi.gradient
+    if psi.hessian is None:
+        return Jet(value, gradient)
+    cross = dD[:, None] * psi.gradient[None]
+    hessian = boundary_hessian(nodes)[..., None] * psi.value + cross + cross.swapaxes(0, 1) + D * psi.hessian
+    return Jet(value, gradient, hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSVD:
+    """B = W_q^{1/2} Phi = U Sigma V^T (eq:SVD): sigma (N,) in nonincreasing order and V (N, N); U is not needed."""
+
+    singular_values: Array
+    right: Array
+
+    @property
+    def raw_resolution(self) -> float:
+        """sigma_min(M_q) / sigma_max(M_q) = (sigma_N / sigma_1)^2; at or below 2.22e-16 the raw mass is unresolved."""
+        return float((self.singular_values[-1] / self.singular_values[0]) ** 2)
+
+
+def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
+    """Singular values and right singular vectors of W_q^{1/2} Phi, through a QR factorisation first.
+
+    M_q = Phi^T W_q Phi is never formed: its smallest eigenvalues would drown at machine epsilon.  With fewer nodes than
+    features the missing singular values are zero.  Raises EmptySpaceError where sigma_1 = 0.
+    """
+    rule = trial.quadrature
+    weighted = (np.sqrt(rule.weights) * boundary_factor(rule.nodes))[:, None] * trial.psi.value
+    (triangle,) = scipy.linalg.qr(weighted, mode="r", overwrite_a=True, check_finite=False)
+    count = weighted.shape[1]
+    _, sigma, right = np.linalg.svd(triangle[:count], full_matrices=False)
+    singular_values = np.zeros(count)
+    singular_values[: len(sigma)] = sigma
+    if not singular_values[0] > 0.0:
+        raise EmptySpaceError("every trial function vanishes at the assembly nodes (sigma_1 = 0)")
+    return WeightedSVD(singular_values, right.T)
+
+
+@dataclass(frozen=True, eq=False)
+class RetainedSpace:
+    """The span V_{N,r} of phi~ = T_r^T phi (eq:retained_basis), orthonormal in the assembly quadrature.
+
+    transform T_r (N, r); values Phi~ (Q, r); gradients G~_l (d, Q, r); singular_values (r,), the kept ones.
+    """
+
+    features: Features
+    quadrature: Quadrature
+    transform: Array
+    values: Array
+    gradients: Array
+    singular_values: Array
+
+    @property
+    def rank(self) -> int:
+        """r, the number of retained directions."""
+        return int(self.transform.shape[1])
+
+    @property
+    def condition(self) -> float:
+        """kappa_ret = lambda_1 / lambda_min,kept, at most 1 / tau by construction."""
+        return float((self.singular_values[0] / self.singular_values[-1]) ** 2)
+
+    @cached_property
+    def mass_defect(self) -> float:
+        """epsilon_M = || Phi~^T W_q Phi~ - I_r ||_2 (app:threshold): rounding only, zero in exact arithmetic."""
+        mass = self.values.T @ (self.quadrature.weights[:, None] * self.values)
+        defect = np.linalg.eigvalsh((mass + mass.T) / 2.0 - np.eye(self.rank))
+        return float(np.abs(defect).max())
+
+    def evaluate(self, nodes: Array, coefficients: Array) -> Array:
+        """u_{N,r} = sum_i alpha_i phi~_i (eq:retained_ansatz) anywhere in the domain.
+
+        nodes (P, d) and coefficients (..., r) -> (..., P).  The sum is taken as phi . (T_r alpha), which costs N
+        products a point and value instead of the r of phi~ and its construction.
+        """
+        return np.asarray((coefficients @ self.transform.T) @ trial_values(self.features, nodes).T)
+
+    def project(self, nodal: Array) -> Array:
+        """Coefficients Phi~^T W_q v of the quadrature-orthogonal projection, nodal values (..., Q) -> (..., r)."""
+        return np.asarray((nodal * self.quadrature.weights) @ self.values)
+
+
+def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
+    """Keep the directions with sigma_i > sqrt(tau) sigma_1 and scale them to identity mass: T_r = V_r Sigma_r^{-1}.
+
+    The inequality is strict, as in the paper (eq:normalized_phi, app:threshold), so a direction of exactly zero is
+    never kept.  tau in (0, 1) is the threshold on the eigenvalues lambda_i = sigma_i^2 of M_q.
+    """
+    rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
+    kept = svd.singular_values[:rank]
+    transform = svd.right[:, :rank] / kept
+    values, gradients = retained_functions(trial.psi, trial.quadrature.nodes, transform)
+    return RetainedSpace(trial.features, trial.quadrature, transform, values, gradients, kept)
+
+
+def retained_functions(psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
+    """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r).
+
+    The transform comes first and the boundary factor second, so that N-wide arrays need not be made conforming.
+    """
+    count, dimension = nodes.shape
+    values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
+    D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+    factor = psi.factor(transform)
+    for start in range(0, count, NODES_AT_ONCE):
+        block = slice(start, start + NODES_AT_ONCE)
+        np.multiply(psi.rows(block).mapped(factor), D[block], out=gradients[:, block])
+        for axis in range(dimension):
+            gradients[axis, block] += dD[axis, block] * values[block]
+    values *= D
+    return values, gradients

@@ -1,0 +1,146 @@
+"""The grid of time steps, the steps whose states are observed, and the trajectory of observed states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+
+MAX_STEPS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Observed times (S,) and the coefficients alpha there, (S, r).
+
+    energies (steps + 1,): the energy E_q after every step, where the integrator keeps account of it.
+    """
+
+    times: Array
+    coefficients: Array
+    energies: Array | None = None
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """`steps` steps of size dt = final_time / steps, and the step numbers whose states are asked for."""
+
+    final_time: float
+    steps: int
+    saved: tuple[int, ...]
+
+    @property
+    def dt(self) -> float:
+        """Step size."""
+        return self.final_time / self.steps
+
+    @property
+    def midpoints(self) -> Array:
+        """t_{n+1/2}, (steps,)."""
+        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
+
+    @property
+    def observed(self) -> tuple[int, ...]:
+        """The saved steps with the first and the last, which every run needs for its initial and final error."""
+        return tuple(sorted({0, self.steps, *self.saved}))
+
+    @property
+    def observed_times(self) -> Array:
+        """Times of the observed steps, (S,)."""
+        return self.times_of(self.observed)
+
+    @property
+    def saved_times(self) -> Array:
+        """Times of the saved steps."""
+        return self.times_of(self.saved)
+
+    @property
+    def saved_positions(self) -> list[int]:
+        """Where the saved steps stand among the observed ones."""
+        position = {step: number for number, step in enumerate(self.observed)}
+        return [position[step] for step in self.saved]
+
+    def times_of(self, steps: tuple[int, ...]) -> Array:
+        """Times of the given step numbers."""
+        return np.asarray(steps) / self.steps * self.final_time  # in this order the last one is final_time exactly
+
+    def refined(self, dt: float) -> TimeGrid:
+        """The grid of another step size that observes the same times.
+
+        Raises ParameterError, for `reference_dt`, where one of them is not a whole number of its steps.
+        """
+        try:
+            return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
+        except ParameterError as error:
+            wanted = f"a step that meets final_time = {self.final_time:g} and all saved times"
+            raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. dt = {self.dt:g}") from error
+
+    @staticmethod
+    def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
+        """The grid of step `dt` on [0, final_time].
+
+        `times` to save: None for every step, a count of evenly spaced ones including 0 and final_time, or the times
+        themselves in increasing order.
+
+        Raises ParameterError where a step or a saved time is not a whole number of steps.
+        """
+        steps = whole_number_of_steps(final_time, dt)
+        if times is None:
+            return TimeGrid(final_time, steps, tuple(range(steps + 1)))
+        if isinstance(times, int):
+            if times < 2 or steps % (times - 1):
+                raise ParameterError(
+                    "times",
+                    f"a count n >= 2 for which n - 1 divides the {steps} steps",
+                    times,
+                    remedy=f"e.g. {_divisor_near(steps, times - 1) + 1}, or a list of times",
+                )
+            return TimeGrid(final_time, steps, tuple(range(0, steps + 1, steps // (times - 1))))
+        saved = tuple(_step_of(t, final_time, steps) for t in times)
+        if list(saved) != sorted(set(saved)):
+            raise ParameterError("times", "increasing and different", list(times))
+        return TimeGrid(final_time, steps, saved)
+
+
+def whole_number_of_steps(final_time: float, dt: float) -> int:
+    """final_time / dt where it is a whole number to within rounding, else ParameterError naming a dt that fits."""
+    if not 0.0 < dt <= final_time * (1.0 + 1e-9):
+        raise ParameterError("dt", f"in (0, final_time = {final_time:g}]", dt)
+    if not final_time / dt <= MAX_STEPS:
+        raise ParameterError("dt", f"a step of which at most {MAX_STEPS:,} make final_time = {final_time:g}", dt)
+    steps = round(final_time / dt)
+    if abs(steps * dt - final_time) > 1e-9 * final_time:
+        raise ParameterError(
+            "dt",
+            f"a step that divides final_time = {final_time:g}",
+            dt,
+            remedy=_fitting_step(final_time, steps),
+        )
+    return steps
+
+
+def _fitting_step(final_time: float, near: int) -> str:
+    """A step that does divide final_time, short to write where one is at hand."""
+    for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
+        short = f"{final_time / steps:.4g}"
+        if abs(float(short) * steps - final_time) <= 1e-12 * final_time:
+            return f"use e.g. {short} ({steps} steps)"
+    near = max(near, 1)
+    return f"use e.g. {final_time / near:.15g} ({near} steps)"
+
+
+def _step_of(t: float, final_time: float, steps: int) -> int:
+    step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
+    if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
+        dt = final_time / steps
+        raise ParameterError("times", f"whole numbers of steps dt = {dt:g} in [0, {final_time:g}]", t)
+    return step
+
+
+def _divisor_near(number: int, wanted: int) -> int:
+    """The divisor of `number` nearest to `wanted`."""
+    divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
+    return min(divisors, key=lambda d: abs(d - wanted))

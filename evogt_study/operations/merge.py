@@ -1,0 +1,297 @@
+"""Results of one study from several machines joined into one: runs are matched by their keys, conflicts are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import InputError, ResultError, StudyError
+from evogt_study.operations.compare_runs import Difference, differences, software_changes
+from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.results.earlier_result import check_runs
+from evogt_study.results.netcdf import PILOT, read_result, write_result
+from evogt_study.results.provenance import package_version
+from evogt_study.results.run_table import Table
+from evogt_study.results.stored_plan import choice_in, point, study_in
+from evogt_study.schema.records import RunRecords
+from evogt_study.schema.values import text_label
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import check_writable
+from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.study import Study, check_study
+from evogt_study.study.typed_points import listed
+
+FINAL = (Status.ok, Status.diverged)
+"""What the numbers of a run decide; every other fate is an accident that a run elsewhere may not have had."""
+MERGED_FROM = "merged_from"
+PROVENANCE = (
+    "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One of the files to merge, with its runs by phase."""
+
+    path: Path
+    groups: Mapping[str, xr.Dataset]
+    runs: Mapping[str, RunRecords]
+
+    @staticmethod
+    def read(path: Path) -> Source:
+        """Raises ResultError where the file is no result, or its runs are not what was written."""
+        groups = read_result(path)
+        for data in groups.values():
+            check_runs(path, data)
+        return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
+
+
+def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
+    """Join results of one study, write them to the new file `output`, and return the study's runs.
+
+    study: what the merged result is to be the result of.  None takes the study of the first file whose axes have every
+    value of the others.  Runs are matched by case key.  One that is ok is taken before one that failed, was lost or was
+    not run; runs with equal keys must have equal values, bit for bit.  Attempts add up.
+
+    Raises ResultError, and writes nothing, where the files are results of different studies, none asks for what all
+    hold, two have different values for one run, or `output` exists or is being written by another process.
+    """
+    if study is not None:
+        check_study(study)
+    output, sources = Path(output), [Path(path) for path in paths]
+    _check_places(sources, output)
+    with only_writer(output):
+        _check_places(sources, output)  # nobody else writes it from here on
+        return _joined(sources, output, study)
+
+
+def _joined(sources: Sequence[Path], output: Path, study: Study | None) -> xr.Dataset:
+    read = [Source.read(path) for path in sources]
+    _check_one_study(read, study)
+    plans, study = _covering(read) if study is None else (_plans(study, read), study)
+    for phase, plan in plans.items():
+        _check_no_conflict(plan, phase, read)
+    whole = {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
+    if PILOT in whole:
+        whole["study"].attrs["pilot_group"] = PILOT
+    write_result(output, whole["study"], whole.get(PILOT))
+    return whole["study"]
+
+
+def _check_places(paths: Sequence[Path], output: Path) -> None:
+    if len(paths) < 2:
+        raise InputError(f"`FILES` must be two results or more, got {len(paths)}")
+    if output.exists():
+        own = any(path.exists() and path.samefile(output) for path in paths)
+        kind = "one of the files to merge" if own else "a file that exists"
+        raise ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
+    check_writable(output)
+
+
+def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
+    """Raise ResultError where the files are not results of one study."""
+    first = sources[0].groups["study"].attrs.get("id", "") if study is None else study.name
+    owner = str(sources[0].path) if study is None else study.file
+    for source in sources:
+        found = source.groups["study"].attrs.get("id", "")
+        if found != first:
+            raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
+
+
+# --- the study that asks for everything -------------------------------------------------------------------------------
+
+
+def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
+    """The plans of the first file's study that asks for all runs of all files.  Raises ResultError."""
+    lacking = _lacking_values(sources)
+    refusals: list[str] = []
+    for source, lacks in zip(sources, lacking, strict=True):
+        if not lacks:
+            try:
+                study = study_in(source.path, source.groups["study"])
+                return _plans(study, sources), study
+            except (ResultError, StudyError) as error:
+                refusals.append(str(error))
+    if refusals:
+        raise ResultError(refusals[0].replace("--code FOLDER says", "--study STUDY.toml says by its folder"))
+    told = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
+    raise ResultError(f"none of the files asks for what all hold: {told}; name a study file that does with --study")
+
+
+def _lacking_values(sources: Sequence[Source]) -> list[str]:
+    """Of each file the values that its axes lack and other files have, in words."""
+    names = dict.fromkeys(str(name) for source in sources for name in source.groups["study"]["status"].dims)
+    lacking: list[list[str]] = [[] for _ in sources]
+    for name in names:
+        own = [_values_in(source.groups["study"], name) for source in sources]
+        every = dict.fromkeys(value for values in own if values is not None for value in values)
+        for lacks, values in zip(lacking, own, strict=True):
+            missing = [] if values is None else [value for value in every if value not in values]
+            if missing:
+                lacks.append(f"{name} = {listed(missing, 6)}")
+    return [" and ".join(lacks) for lacks in lacking]
+
+
+def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
+    """Labels of the values that a parameter has in a file; None where it follows other axes, or is not in it."""
+    if name not in data.coords or data[name].dims not in ((), (name,)):
+        return None
+    values = data[name].values.ravel().tolist()
+    return [text_label(value) if isinstance(value, (bool, str)) else f"{value:.15g}" for value in values]
+
+
+def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
+    """The study's plans by phase.  Raises ResultError where a file holds runs that are in none of them."""
+    choice = None if study.pilot is None else _joint_choice(study, sources)
+    plans = {"study": study_plan(study, choice)}
+    pilot = pilot_plan(study)
+    if pilot is not None:
+        plans[PILOT] = pilot
+    asked = {phase: {case.key for case in plan.cases()} for phase, plan in plans.items()}
+    for source in sources:
+        for phase, runs in source.runs.items():
+            lost = [key for key in runs.keys if key not in asked.get(phase, ())]
+            if lost:
+                raise ResultError(_not_asked_for(study, source, phase, lost, sources))
+    return plans
+
+
+def _not_asked_for(study: Study, source: Source, phase: str, lost: Sequence[str], sources: Sequence[Source]) -> str:
+    at = _place(source.groups[phase], lost[0])
+    differing = [text for other in sources for text in _other_constants(source, other)]
+    reason = (
+        listed(differing, 3) if differing else "a rule, the output, the pilot's choice or the method's code differs"
+    )
+    return (
+        f"{source.path} holds {len(lost)} runs of the {phase} that {study.file} does not ask for, e.g. {at} "
+        f"({reason}); name a study file that asks for everything with --study, or leave this file out"
+    )
+
+
+def _other_constants(one: Source, other: Source) -> list[str]:
+    """Constants of two files that differ, in words."""
+    ours, theirs = one.groups["study"], other.groups["study"]
+    names = [str(name) for name in ours.coords if ours[name].ndim == 0 and name in theirs.coords]
+    pairs = [(name, ours[name].item(), theirs[name].item()) for name in names if theirs[name].ndim == 0]
+    return [f"{name} is {a} in {one.path}, {b} in {other.path}" for name, a, b in pairs if a != b]
+
+
+def _joint_choice(study: Study, sources: Sequence[Source]) -> Chosen:
+    """What the files' pilots chose.  Raises ResultError where two disagree, or none chose for some point."""
+    pilot = study.pilot
+    if pilot is None:
+        raise StudyError(f"{study.file} has no pilot")
+    table: dict[tuple[str, ...], Any] = {}
+    chooser: dict[tuple[str, ...], Path] = {}
+    for source in sources:
+        if PILOT not in source.groups:
+            continue  # whatever its values come from, its runs' keys tell what they are
+        for at, value in choice_in(source.path, source.groups["study"], study, pilot).table.items():
+            if table.setdefault(at, value) != value:
+                told = f"{text_label(table[at])} in {chooser[at]}, {text_label(value)} in {source.path}"
+                raise ResultError(
+                    f"the pilots chose differently for {_at(pilot.by, at)}: {pilot.parameter} is {told}; let one pilot "
+                    "choose, and give the others its choice in [[when]] rules"
+                )
+            chooser.setdefault(at, source.path)
+    open_points = [at for at in pilot.first_candidates(study.space).table if at not in table]
+    if open_points:
+        raise ResultError(
+            f"no file has a pilot's choice of `{pilot.parameter}` for {_at(pilot.by, open_points[0])}, which "
+            f"{study.file} asks for; run that part too, or leave it out of the study file named with --study"
+        )
+    return Chosen(pilot.parameter, pilot.by, table)
+
+
+def _at(names: Sequence[str], labels: Sequence[str]) -> str:
+    return ", ".join(f"{name}={label}" for name, label in zip(names, labels, strict=True)) or "all runs"
+
+
+def _place(data: xr.Dataset, key: str) -> str:
+    """The first case with this key, in words."""
+    position = np.argwhere(data["case_key"].values == key)[0]
+    dims = data["case_key"].dims
+    return ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(dims, position, strict=True))
+
+
+# --- conflicts --------------------------------------------------------------------------------------------------------
+
+
+def _check_no_conflict(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
+    """Raise ResultError where two files have different values for one run."""
+    owners: dict[str, tuple[int, int]] = {}
+    for number, source in enumerate(sources):
+        shared: dict[int, list[tuple[int, int]]] = {}
+        runs = source.runs.get(phase)
+        if runs is None:
+            continue
+        for row, key in enumerate(runs.keys):
+            if runs.status[row] in FINAL:
+                owner, other = owners.setdefault(key, (number, row))
+                if owner != number:
+                    shared.setdefault(owner, []).append((other, row))
+        for owner, pairs in shared.items():
+            _check_equal(plan, phase, sources[owner], source, pairs)
+
+
+def _check_equal(plan: Plan, phase: str, one: Source, other: Source, pairs: Sequence[tuple[int, int]]) -> None:
+    ours, theirs = one.runs[phase], other.runs[phase]
+    for a, b in pairs:
+        if ours.status[a] != theirs.status[b]:
+            fates = [Status(runs.status[row]).name for runs, row in ((ours, a), (theirs, b))]
+            told = f"{fates[0]} in {one.path}, {fates[1]} in {other.path}"
+            raise ResultError(_conflict(plan, ours, theirs, (a, b), told))
+    found = differences(ours, theirs, pairs)
+    if found:
+        first = found[0]
+        told = first.told(f"in {one.path}", f"in {other.path}") + _more(found)
+        raise ResultError(_conflict(plan, ours, theirs, pairs[first.pairs[0]], told))
+
+
+def _more(found: Sequence[Difference]) -> str:
+    runs = len({pair for difference in found for pair in difference.pairs})
+    return f"; {runs} runs differ, in {listed([difference.name for difference in found], 6)}" if runs > 1 else ""
+
+
+def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int, int], told: str) -> str:
+    index = next(case.index for case in plan.cases() if case.key == ours.keys[pair[0]])
+    software = software_changes(ours.software[pair[0]], theirs.software[pair[1]]).replace(", here ", " and ")
+    cause = f"they were computed by other software: {software}; " if software else ""
+    return (
+        f"{plan.phase} run {point(plan.space, index)} has two values: {told}; {cause}`evogt replay` tells which one "
+        "comes out here; leave the other file out"
+    )
+
+
+# --- the merged result ------------------------------------------------------------------------------------------------
+
+
+def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
+    table = Table(plan)
+    having = [source for source in sources if phase in source.runs]
+    table.add_all([source.runs[phase] for source in having])
+    data = dataset(table, study)
+    data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
+    return data
+
+
+def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
+    """History of all files, and under `merged_from` where each comes from."""
+    attributes = [source.groups[phase].attrs for source in sources]
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    lines = dict.fromkeys(line for known in attributes for line in str(known.get("history", "")).splitlines())
+    origins: list[dict[str, str]] = []
+    for source, known in zip(sources, attributes, strict=True):
+        own = {"file": source.path.name} | {name: str(known[name]) for name in PROVENANCE if name in known}
+        origins += json.loads(known[MERGED_FROM]) if MERGED_FROM in known else [own]
+    merged = f"{now}: evogt-study {package_version()} merged {', '.join(source.path.name for source in sources)}"
+    return {"history": "\n".join([*lines, merged]), MERGED_FROM: json.dumps(origins)}

@@ -1,0 +1,142 @@
+"""One case of a result computed again, in this process, and compared bit for bit with what the file has."""
+
+from __future__ import annotations
+
+import difflib
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evogt_study.errors import InputError, ResultError
+from evogt_study.operations.compare_runs import Difference, differences, software_changes, variables
+from evogt_study.results.dataset import records_of
+from evogt_study.results.netcdf import PILOT, read_result
+from evogt_study.results.stored_plan import Stored, point, stored
+from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.values import find, text_label
+from evogt_study.schema.variables import Status
+from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.typed_points import listed
+from evogt_study.workers.batch import Batch, computed
+from evogt_study.workers.stage_cache import SharedStages
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A case computed again.
+
+    point: the case in words.  case: what the study asks for now, with its key.  stored_key, stored_status,
+    stored_message: what the file has; status, message, raised: what became of the run now, `raised` being the traceback
+    or "".  compared: the variables of both runs; differences: those that are not equal bit for bit.  software: how the
+    versions that computed the file differ from the ones here, "" where they do not.
+    """
+
+    point: str
+    case: Case
+    stored_key: str
+    stored_status: Status
+    stored_message: str
+    status: Status
+    message: str
+    raised: str
+    compared: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    software: str
+
+    @property
+    def equal(self) -> bool:
+        """Whether the run is ok, as it was, with the same values bit for bit."""
+        return self.status == self.stored_status == Status.ok and not self.differences
+
+    def told(self) -> list[str]:
+        """What came of it, line by line."""
+        lines = []
+        if self.case.key != self.stored_key:
+            lines.append(
+                f"  another computation than the file's, case {self.stored_key or '(none)'}: the method's Python file, "
+                "or this package, has changed since"
+            )
+        if self.software:
+            lines.append(f"  the file's run was made by other software: {self.software}")
+        if (self.status, self.message) != (self.stored_status, self.stored_message):
+            lines += [f"  in the file: {_fate(self.stored_status, self.stored_message)}"]
+            lines += [f"  now: {_fate(self.status, self.message)}"]
+        elif self.status != Status.ok:
+            lines.append(f"  as in the file: {_fate(self.status, self.message)}")
+        lines += [f"  {difference.told()}" for difference in self.differences]
+        equal = [name for name in self.compared if name not in {difference.name for difference in self.differences}]
+        if equal:
+            lines.append(f"  equal bit for bit: {', '.join(equal)}")
+        return lines
+
+
+def replay(
+    path: str | Path, at: Mapping[str, object] | None = None, *, pilot: bool = False, code: str | Path | None = None
+) -> Replay:
+    """Compute one case of the result `path` again and compare it with the file.
+
+    at: a value for each axis, where the axis has more than one.  pilot: a case of the pilot.  code: folder of the
+    study's own Python files, where they are not beside the study file any more.  What a pilot chose is read from the
+    file.  Raises ResultError for a file that is no result, and InputError for a point that is not in it.
+    """
+    path, phase = Path(path), PILOT if pilot else "study"
+    phases = stored(path, read_result(path), None if code is None else Path(code))
+    if phase not in phases:
+        raise ResultError(f"{path} must have pilot runs to replay one, got a result without them; leave out --pilot")
+    return replayed(phases[phase], index_at(phases[phase].plan.space, at or {}, path))
+
+
+def replayed(here: Stored, index: int) -> Replay:
+    """Compute case number `index` again, from nothing, and compare it."""
+    where, case = point(here.plan.space, index), here.plan.case(index)
+    if case is None:
+        raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}), so there is none to replay")
+    raised: list[BaseException] = []
+    now = computed(Batch.of(here.plan.spec, [case]), SharedStages(), raised.append)
+    run = here.run(index)
+    before = records_of(run)
+    both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]
+    return Replay(
+        point=where,
+        case=case,
+        stored_key=here.key(index),
+        stored_status=Status(int(run["status"].values.item())),
+        stored_message=str(run["message"].values.item()),
+        status=Status(now.status[0]),
+        message=now.messages[0],
+        raised="".join(traceback.format_exception(raised[0])) if raised else "",
+        compared=variables(now) if both_ok else (),
+        differences=tuple(differences(before, now)) if both_ok else (),
+        software=_software(before, now),
+    )
+
+
+def _fate(status: Status, message: str) -> str:
+    return f"{status.name}, {message}" if message else status.name
+
+
+def _software(before: RunRecords, now: RunRecords) -> str:
+    return software_changes(before.software[0], now.software[0]) if before.software else ""
+
+
+def index_at(space: CaseSpace, at: Mapping[str, object], path: Path) -> int:
+    """The number of the case at this point.  Raises InputError, saying what there is."""
+    known = ", ".join(space.names)
+    for name in at:
+        if name not in space.names:
+            near = difflib.get_close_matches(name, space.names, 1)
+            advice = f"; did you mean `{near[0]}`?" if near else ""
+            raise InputError(f"`--at` must name axes of {path} ({known}), got {name!r}{advice}")
+    positions = []
+    for axis in space.axes:
+        values = listed([text_label(value) for value in axis.values])
+        if axis.name not in at and len(axis.values) > 1:
+            raise InputError(f"`--at` must give every axis a value, got none for {axis.name} ({path} has {values})")
+        found = find(axis.values, str(at[axis.name])) if axis.name in at else 0
+        if found is None:
+            raise InputError(f"`{axis.name}` must be one of {values} ({path}), got {str(at[axis.name])!r}")
+        positions.append(found)
+    return int(np.ravel_multi_index(positions, space.shape))

@@ -1,0 +1,300 @@
+"""Running a study: its pilot, its cases in batches on Dask workers, and the result file that comes of them."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed as finished_in_turn
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from distributed import Client
+
+from evogt_study.errors import InputError, ResultError, SweepError, shortened
+from evogt_study.operations.progress import Listener, Progress
+from evogt_study.planning.forecast import longest_studies_first
+from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.earlier_result import Earlier
+from evogt_study.results.netcdf import PILOT, write_result
+from evogt_study.results.pilot_choice import choose
+from evogt_study.results.provenance import software_set
+from evogt_study.results.run_table import Table
+from evogt_study.results.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
+from evogt_study.results.unfinished_result import describe, description
+from evogt_study.schema.records import RunRecords
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import check_writable, followed, remove_unfinished
+from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.study import Study, check_study
+from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
+from evogt_study.workers.local_cluster import connected
+
+STUDIES_AT_ONCE = 3
+
+
+def run(
+    study: Study,
+    *,
+    client: Client | None = None,
+    output: str | Path | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+    limits: Limits = NO_LIMITS,
+    rerun_outdated: bool = False,
+) -> xr.Dataset:
+    """Compute what is missing of a study and return its labelled result.
+
+    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
+    NetCDF file to write; runs that it already holds are reused by content.  None keeps nothing on disk.  listener is
+    called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.  rerun_outdated takes
+    up no run that other versions of the software computed; else they are kept, and `software` marks them.
+
+    A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
+    study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
+    another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
+    """
+    check_study(study)
+    if client is not None and not isinstance(client, Client):
+        raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
+    reuse = Reuse(retry_failed, rerun_outdated)
+    with Workers(client, workers) as cluster, ExitStack() as kept:
+        if output is None:
+            output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
+        return _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+
+
+def run_to_file(
+    study: Study,
+    output: Path,
+    *,
+    client: Client | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+    limits: Limits = NO_LIMITS,
+    rerun_outdated: bool = False,
+) -> None:
+    """As `run`, but the result is in the file alone: memory does not grow with the size of the study."""
+    with Workers(client, workers) as cluster:
+        _Sweep(study, output, cluster, Reuse(retry_failed, rerun_outdated), listener, limits=limits).result()
+
+
+def run_all(
+    studies: Iterable[Study],
+    folder: Path,
+    *,
+    client: Client | None = None,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    listener: Listener | None = None,
+) -> Iterator[Path]:
+    """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
+
+    A few run at a time, those that take longest first, so that one's last runs do not leave workers idle.  The
+    arguments, and what is raised, are those of `run`; events name the study in their phase.
+    """
+    studies, stop = longest_studies_first(list(studies)), threading.Event()
+    for study in studies:
+        check_writable(folder / f"{study.name}.nc")
+    folder.mkdir(parents=True, exist_ok=True)  # at once, for studies that would make and unmake it beside each other
+    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, Workers(client, workers) as cluster:
+
+        def run_one(study: Study) -> Path:
+            path = folder / f"{study.name}.nc"
+            _Sweep(study, path, cluster, Reuse(retry_failed), _named(study.name, listener), stop).result()
+            return path
+
+        running = [threads.submit(run_one, study) for study in studies]
+        try:
+            for done in finished_in_turn(running):
+                yield done.result()
+        finally:
+            stop.set()
+            for future in running:
+                future.cancel()
+
+
+def _named(name: str, listener: Listener | None) -> Listener | None:
+    """A listener that is told the study's name with its phases."""
+    if listener is None:
+        return None
+    return lambda event: listener(replace(event, phase=name if event.phase == "study" else f"{name} {event.phase}"))
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Which runs of an earlier result, and of shards, are taken up again: by default all that were tried."""
+
+    retry_failed: bool = False
+    rerun_outdated: bool = False
+
+    def keeps(self, status: Status) -> bool:
+        """Whether a run of this status needs no other try: one that diverged would do so again."""
+        return status in (Status.ok, Status.diverged) if self.retry_failed else status != Status.not_run
+
+    def usable(self, records: RunRecords) -> RunRecords:
+        """The runs of the software that is here now, where others are to be computed again."""
+        if not self.rerun_outdated:
+            return records
+        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+
+
+class _Sweep:
+    """One call of `run`."""
+
+    def __init__(
+        self,
+        study: Study,
+        path: Path,
+        workers: Workers,
+        reuse: Reuse,
+        listener: Listener | None,
+        stop: threading.Event | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        check_writable(path)
+        self.limits, self.reuse = limits, reuse
+        self.stop = stop or threading.Event()
+        self.study, self.path, self.listener = study, path, listener
+        self.workers = workers
+        self.shards = shard_folder(path)
+        if self.shards.is_file():
+            raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
+        self.foreign: set[Path] = set()
+
+    def result(self) -> xr.Dataset:
+        """Run the phases, write the file, remove the shards; nobody else writes here meanwhile.
+
+        What is large of the result is read from files without a name, as long as it is used.
+        """
+        with only_writer(self.path):
+            remove_unfinished(followed(self.path).parent, followed(self.path).name)
+            remove_unfinished(self.shards)
+            self.earlier = Earlier(self.study, self.path)
+            self.computed = not self.earlier.history
+            self.foreign = set(shard_files(self.shards))
+            return self.written()
+
+    def written(self) -> xr.Dataset:
+        """The result, written."""
+        table, pilot = self.tables()
+        whole = {"study": dataset(table, self.study)}
+        if pilot is not None:
+            whole[PILOT] = dataset(pilot, self.study)
+        for phase, data in whole.items():
+            data.attrs = {**global_attributes(self.study, phase), **data.attrs}
+            before = self.earlier.history.get(phase, "").splitlines()
+            data.attrs["history"] = "\n".join([*before, data.attrs["history"]] if self.computed else before)
+        if pilot is not None:
+            whole["study"].attrs["pilot_group"] = PILOT
+        write_result(self.path, whole["study"], whole.get(PILOT))
+        remove_shards(self.shards, self.foreign, description(self.path))
+        return whole["study"]
+
+    def tables(self) -> tuple[Table, Table | None]:
+        """The finished runs of the study and of its pilot."""
+        pilot, choice = None, None
+        first = pilot_plan(self.study, self.path)
+        if first is not None and self.study.pilot is not None:
+            pilot = self.filled(first, PILOT)
+            choice = choose(self.study.pilot, pilot)
+        else:
+            self.check_nothing_is_lost(sum(len(records.keys) for records in self.earlier.records(PILOT)))
+        return self.filled(study_plan(self.study, choice, self.path), "study"), pilot
+
+    def filled(self, plan: Plan, phase: str) -> Table:
+        """The plan's table with every case's record, reusing what is on disk and computing the rest."""
+        table = self.known(plan, phase)
+        missing = table.missing()
+        counts = table.counts()
+        total = sum(counts.values())
+        reused = total - counts[Status.not_run]
+        progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
+        progress.tell()
+        if len(missing):
+            describe(self.path, self.study)
+            self.computed = True
+            flow = Flow(plan, plan.cases(missing), len(missing), self.workers.client, self.limits)
+            for records in flow.records():
+                self.foreign.discard(write_shard(self.shards, records))
+                new = table.add(records)
+                if self.stop.is_set():
+                    raise SweepError("stopped because another study could not go on; what is finished is kept")
+                progress.add(len(new), int(np.count_nonzero(table.status[new] != Status.ok)))
+                self.check_failures(progress.failed, table)
+        progress.tell(final=True)
+        return table
+
+    def check_failures(self, failed: int, table: Table) -> None:
+        """Stop a study whose runs fail again and again: something is wrong that more of them will not tell."""
+        most = self.limits.failures
+        if most is not None and failed > most:
+            told = table.commonest_message()
+            raise SweepError(
+                f"stopped after {failed} failed runs (--max-failures {most})"
+                + (f", most often: {told}" if told else "")
+                + "; finished runs are kept, the same command goes on"
+            )
+
+    def known(self, plan: Plan, phase: str) -> Table:
+        """The plan's table with what is on disk."""
+        table = Table(plan)
+        table.add_all(self.stored(table, phase), self.reuse.keeps)
+        return table
+
+    def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
+        """What is on disk of the table's runs, the earlier result before the shards; each is in memory for its turn."""
+        lost = 0
+        for records in self.earlier.records(phase):
+            lost += int(np.count_nonzero(~table.knows(records.keys)))
+            yield self.reuse.usable(records)
+        self.check_nothing_is_lost(lost)
+        for path, records in intact_shards(self.shards):
+            if table.knows(records.keys).all():
+                self.foreign.discard(path)
+            yield self.reuse.usable(records)
+
+    def check_nothing_is_lost(self, lost: int) -> None:
+        """Refuse to replace a result that holds runs which the study does not ask for any more."""
+        if lost:
+            raise ResultError(
+                f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
+                "the output, the pilot or the method was changed, or a value removed); write to another file with -o, "
+                "or move this one away"
+            )
+
+
+class Workers:
+    """A client that is connected when it is first needed: a result that is complete starts no cluster."""
+
+    def __init__(self, client: Client | None, workers: int | None) -> None:
+        self._context = connected(client, workers)
+        self._client: Client | None = None
+        self._closed = False
+        self._connecting = threading.Lock()  # studies that run at once share the client
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._connecting:
+            self._closed = True
+            if self._client is not None:
+                self._context.__exit__(None, None, None)
+
+    @property
+    def client(self) -> Client:
+        """The client, connected now if it was not before."""
+        with self._connecting:
+            if self._closed:
+                raise SweepError("stopped because another study could not go on; what is finished is kept")
+            if self._client is None:
+                self._client = self._context.__enter__()
+            return self._client

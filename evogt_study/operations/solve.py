@@ -1,0 +1,130 @@
+"""One run, labelled: the method's pipeline on arrays, with its result as a Dataset of the same schema as a study's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import DivergedError, ParameterError
+from evogt_study.methods.evolution_parameters import PARAMETERS
+from evogt_study.methods.problem_source import formula_parameter
+from evogt_study.methods.recordable import histories, scalars
+from evogt_study.numerics.dictionary import Dictionary, default_radius
+from evogt_study.numerics.pipeline import Discretisation, Integrator, Solution
+from evogt_study.numerics.pipeline import solve as solve_arrays
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.schema.values import labels
+from evogt_study.schema.variables import COORDINATES, MEASURED
+
+Rule = int | dict[str, Any] | QuadratureRule
+
+DEFAULT_VALIDATION = {
+    1: QuadratureRule("composite_midpoint", 4096),
+    2: QuadratureRule("gauss_legendre", 64),
+    3: QuadratureRule("gauss_legendre", 22),
+}
+"""The paper's usual validation rules (tab:experiment_overview)."""
+
+
+def solve(
+    problem: Problem,
+    dictionary: Dictionary,
+    seed: int,
+    *,
+    quadrature: Rule,
+    dt: float,
+    tau: float = 1e-12,
+    final_time: float | None = None,
+    validation: Rule | None = None,
+    times: int | tuple[float, ...] | None = None,
+    time_integrator: str = "implicit_midpoint",
+    stabilization: float = 0.0,
+) -> xr.Dataset:
+    """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
+
+    quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
+    validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
+    saved ones: None for every step, a count of evenly spaced ones, or a list.  stabilization is S of the time
+    integrator stabilized_semi_implicit, which a problem with a potential needs.
+
+    The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
+    (feature).  ``.attrs`` name the problem and the dictionary.
+
+    Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
+    errors of a run (`evogt_study.errors.RunError`).
+    """
+    final_time = problem.final_time if final_time is None else final_time
+    if final_time is None:
+        raise ParameterError("final_time", "given, since the problem names none", None)
+    run = Discretisation(
+        dictionary=dictionary,
+        seed=_checked("seed", seed),
+        tau=_checked("tau", tau),
+        quadrature=_checked("quadrature", quadrature),
+        validation=DEFAULT_VALIDATION[problem.dimension] if validation is None else _checked("validation", validation),
+        grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
+        integrator=Integrator(time_integrator, stabilization),
+    )
+    run.integrator.check(problem)
+    dictionary.check_dimension(problem.dimension)
+    with np.errstate(all="ignore"):  # what is not finite is refused below
+        solution = solve_arrays(problem, run)
+        if not np.isfinite(solution.trajectory.coefficients).all():
+            raise DivergedError("the coefficients are not finite at all saved times")
+        return labelled(solution)
+
+
+def _checked(name: str, raw: Any) -> Any:
+    return PARAMETERS[name].value(raw)
+
+
+def labelled(solution: Solution) -> xr.Dataset:
+    """A solution as a Dataset with the names, labels and attributes of a study's result."""
+    wanted = (
+        "error_history",
+        "energy_history",
+        "norm_history",
+        "free_energy_history",
+        "coefficients",
+        "singular_values",
+    )
+    measured = {**scalars(solution), **histories(solution, wanted)}
+    data: dict[str, Any] = {
+        name: (datum.dims, datum.values, MEASURED[name].attributes) for name, datum in measured.items()
+    }
+    return xr.Dataset(data, _coordinates(solution), {"problem": solution.problem.name, "title": "one run"})
+
+
+def _coordinates(solution: Solution) -> dict[str, Any]:
+    """Dimensions of the variables, and every parameter of the run as a scalar coordinate."""
+    run = solution.discretisation
+    dictionary = run.dictionary
+    radius = default_radius(solution.problem.dimension) if dictionary.radius is None else dictionary.radius
+    parameters: dict[str, Any] = {
+        "dictionary": dictionary.family, "seed": run.seed, "N": dictionary.N, "gamma": dictionary.gamma,
+        "radius": radius, "centre": dictionary.centre, "tau": run.tau, "quadrature": run.quadrature,
+        "validation": run.validation, "final_time": run.grid.final_time, "dt": run.grid.dt,
+        "time_integrator": run.integrator.name,
+    }  # fmt: skip
+    if run.integrator.name == "stabilized_semi_implicit":
+        parameters["stabilization"] = run.integrator.stabilization
+    if dictionary.hidden:
+        parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
+    shown = {name: labels([value])[0] for name, value in parameters.items()}
+    constants = {name: ((), label, PARAMETERS[name].attributes(label)) for name, label in shown.items()}
+    own = {
+        name: ((), value, formula_parameter(name).attributes(value))
+        for name, value in solution.problem.parameters.items()
+        if name not in constants
+    }
+    return {
+        "time": ("time", run.grid.saved_times, COORDINATES["time"]),
+        "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),
+        "feature": ("feature", np.arange(dictionary.N), COORDINATES["feature"]),
+        **constants,
+        **own,
+    }

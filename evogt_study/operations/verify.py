@@ -1,0 +1,142 @@
+"""A result checked: its bytes, its schema, its keys, that nothing is missing, and some of its runs computed again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import DamagedResultError
+from evogt_study.operations import checks
+from evogt_study.operations.replay import Replay, replayed
+from evogt_study.results.digests import changed
+from evogt_study.results.integrity import damaged_parts
+from evogt_study.results.netcdf import PILOT, read_result
+from evogt_study.results.stored_plan import Stored, stored
+from evogt_study.schema.variables import Status
+
+SAMPLE = 3
+OTHER_SOFTWARE_TOLERANCE = 1e-8
+"""What other versions, above all another BLAS, may change in a number that has digits."""
+UNDETERMINED = frozenset(
+    {
+        "mass_defect",
+        "mass_defect_cross_grid",
+        "raw_resolution",
+        "singular_values",
+        "coefficients",
+        "reference_coefficients",
+    }
+)
+"""Of our own methods, what rounding decides: defects and singular values at its level, signs of singular vectors."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """What was found: `findings` has a line for each thing that is wrong, `recomputed` one for each run computed again.
+
+    phases: the file's runs as they were read, empty where its bytes are damaged.  left_out: what could not be checked
+    because of the findings, "" if nothing.
+    """
+
+    path: Path
+    phases: Mapping[str, xr.Dataset]
+    findings: tuple[str, ...]
+    recomputed: tuple[str, ...]
+    left_out: str = ""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None) -> Verification:
+    """Check a result: checksums, schema, case keys, completeness, values, and `sample` of its runs computed again.
+
+    The sample is drawn with `seed` from the runs that are ok, the pilot's among them.  A run is to come out equal bit
+    for bit with the software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: folder
+    of the study's own Python files, where they are not beside the study file any more.
+
+    Raises ResultError for a file that is no result, or whose study cannot be used here.
+    """
+    path = Path(path)
+    damage = damaged_parts(path)
+    if damage:
+        return Verification(path, {}, tuple(damage), (), "nothing else was checked")
+    try:
+        groups = read_result(path)
+    except DamagedResultError as error:
+        return Verification(path, {}, (str(error),), (), "nothing else was checked")
+    damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
+    if damage:
+        return Verification(path, groups, tuple(damage), (), "nothing else was checked")
+    phases = stored(path, groups, None if code is None else Path(code))
+    findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
+    findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
+    unfit = [line for result in phases.values() for line in _told(result, checks.values)]
+    if unfit:
+        return Verification(path, groups, (*findings, *unfit), (), "no run was computed again")
+    findings += [line for result in phases.values() for line in _told(result, checks.twins)]
+    findings += _pilot(phases)
+    recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
+    findings += [line for _, wrong in recomputed for line in wrong]
+    return Verification(path, groups, tuple(findings), tuple(told for told, _ in recomputed))
+
+
+def _study_text(data: xr.Dataset) -> Iterator[str]:
+    text, digest = str(data.attrs.get("study")), data.attrs.get("study_sha256")
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        yield f"the attribute `study` must have the SHA-256 `study_sha256` = {digest}, got another text"
+
+
+def _told(result: Stored, *every: Callable[[Stored], Iterator[str]]) -> Iterator[str]:
+    for check in every:
+        yield from (f"{result.phase}: {line}" for line in check(result))
+
+
+def _pilot(phases: Mapping[str, Stored]) -> Iterator[str]:
+    if PILOT in phases:
+        yield from checks.choice(phases["study"], phases[PILOT])
+    elif phases["study"].study.pilot is not None:
+        yield "the study has a pilot, but the file lacks its runs"
+
+
+def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
+    """Runs to compute again: `sample` of those that are ok and are what the study asks for."""
+    pool = [
+        (result, int(index))
+        for result in phases.values()
+        for index in np.flatnonzero(result.data["status"].values.ravel() == Status.ok)
+    ]
+    order = np.random.default_rng(seed).permutation(len(pool))
+    found: list[tuple[Stored, int]] = []
+    for number in order:
+        if len(found) == sample:
+            break
+        result, index = pool[number]
+        case = result.plan.case(index)
+        if case is not None and case.key == result.key(index):
+            found.append((result, index))
+    return found
+
+
+def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
+    """What came of a run computed again on one line, and what is wrong with it."""
+    told = f"{result.phase} run {run.point}"
+    if run.status != Status.ok:
+        return f"{told}: {run.message}", [f"{told} is ok in the file, but computed again: {run.message}"]
+    if not run.differences:
+        return f"{told}: equal bit for bit", []
+    if not run.software:
+        return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
+    own = result.study.spec.of_the_package
+    judgeable = [each for each in run.differences if not (own and each.name in UNDETERMINED)]
+    largest = max((each.relative for each in judgeable), default=0.0)
+    wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
+    told += f": relative difference at most {largest:.1e} with other software ({run.software})"
+    return told, [f"{told}: {each.told()}" for each in wrong]

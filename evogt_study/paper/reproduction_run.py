@@ -1,0 +1,172 @@
+"""The reproduction from study files to a report: run them on one set of workers, judge, draw, and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture
+from evogt_study.errors import InputError, ResultError
+from evogt_study.operations.progress import Listener
+from evogt_study.operations.run import run_all
+from evogt_study.paper.agreement import Entry
+from evogt_study.paper.reproduction import Results, judged, known_differences, published
+from evogt_study.paper.reproduction_report import csv_text, html, markdown
+from evogt_study.results.netcdf import read_result
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import check_writable, written_whole
+from evogt_study.study.study import Study
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+REPORT = "report"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came of it: the judged entries, how many published numbers no given study computes, and runs not ok."""
+
+    entries: Sequence[Entry]
+    not_computed: int
+    runs: int
+    runs_not_ok: int
+    results: Results
+
+    @property
+    def holds(self) -> bool:
+        """Whether every entry agrees or is a known difference, and every run is ok."""
+        return all(entry.agrees for entry in self.entries) and not self.runs_not_ok
+
+
+def studies_at(paths: Iterable[Path]) -> list[Study]:
+    """The studies of files and folders, in the order of their names.  Raises InputError where there are none."""
+    paths = list(paths)
+    for path in paths:
+        if not path.exists():
+            raise InputError(
+                f"`STUDIES` must be study files or folders, got {path}, which does not exist; run from a checkout of "
+                "the project, or name them"
+            )
+    files = [file for path in paths for file in (sorted(path.glob("*.toml")) if path.is_dir() else [path])]
+    if not files:
+        raise InputError("`STUDIES` must be study files or folders that hold some, got none")
+    studies = [Study.from_file(file) for file in files]
+    names = [study.name for study in studies]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"`STUDIES` must have different names, got {twice[0]!r} twice")
+    return studies
+
+
+def reproduce(
+    studies: Iterable[Study],
+    published_folder: Path,
+    output: Path,
+    *,
+    client: Client | None = None,
+    workers: int | None = None,
+    listener: Listener | None = None,
+) -> Reproduction:
+    """Run the studies, write their results to `output`, and judge every published number that they compute.
+
+    Raises InputError where the published numbers cannot be read, and what `evogt_study.operations.run.run` raises.
+    """
+    rows, known = published(published_folder), known_differences(published_folder)
+    for suffix in ("md", "csv", "html"):
+        check_writable(output / f"{REPORT}.{suffix}")
+    results: dict[str, xr.Dataset] = {}
+    for path in run_all(studies, output, client=client, workers=workers, listener=listener):
+        groups = read_result(path)
+        results[path.stem] = groups["study"]
+        if "pilot" in groups:
+            results[f"{path.stem}/pilot"] = groups["pilot"]
+    entries = judged(rows, results, known)
+    planned = [data["status"].values[data["case_key"].values != ""] for data in results.values()]
+    return Reproduction(
+        entries,
+        len(rows) - len(entries),
+        sum(status.size for status in planned),
+        sum(int(np.count_nonzero(status != Status.ok)) for status in planned),
+        results,
+    )
+
+
+def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
+    """The report as Markdown, CSV and one HTML page, and its figures as PNG; the paths written."""
+    from evogt_study.analysis import plots  # matplotlib, when the runs are done
+
+    origin, drawn = provenance(reproduction.results), figures(reproduction.results)
+    pictures = [Picture(each.title, each.caption, each.alt, plots.svg(each.figure)) for each in drawn]
+    files: dict[str, str | bytes] = {
+        f"{REPORT}.md": markdown(reproduction.entries, origin),
+        f"{REPORT}.csv": csv_text(reproduction.entries),
+        f"{REPORT}.html": html(reproduction.entries, origin, pictures),
+        **{f"{each.name}.png": plots.png(each.figure) for each in drawn},
+    }
+    for name, content in files.items():
+        try:
+            with written_whole(folder / name) as temporary:
+                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        except OSError as error:
+            raise ResultError(f"cannot write {folder / name}: {error.strerror or error}") from None
+    return [folder / name for name in files]
+
+
+def provenance(results: Results) -> dict[str, str]:
+    """What computed the results, from their own attributes; several where they differ."""
+    found = {}
+    for attribute, name in PROVENANCE.items():
+        values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
+        found[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
+    return found
+
+
+def figures(results: Results) -> list[Drawn]:
+    """The paper's two figures, where the studies that they show are among the results."""
+    drawn = []
+    if "nonseparable_2d_field" in results:
+        drawn.append(_fields_drawn(results["nonseparable_2d_field"].squeeze(drop=True)))
+    if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
+        drawn.append(_energies_drawn(energy_histories(results)))
+    return drawn
+
+
+def _fields_drawn(run: xr.Dataset) -> Drawn:
+    from evogt_study.analysis import plots
+
+    largest = float(np.abs(run["field"] - run["exact_field"]).max())
+    return Drawn(
+        "nonseparable_2d_fields",
+        "Final field of the two-dimensional nonseparable benchmark",
+        "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for epsilon = 0.1 "
+        "and the GTransNet dictionary of seed 0.",
+        f"Three square panels: the exact and the numerical field look the same; the error is at most {largest:.2g}.",
+        plots.field_panels(run["exact_field"], run["field"]),
+    )
+
+
+def _energies_drawn(histories: Mapping[str, xr.DataArray]) -> Drawn:
+    from evogt_study.analysis import plots
+
+    falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
+    return Drawn(
+        "allen_cahn_energy",
+        "Energy of the Allen-Cahn test",
+        "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and the "
+        "GTransNet dictionary of seed 0.",
+        f"Two curves that fall from 1 at every saved time: {falls}.",
+        plots.energy_histories(histories),
+    )
+
+
+def energy_histories(results: Results) -> Mapping[str, xr.DataArray]:
+    """The two histories of the paper's figure."""
+    reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
+    run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
+    return {"finite differences": reference["free_energy_history"], "GTransNet": run["free_energy_history"]}

@@ -1,0 +1,79 @@
+"""Identities of all cases of a space at once.
+
+A case's key is the hash of its identity's canonical JSON.  Most axes stand in that text as they are, a seed for one:
+the text is made once for all of their values, with a mark where each value goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.methods.protocol import Method
+from evogt_study.schema.values import KEY_DIGITS, canonical_json
+from evogt_study.storage.out_of_core import filled, release
+from evogt_study.storage.slabs import SLAB
+from evogt_study.study.case_space import Axis, CaseSpace
+
+Keys = npt.NDArray[np.bytes_]
+"""Keys of `KEY_DIGITS` hexadecimal digits each; an empty one where there is no case."""
+
+_MARK = uuid.uuid4().hex  # nothing that a study file could hold
+
+
+def case_keys(method: Method, space: CaseSpace, scratch: Path | None = None) -> Keys:
+    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned.
+
+    scratch: path beside which they are kept where they are many; None keeps them in memory.
+    """
+    copied = method.copied() - space.deciding
+    inner = [number for number, axis in enumerate(space.axes) if axis.name in copied]
+    outer = [number for number in range(len(space.axes)) if number not in inner]
+    marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
+    texts = [[canonical_json(value).encode() for value in space.axes[number].values] for number in inner]
+    keys: Keys = filled(space.shape, f"S{KEY_DIGITS}", b"", scratch)
+    rows = keys.transpose(outer + inner)  # a view
+    unreleased = 0
+    for position in np.ndindex(rows.shape[: len(outer)]):
+        values = space.resolved(_at(space.axes, outer, position) | marks)
+        if values is None:
+            continue
+        start, row = 0, rows[(*position, ...)]
+        flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
+        for some in _hashes(canonical_json(method.identity(values)), texts):
+            flat[start : start + len(some)] = some
+            start, unreleased = start + len(some), unreleased + len(some)
+            if unreleased >= SLAB:
+                release(keys)
+                unreleased = 0
+    return keys.ravel()
+
+
+def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Any]:
+    return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
+
+
+def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Iterator[Keys]:
+    """Keys of `text` with every combination of `texts` in place of its marks, in C order, a slab at a time."""
+    parts = re.split(f'"{_MARK}:([0-9]+)"', text)
+    places = [int(place) for place in parts[1::2]]
+    contents = _filled([part.encode() for part in parts[::2]], places, texts)
+    while some := list(itertools.islice(contents, SLAB)):
+        digests = b"".join([hashlib.sha256(content).digest()[: KEY_DIGITS // 2] for content in some])
+        yield np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
+
+
+def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Sequence[bytes]]) -> Iterator[bytes]:
+    """`parts` joined by the text of the axis at each of `places`, for every combination of the axes' texts."""
+    pattern = b"%b".join(part.replace(b"%", b"%%") for part in parts)
+    if list(places) == list(range(len(texts))):  # the usual case: each axis once, in order
+        return map(pattern.__mod__, itertools.product(*texts))
+    return (pattern % tuple(combination[place] for place in places) for combination in itertools.product(*texts))

@@ -1,0 +1,167 @@
+"""What is to be computed: the cases of a study or of its pilot, their identities, and the work that they share."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.registry import load_method
+from evogt_study.numerics.cost import NOTHING, Work, total
+from evogt_study.planning.case_costs import CaseCosts, case_costs, costs_of, longest_first
+from evogt_study.planning.case_keys import Keys, case_keys
+from evogt_study.planning.machine import NOMINAL
+from evogt_study.schema.records import Case
+from evogt_study.schema.values import Value, content_hash
+from evogt_study.storage.out_of_core import release
+from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
+from evogt_study.study.execution_order import Walk
+from evogt_study.study.study import Study
+
+MAX_COUNTED = 10_000
+"""Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The cases of one phase, "pilot" or "study".
+
+    scratch: the path beside which files without a name have what is held of each case, where it is large; None: memory.
+    """
+
+    phase: str
+    spec: MethodSpec
+    space: CaseSpace
+    scratch: Path | None = None
+
+    @property
+    def method(self) -> Method:
+        """The method that runs the cases."""
+        return load_method(self.spec)
+
+    def case(self, index: int) -> Case | None:
+        """Case number `index`, None where none is planned."""
+        values = self.space.values(index)
+        return None if values is None else Case(index, values, content_hash(self.method.identity(values)))
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The key of every case, by its number; empty where none is planned."""
+        return case_keys(self.method, self.space, self.scratch)
+
+    @cached_property
+    def costs(self) -> CaseCosts | None:
+        """What the cases cost; None where only running them tells."""
+        return case_costs(self.method, self.space)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest run on a nominal machine; 0 where only running it tells."""
+        return 0.0 if self.costs is None else float(np.nanmax(self.costs.seconds(NOMINAL), initial=0.0))
+
+    @property
+    def walk(self) -> Walk:
+        """All points, those without a case too, so that neighbours share early stages, and long runs come first."""
+        return longest_first(self.method, self.space, self.space.walk(self.method.leading()), self.costs)
+
+    def cases(self, numbers: npt.NDArray[np.int64] | Walk | None = None) -> Iterator[Case]:
+        """The cases of these numbers, in this order; all of `walk` where none are given."""
+        numbers = self.walk if numbers is None else numbers
+        for start in range(0, len(numbers), BLOCK):
+            block = numbers[start : start + BLOCK]
+            keys = self.keys[block].astype(str).tolist()
+            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
+                if values is not None:
+                    yield Case(index, values, key)
+            release(self.keys, block)
+
+    @property
+    def group(self) -> int:
+        """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
+        leading = set(self.method.leading())
+        return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
+
+    @cached_property
+    def count(self) -> int:
+        """Number of cases."""
+        if not self.space.chosen:
+            return self.space.size
+        return sum(values is not None for values in self.space.each(self.space.walk(())))
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """How many of a stage's computations are different among `cases` cases.
+
+    work: what those take; alone: what they would take if each case computed its own; None where only running tells.
+    growing: whether the second half of the cases needs any that the first half does not.
+    """
+
+    stage: str
+    distinct: int
+    cases: int
+    work: Work | None = None
+    alone: Work | None = None
+    growing: bool = True
+
+
+OWN = "run"
+"""The stage that each case has for itself."""
+
+
+def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
+    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last."""
+    needed: dict[str, list[Hashable]] = {}  # by stage, the key of each case
+    works: list[Mapping[str, Work] | None] = []
+    known: dict[tuple[Value | None, ...], Mapping[str, Work] | None] = {}
+    order = plan.space.walk(plan.method.leading())
+    for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
+        size = tuple(map(values.get, plan.method.sizes()))
+        if size not in known:
+            known[size] = costs_of(plan.method, values)
+        for stage, key in (*plan.method.stages(values).items(), (OWN, len(works))):
+            needed.setdefault(stage, [None] * len(works)).append(key)
+        works.append(known[size])
+    return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
+
+
+def _shared(stage: str, keys: list[Hashable], works: list[Mapping[str, Work] | None]) -> SharedWork:
+    """The stage that each of the cases needs with one of `keys`, and None where one has no such stage."""
+    first: dict[Hashable, int] = {}
+    for case, key in enumerate(keys):
+        if key is not None:
+            first.setdefault(key, case)
+    growing = max(first.values()) >= len(works) // 2
+    if any(work is None for work in works):
+        return SharedWork(stage, len(first), len(works), growing=growing)
+    taken = [(work or {}).get(stage, NOTHING) for work in works]
+    distinct = total(taken[case] for case in first.values())
+    return SharedWork(stage, len(first), len(works), distinct, total(taken), growing)
+
+
+def peak_memory(plan: Plan) -> float:
+    """Largest estimate of a run's bytes over the rules' combinations."""
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.sizes()))
+    return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
+
+
+def pilot_plan(study: Study, scratch: Path | None = None) -> Plan | None:
+    """The pilot's cases, None where the study has no pilot; `scratch` is the plan's."""
+    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space, scratch)
+
+
+def study_plan(study: Study, choice: Chosen | None = None, scratch: Path | None = None) -> Plan:
+    """The study's cases, with the pilot's choice; `scratch` is the plan's."""
+    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice), scratch)
+
+
+def provisional_choice(study: Study) -> Chosen | None:
+    """A stand-in for the pilot's choice, to plan a study before its pilot has run; None where there is no pilot."""
+    return None if study.pilot is None else study.pilot.first_candidates(study.space)

@@ -1,0 +1,54 @@
+"""What a file has to have so that it can be read as a result: its bookkeeping, in the ranges that give it a meaning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
+
+RECORDED = "recorded_coordinates"
+"""Global attribute that names the coordinates that runs brought, as against those made for the file."""
+SOFTWARE_SETS = "software_sets"
+"""Attribute of `software`: the version sets that it is an index into, as JSON."""
+
+
+def recorded(data: xr.Dataset) -> dict[str, str]:
+    """The coordinates that the runs of a result brought, by name, and the names under which it holds them."""
+    names = str(data.attrs.get(RECORDED, "")).split()
+    return {name: name + OWN_VALUES if name + OWN_VALUES in data.coords else name for name in names}
+
+
+def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
+    """The version sets that computed the runs of a result."""
+    return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
+
+
+def lacking(data: xr.Dataset) -> bool:
+    """Whether a group of a file has not what every result has."""
+    told = set(BOOKKEEPING) <= set(data.data_vars) and SOFTWARE_SETS in data["software"].attrs
+    return not (told and "study" in data.attrs)
+
+
+def unsound(data: xr.Dataset) -> Iterator[str]:
+    """One line for each part of the bookkeeping that has no meaning, of a group that lacks none."""
+    status, software = data["status"].values, data["software"].values
+    known = np.isin(status, [int(each) for each in Status])
+    if not known.all():
+        yield f"`status` must be one of {', '.join(str(int(each)) for each in Status)}, got {status[~known].flat[0]}"
+    try:
+        count = len([dict(each) for each in software_sets(data)])
+    except (TypeError, ValueError):
+        yield f"`software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
+        return
+    used = software[known & (status != Status.not_run)]
+    outside = used[(used < 0) | (used >= count)]
+    if outside.size:
+        yield f"`software` must be an index into its {count} {SOFTWARE_SETS}, got {outside.flat[0]}"
+    missing = [name for name, held in recorded(data).items() if held not in data.coords]
+    if missing:
+        yield f"`{RECORDED}` must name coordinates, got {missing[0]}"

@@ -1,0 +1,275 @@
+"""From a table of runs to a labelled Dataset, and back to records when an existing result is extended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.results.bookkeeping import RECORDED, SOFTWARE_SETS, recorded, software_sets
+from evogt_study.results.columns import Column, missing_value
+from evogt_study.results.lazy_values import Decode, values_of
+from evogt_study.results.provenance import environment, package_version
+from evogt_study.results.run_table import Table
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.schema.values import KEY_DIGITS, Value, labels
+from evogt_study.schema.variables import (
+    BOOKKEEPING,
+    CANDIDATE,
+    CONTENT,
+    COORDINATES,
+    MEASURED,
+    MODEL_RESULT,
+    OWN_VALUES,
+    Status,
+)
+from evogt_study.storage.out_of_core import release
+from evogt_study.storage.slabs import stretches
+from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.study import Study
+
+CONVENTIONS = "CF-1.11, ACDD-1.3"
+
+
+def dataset(table: Table, study: Study) -> xr.Dataset:
+    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema.
+
+    What the table holds out of memory is read from there when it is asked for.
+    """
+    table.settle()
+    space = table.plan.space
+    meant, known = (MEASURED, COORDINATES) if study.spec.of_the_package else ({}, {})
+    data: dict[str, Any] = {}
+    coords: dict[str, Any] = axis_coordinates(space, study)
+    for (name, dims, _), column in table.variables.items():
+        attributes = _attributes(name, column, meant[name].attributes if name in meant else None)
+        data[name] = _variable(dims, column, space, {CONTENT: MODEL_RESULT, **attributes})
+    for (name, dims, _), column in table.coordinates.items():
+        coords.update(_coordinate(name, dims, column, space, _attributes(name, column, known.get(name))))
+    for name, size in _extra_dimensions(data).items():
+        coords.setdefault(name, (name, np.arange(size), dict(known.get(name, {"long_name": f"index of {name}"}))))
+    data |= _bookkeeping(table)
+    attributes = {RECORDED: " ".join(sorted({name for name, _, _ in table.coordinates}))}
+    return xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords, attributes)
+
+
+def _attributes(name: str, column: Column, declared: Mapping[str, str] | None) -> dict[str, Any]:
+    """What the schema declares, else what the runs bring; words have no units.
+
+    Runs of an earlier result bring what it declared, which may be in other words now.
+    """
+    if declared is not None:
+        return {**column.attributes, **declared}
+    return {"long_name": name} | ({"units": "1"} if column.words is None else {}) | dict(column.attributes)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Order of the variables in the file: the method's own, the user's, then bookkeeping."""
+    known = [*MEASURED, None, *BOOKKEEPING]
+    return (known.index(name), "") if name in known else (known.index(None), name)
+
+
+def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
+    """Coordinates of the axes, of the parameters that follow them, and scalar ones of the constants."""
+    coords: dict[str, Any] = {}
+    for axis in space.axes:
+        shown = labels(axis.values)
+        own = axis.name != CANDIDATE
+        attributes = study.parameter(axis.name).attributes(shown[0]) if own else COORDINATES[CANDIDATE]
+        coords[axis.name] = (axis.name, _array(shown), dict(attributes))
+    followers = space.followers
+    for name in followers:
+        coords[name] = _following(space, study, name)
+    for name, value in space.constants.items():
+        if name not in followers:
+            label = labels([value])[0]
+            coords[name] = ((), label, study.parameter(name).attributes(label))
+    return coords
+
+
+def _following(space: CaseSpace, study: Study, name: str) -> Any:
+    """A parameter over the axes it depends on, missing where it has no value."""
+    dims = space.dependence(name)
+    axes = [space.axis(dim).values for dim in dims]
+    others = {axis.name: axis.values[0] for axis in space.axes}
+    shape = tuple(len(values) for values in axes)
+    found: list[Value | None] = []
+    for position in np.ndindex(shape):
+        at = {dim: values[i] for dim, values, i in zip(dims, axes, position, strict=True)}
+        resolved = space.resolved({**others, **at})
+        found.append(None if resolved is None else resolved.get(name))
+    shown = _with_holes(found).reshape(shape)
+    return dims, shown, study.parameter(name).attributes(shown.ravel()[0])
+
+
+def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
+    """Labels of the values; NaN, or "" among words, where there is none."""
+    present = labels([value for value in values if value is not None])
+    if present and isinstance(present[0], str):
+        present_iterator = iter(present)
+        return np.array(["" if value is None else next(present_iterator) for value in values], dtype=object)
+    if all(value is not None for value in values):
+        return _array(present)
+    numbers: Iterator[Any] = iter(present)
+    return np.array([np.nan if value is None else float(next(numbers)) for value in values])
+
+
+def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: Mapping[str, Any]) -> Any:
+    """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
+    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
+    if column.words is not None:
+        return xr.Variable(space.names + dims, values_of(cells, column.read, object), attributes)
+    encoding: dict[str, Any] = {}
+    decode: Decode = _as_they_are
+    if cells.dtype.kind != "f":
+        fill = missing_value(cells.dtype)
+        encoding, decode = {"dtype": cells.dtype, "_FillValue": fill}, partial(_as_floats, fill)
+    values = values_of(cells, decode, np.float64)
+    return xr.Variable(space.names + dims, values, attributes, encoding)
+
+
+def _as_they_are(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return cells
+
+
+def _as_floats(fill: int, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.where(cells == fill, np.nan, cells.astype(float))
+
+
+def _coordinate(
+    name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]
+) -> dict[str, Any]:
+    """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
+    common = column.common()
+    if common is not None:
+        return {name: (dims, common, attributes)}
+    cells = column.cells.reshape(space.shape + column.cells.shape[1:])
+    values = values_of(cells, column.read, object if column.words is not None else cells.dtype)
+    attributes["comment"] = f"differs between runs; {name} is its index"
+    return {name + OWN_VALUES: (space.names + dims, values, attributes)}
+
+
+def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
+    """Dimensions of the variables with their sizes."""
+    return {str(name): size for variable in data.values() for name, size in variable.sizes.items()}
+
+
+def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
+    space = table.plan.space
+    used = {number for part in stretches(table.size) for number in np.unique(table.software[part]).tolist()} - {-1}
+    release(table.software)
+    sets = sorted({table.software_sets[number] for number in used})
+    renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
+    columns: dict[str, tuple[npt.NDArray[Any], Decode, npt.DTypeLike]] = {
+        "status": (table.status, _as_they_are, np.int8),
+        "message": (table.told, table.words.words, object),
+        "attempts": (table.attempts, _as_they_are, np.int32),
+        "wall_seconds": (table.wall_seconds, _as_they_are, np.float64),
+        "case_key": (table.keys, _as_text, f"U{KEY_DIGITS}"),
+        "software": (table.software, renumbered.__getitem__, np.int32),
+    }
+    variables = {}
+    for name, (cells, decode, dtype) in columns.items():
+        attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
+        if name == "status":
+            attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
+            attributes["flag_meanings"] = " ".join(status.name for status in Status)
+        if name == "software":
+            attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
+        values = values_of(cells.reshape(space.shape), decode, dtype)
+        variables[name] = xr.Variable(space.names, values, attributes)
+    return variables
+
+
+def _as_text(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return keys.astype(str)
+
+
+def global_attributes(study: Study, phase: str) -> dict[str, Any]:
+    """Title, provenance and the study itself, by the names of CF and ACDD."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    known = environment()
+    return {
+        "Conventions": CONVENTIONS,
+        "title": (study.title or study.name) + (" (pilot runs)" if phase == "pilot" else ""),
+        "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
+        "keywords": ", ".join(["parametric study", *_subjects(study)]),
+        "id": study.name,
+        "source": study.source or f"evogt-study {package_version()}",
+        "history": f"{now}: evogt-study {package_version()} ran {study.file}",
+        "date_created": now,
+        "product_version": package_version(),
+        "study": study.text,
+        "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
+        "study_file": study.file,
+        "git_revision": known["git_revision"],
+        "git_dirty": known["git_dirty"],
+        "versions": json.dumps(known["versions"], sort_keys=True),
+        "platform": known["platform"],
+        "cpu": known["cpu"],
+        "phase": phase,
+    }
+
+
+def _subjects(study: Study) -> tuple[str, ...]:
+    """What the study is about: of a function of one's own only its name and its axes tell."""
+    if study.spec.of_the_package:
+        return ("random features", "parabolic partial differential equations")
+    return (study.name, *study.space.names)
+
+
+def records_of(data: xr.Dataset) -> RunRecords:
+    """The runs of a result read back as records, in the order of its axes."""
+    sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
+    status = data["status"].values.ravel().astype(np.int8)
+    done = np.flatnonzero(status != Status.not_run)
+    ok = np.flatnonzero(status[done] == Status.ok)
+    stacks = [_variable_stack(data, str(name), done, ok) for name in data.data_vars if name not in BOOKKEEPING]
+    stacks += [_coordinate_stack(data, name, held, done, ok) for name, held in recorded(data).items()]
+    return RunRecords(
+        keys=tuple(map(str, data["case_key"].values.ravel()[done])),
+        status=status[done],
+        messages=tuple(map(str, data["message"].values.ravel()[done])),
+        wall_seconds=data["wall_seconds"].values.ravel()[done],
+        attempts=data["attempts"].values.ravel()[done].astype(np.int32),
+        software=tuple(sets[int(i)] for i in data["software"].values.ravel()[done]),
+        stacks=tuple(stacks),
+    )
+
+
+def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
+    variable = data[name].variable
+    axes = len(data["status"].dims)
+    rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
+    stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
+    if stored.kind == "i" and np.isfinite(rows.astype(float)).all():
+        rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN
+    return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
+
+
+def _coordinate_stack(
+    data: xr.Dataset, name: str, held: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]
+) -> Stack:
+    """A coordinate that the runs brought: their own values where they differ, else the common ones for each."""
+    if held != name:
+        return replace(_variable_stack(data, held, done, ok), name=name, coordinate=True)
+    variable = data[name].variable
+    rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))
+    return Stack(name, tuple(map(str, variable.dims)), ok, _text(rows), dict(variable.attrs), coordinate=True)
+
+
+def _text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.astype(str) if values.dtype.kind == "O" else values

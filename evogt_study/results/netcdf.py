@@ -1,0 +1,233 @@
+"""The result file: written whole, in one place, by one process; and read back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.errors import DamagedResultError, ResultError
+from evogt_study.results.bookkeeping import lacking, unsound
+from evogt_study.results.digests import with_digests
+from evogt_study.results.integrity import UNREADABLE
+from evogt_study.schema.reserved_names import PILOT_GROUP
+from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.slabs import SLAB, slab_shape, slabs
+
+PILOT = PILOT_GROUP
+UNFILLED = ("status", "attempts", "software")
+"""Whole numbers that have a value for every case, run or not."""
+
+
+CHUNK_CACHE = 2**22
+"""Bytes of each variable that HDF5 holds, to which netCDF4 gives 64 MiB: slabs are written and read in turn."""
+
+
+def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> None:
+    """Write the study's runs, and the pilot's into the group /pilot.  Raises ResultError where the disk refuses.
+
+    What is large is written slab by slab.
+    """
+    from evogt_study.results.writing import by_this_thread  # Dask, which readers of a result need not import
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with by_this_thread(), written_whole(path) as temporary, HDF5_LOCK, _small_cache():
+            encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+            if pilot is not None:
+                encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
+    except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
+        raise ResultError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+@contextmanager
+def _small_cache() -> Iterator[None]:
+    """A small cache for each variable of files that are opened meanwhile; the HDF5 lock is held."""
+    before = netCDF4.get_chunk_cache()
+    netCDF4.set_chunk_cache(CHUNK_CACHE)
+    try:
+        yield
+    finally:
+        netCDF4.set_chunk_cache(*before)
+
+
+FIXED_WIDTH_BYTES = 256 * 2**20
+"""Size up to which a variable's words are stored in fields of one width, checksummed and compressed like numbers.
+
+Beyond, they are stored one by one, of which HDF5 can do neither, and xarray reads them all to open the file.
+"""
+COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+
+
+def encoded(data: xr.Dataset) -> xr.Dataset:
+    """The same data, told how to be stored: checksummed and compressed numbers, no fill value on coordinates (CF).
+
+    Coordinates other than the dimensions' own are named by each variable that they belong to.  Words along a dimension
+    are stored as characters: to CF a coordinate variable of one dimension is numeric.
+    """
+    beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
+    data = in_slabs(data)
+    for name, variable in data.variables.items():
+        if variable.dtype.kind in "OU" and name in data.data_vars:
+            data[name] = fixed_width(variable)
+        elif variable.dtype.kind in "OU" and variable.chunks:
+            data[name] = _by_parts(variable, np.asarray, TEXT)
+    for name, variable in data.variables.items():
+        encoding = {key: value for key, value in variable.encoding.items() if key in ("dtype", "_FillValue")}
+        numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
+        if (numbers or variable.dtype.kind == "S") and variable.ndim:
+            encoding |= COMPRESSED
+        if variable.chunks:
+            width = (variable.dtype.itemsize,) if variable.dtype.kind == "S" else ()
+            encoding["chunksizes"] = (*slab_shape(variable.shape), *width)
+        if name not in data.coords:
+            named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
+            encoding["coordinates"] = " ".join(named) or None
+        if name in data.dims and variable.dtype.kind in "OU":
+            encoding["dtype"] = "S1"
+        if name in data.coords or not numbers or name in UNFILLED:
+            encoding["_FillValue"] = None
+        else:
+            encoding.setdefault("_FillValue", np.nan)
+        data[name].encoding = encoding
+    return data
+
+
+def in_slabs(data: xr.Dataset) -> xr.Dataset:
+    """The same data, of which arrays that are larger than a slab are held by Dask, which asks for one at a time."""
+    data = data.copy(deep=False)
+    for name, variable in data.variables.items():
+        if variable.size > SLAB and name not in data.dims:
+            slab = dict(zip(variable.dims, slab_shape(variable.shape), strict=True))
+            data[name] = variable.chunk(slab, name=uuid.uuid4().hex)
+    return data
+
+
+TEXT = np.dtype(object, metadata={"element_type": str})
+"""Says to xarray that words are words: it would read them all to find out."""
+
+
+def fixed_width(words: xr.Variable) -> xr.Variable:
+    """The same words in fields of one width, in UTF-8, unless one is so long that this would be large."""
+    width = max(_longest(words[slab].values) for slab in slabs(words.shape))
+    if words.size * width > FIXED_WIDTH_BYTES:
+        return _by_parts(words, np.asarray, TEXT) if words.chunks else words
+    dtype = np.dtype(f"S{max(1, width)}")
+    fields = _by_parts(words, partial(_fields, dtype), dtype)
+    fields.attrs = {**words.attrs, "_Encoding": "utf-8"}
+    return fields
+
+
+def _by_parts(
+    words: xr.Variable, made: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
+) -> xr.Variable:
+    """What is `made` of the words' values, one slab at a time where Dask holds them."""
+    if not words.chunks:
+        return words.copy(data=made(words.values))
+    return words.copy(data=words.data.map_blocks(made, dtype=dtype, meta=np.empty((0,) * words.ndim, dtype=dtype)))
+
+
+def _longest(words: npt.NDArray[Any]) -> int:
+    """Bytes of the longest of the words in UTF-8."""
+    return max((len(word.encode()) for word in words.ravel().tolist()), default=0)
+
+
+def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+    fields = [word.encode() for word in words.ravel().tolist()]
+    return np.array(fields, dtype=dtype).reshape(words.shape)
+
+
+def read_result(path: Path) -> dict[str, xr.Dataset]:
+    """The study's runs under "study" and the pilot's, where there are any, under "pilot", loaded into memory.
+
+    Raises ResultError where the file is not a result of this package.
+    """
+    with opened(path) as groups:
+        return {phase: loaded(path, data) for phase, data in groups.items()}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
+    """As `read_result`, but values are in the file until they are asked for."""
+    with ExitStack() as open_:
+        groups = {"study": open_.enter_context(_open(path, None))}
+        if groups["study"].attrs.get("pilot_group") == PILOT:
+            groups[PILOT] = open_.enter_context(_open(path, PILOT))
+        for data in groups.values():
+            _check(path, data)
+        yield groups
+
+
+@contextmanager
+def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
+    try:
+        with HDF5_LOCK, _small_cache():
+            data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, cache=False)
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    try:
+        yield data
+    finally:
+        with HDF5_LOCK:
+            data.close()
+
+
+def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
+    """`data`, which is of the open file `path`, read into memory.  Raises ResultError where it cannot be."""
+    try:
+        with HDF5_LOCK:
+            return data.load()
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> ResultError:
+    return ResultError(f"cannot read {path} as NetCDF: {error}")
+
+
+def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Dataset:
+    """The runs of one phase, "study" or "pilot", of which values are read from the file when they are asked for.
+
+    chunks: as of xarray.open_dataset, for values that dask holds.  Raises ResultError where the file is not a result
+    of this package, or has no pilot.
+    """
+    group = PILOT if phase == PILOT else None
+    try:
+        with HDF5_LOCK:
+            data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
+            if chunks is None:
+                for variable in data.variables.values():
+                    if variable.dtype.kind in "USO":  # which xarray, as long as they are in the file, cannot transpose
+                        variable.load()
+    except UNREADABLE as error:
+        if group is not None and path.exists() and PILOT not in read_result(path):
+            raise ResultError(f"{path} must have pilot runs, got a result without them") from None
+        raise _unreadable(path, error) from None
+    try:
+        _check(path, data)
+    except ResultError:
+        data.close()
+        raise
+    return data
+
+
+def _check(path: Path, data: xr.Dataset) -> None:
+    """Raises ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
+    if lacking(data):
+        raise ResultError(f"{path} is not a result of this package")
+    try:
+        with HDF5_LOCK:
+            damage = next(unsound(data), None)
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+    if damage is not None:
+        raise DamagedResultError(f"{path} is damaged: {damage}")

@@ -1,0 +1,226 @@
+"""The table of a plan's runs: one row a case, filled from records in any order, and labelled at the end.
+
+What it holds of all cases is out of memory where that is large, beside the plan's `scratch`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.planning.plan import Plan
+from evogt_study.results.columns import Column
+from evogt_study.results.key_index import KeyIndex
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.schema.variables import OWN_VALUES, Status
+from evogt_study.storage.out_of_core import Words, filled, put, release
+from evogt_study.storage.slabs import stretches
+
+
+@dataclass(eq=False)
+class Table:
+    """Status, bookkeeping and variables of every case of `plan`.
+
+    Cases with equal keys are one computation: a record fills all of them.
+    """
+
+    plan: Plan
+
+    def __post_init__(self) -> None:
+        self.size, beside = self.plan.space.size, self.plan.scratch
+        self.keys = self.plan.keys
+        self.status = filled((self.size,), np.int8, Status.not_run, beside)
+        self.words = Words(beside)
+        self.told = filled((self.size,), np.int64, 0, beside)  # numbers of the messages
+        self.wall_seconds = filled((self.size,), np.float64, np.nan, beside)
+        self.attempts = filled((self.size,), np.int32, 0, beside)
+        self.software = filled((self.size,), np.int32, -1, beside)
+        self.software_sets: list[str] = []
+        self.variables: dict[Group, Column] = {}
+        self.coordinates: dict[Group, Column] = {}
+
+    @cached_property
+    def _index(self) -> KeyIndex:
+        return KeyIndex(self.keys, self.plan.scratch)
+
+    @property
+    def messages(self) -> npt.NDArray[np.object_]:
+        """The messages of all cases."""
+        return self.words.words(self.told)
+
+    def commonest_message(self) -> str:
+        """What most runs that are not ok say; empty where none says anything."""
+        counts = Counter(word for part in stretches(self.size) for word in self.words.words(self.told[part]) if word)
+        return counts.most_common(1)[0][0] if counts else ""
+
+    def knows(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Which of `keys` are those of a case."""
+        wanted = np.array(keys, dtype=np.bytes_)
+        different, which = np.unique(wanted, return_inverse=True)
+        known = np.zeros(len(different), dtype=bool)
+        known[self._index.found(different)[0]] = True
+        return known[which]
+
+    def add(
+        self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+    ) -> npt.NDArray[np.intp]:
+        """Take over the records of this plan's cases whose status is `wanted`; of others only the attempts count.
+
+        A case that has a record keeps it: records with equal keys are equal.  Returns the cases that have one now.
+        """
+        return self._add(records, wanted, (Status.not_run,))
+
+    def add_all(
+        self, found: Iterable[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+    ) -> None:
+        """Take over several records, of which no older failure hides a run that is ok; each is needed for its turn."""
+        for records in found:
+            self._add(records, wanted, [status for status in Status if status != Status.ok])
+
+    def _add(
+        self, records: RunRecords, wanted: Callable[[Status], bool], open_: Sequence[Status]
+    ) -> npt.NDArray[np.intp]:
+        """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
+        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
+        number, case = _where(np.isin(self.status[case], open_), number, case)
+        put(self.attempts, case, self.attempts[case] + records.attempts[number])
+        new = records.status[number]
+        takes = np.isin(new, list(filter(wanted, Status)))
+        number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
+        put(self.status, case, records.status[number])
+        if any(records.messages) or len(open_) > 1:  # else they are empty as they were
+            put(self.told, case, self.words.numbers(records.messages)[number])
+        put(self.wall_seconds, case, records.wall_seconds[number])
+        put(self.software, case, self._software_numbers(records.software)[number])
+        for stack in records.stacks:
+            self._add_stack(stack, len(records.keys), number, case)
+        return case
+
+    def _software_numbers(self, software: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Positions in `software_sets`, to which new ones are added."""
+        numbers = {text: number for number, text in enumerate(self.software_sets)}
+        found = [numbers.setdefault(text, len(numbers)) for text in software]
+        self.software_sets = list(numbers)
+        return np.array(found, dtype=np.int32)
+
+    def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
+        """Of the stack's values, which are of `count` records, those of records `number` go to `case`, one to one."""
+        row_of = np.full(count, -1)
+        row_of[stack.rows] = np.arange(len(stack.rows))
+        source, target = _where(row_of[number] >= 0, row_of[number], case)
+        if not len(target):
+            return
+        values = _normal(stack.values)
+        words = self.words if values.dtype.kind in "UO" else None
+        columns = self.coordinates if stack.coordinate else self.variables
+        group = (stack.name, stack.dims, words is not None)
+        if group not in columns:
+            dtype = values.dtype if words is None else np.dtype(np.int64)
+            columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], dtype, words, self.plan.scratch)
+        columns[group].put(target, values[source], stack.attributes)
+
+    def missing(self) -> npt.NDArray[np.int64]:
+        """The cases that have no record yet, in the plan's walking order; of those with equal keys the first."""
+        open_ = (self._not_run(block) for block in self.plan.walk.blocks())
+        found, count = filled((self.size,), np.int64, 0, self.plan.scratch), 0
+        for block in self._index.firsts(open_):
+            found[count : count + len(block)] = block
+            count += len(block)
+        release(found)
+        return found[:count]
+
+    def _not_run(self, block: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of a block of cases that are planned and have no record."""
+        holds: npt.NDArray[np.bool_] = (self.status[block] == Status.not_run) & (self.keys[block] != b"")
+        release(self.status, self.keys)
+        return block[holds]
+
+    def settle(self) -> None:
+        """Where runs disagree on what a name is, the lowest case is right and the others become failed.
+
+        A method of our own never disagrees; a user's function may, and the file can hold one shape of a variable.
+        Then give every dimension one length.
+        """
+        every = [(columns, group) for columns in (self.variables, self.coordinates) for group in columns]
+        for name in sorted({group[0] for _, group in every}):
+            rivals = [pair for pair in every if pair[1][0] == name and pair[0][pair[1]].present.any()]
+            rivals.sort(key=lambda pair: int(pair[0][pair[1]].present.argmax()))  # by the lowest case that has it
+            for columns, group in rivals[1:]:
+                message = (
+                    f"`{name}` is {_described(columns, group, self)}, but {_described(*rivals[0], self)} in other runs"
+                )
+                self._fail(columns.pop(group), message)
+        dims = {dim for _, group in every for dim in group[1]}
+        for group in [group for group in self.variables if group[0] in dims]:
+            self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
+        self._free_own_values()
+        release(*(pair[0][pair[1]].present for pair in every if pair[1] in pair[0]))
+        self._equalise()
+
+    def _free_own_values(self) -> None:
+        """The name for a coordinate's values is theirs, whatever other runs return under it."""
+        own = {group[0] + OWN_VALUES for group in self.coordinates}
+        for columns in (self.variables, self.coordinates):
+            for group in [group for group in columns if own & {group[0], *group[1]}]:
+                name = min(own & {group[0], *group[1]})
+                message = f"`{name}` is returned here, but is the name for the values of a coordinate of other runs"
+                self._fail(columns.pop(group), message)
+
+    def _fail(self, column: Column, message: str) -> None:
+        wrong = np.flatnonzero(column.present & (self.status == Status.ok))
+        self.status[wrong], self.told[wrong] = Status.failed, self.words.numbers([f"RunError: {message}"])[0]
+        for other in (*self.variables.values(), *self.coordinates.values()):
+            other.clear(wrong)
+
+    def _equalise(self) -> None:
+        """Pad every column to its dimensions' greatest lengths."""
+        columns = (*self.variables.values(), *self.coordinates.values())
+        lengths: dict[str, int] = {}
+        for column in columns:
+            for dim, length in zip(column.dims, column.cells.shape[1:], strict=True):
+                lengths[dim] = max(length, lengths.get(dim, 0))
+        for column in columns:
+            shape = tuple(lengths[dim] for dim in column.dims)
+            if shape != column.cells.shape[1:]:
+                column.grow(shape, column.cells.dtype)
+
+    def counts(self) -> dict[Status, int]:
+        """Number of planned cases by status."""
+        counts = np.zeros(len(Status), dtype=np.int64)
+        for part in stretches(self.size):
+            counts += np.bincount(self.status[part][self.keys[part] != b""], minlength=len(Status))
+        release(self.status, self.keys)
+        return {status: int(counts[status]) for status in Status}
+
+
+def _where(
+    holds: npt.NDArray[np.bool_], number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    return number[holds], case[holds]
+
+
+def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows of values in the one type that a result has for them, whatever other runs return and in whatever order.
+
+    Whole numbers and truth values without dimensions are int64; every other number is float64, whose NaN can pad.
+    """
+    if values.dtype.kind in "UO":
+        return values
+    whole = values.dtype.kind in "ib" or (values.dtype.kind == "u" and values.dtype.itemsize < 8)
+    return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
+
+
+def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> str:
+    """A variable's kind and dimensions in words."""
+    kind = "a coordinate" if columns is table.coordinates else "a variable"
+    return f"{kind} of {'words' if group[2] else 'numbers'} over ({', '.join(group[1])})"
+
+
+Group = tuple[str, tuple[str, ...], bool]
+"""What tells variables apart: name, dimensions, and whether they are words."""

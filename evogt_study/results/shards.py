@@ -1,0 +1,173 @@
+"""Shards: the records of one batch on disk, written once and whole, with a digest of every byte.
+
+A shard is a line that names its format, the BLAKE2 digest of the rest, and NumPy's archive of the arrays
+(`numpy.savez`).  One of 20 runs with 8 variables is written in 2 ms; the NetCDF file that it was before took 28.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import DamagedShardError, ResultError
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.schema.values import content_hash
+from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.paths import shard_folder as shard_folder
+
+FAMILY = b"evogt shard "
+FORMAT = FAMILY + b"3\n"
+DIGEST_SIZE = 32
+SUFFIX = ".shard"
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The shards in `folder`, in the order of their names."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def write_shard(folder: Path, records: RunRecords) -> Path:
+    """Write `records` to a new file in `folder`, named by their keys.  Raises ResultError where the disk refuses."""
+    path = folder / f"{content_hash(records.keys)}{SUFFIX}"
+    content = _packed(records)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(FORMAT + _digest(content) + content)
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def read_shard(path: Path) -> RunRecords:
+    """Raises DamagedShardError where the file's content is damaged, ResultError where it cannot be read otherwise."""
+    try:
+        whole = path.read_bytes()
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
+    if whole.startswith(FAMILY) and not whole.startswith(FORMAT):
+        raise ResultError(f"{path} is a shard of another format")
+    content = whole[len(FORMAT) + DIGEST_SIZE :]
+    if whole != FORMAT + _digest(content) + content:
+        raise DamagedShardError(f"{path} is damaged: its content is not what its digest says")
+    try:
+        return _unpacked(content)
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:  # not what this package writes, digest or not
+        raise DamagedShardError(f"{path} is damaged: {error}") from None
+
+
+def intact_shards(folder: Path) -> Iterator[tuple[Path, RunRecords]]:
+    """Every readable shard with its records.
+
+    A damaged one is removed and counts as not run; one that cannot be read for another reason is left where it is.
+    """
+    for path in shard_files(folder):
+        try:
+            yield path, read_shard(path)
+        except DamagedShardError:
+            path.unlink(missing_ok=True)
+        except ResultError:
+            continue
+
+
+def readable_shards(folder: Path) -> Iterator[RunRecords]:
+    """The records of every shard that can be read; nothing is removed, since another process may be writing."""
+    for path in shard_files(folder):
+        try:
+            yield read_shard(path)
+        except ResultError:
+            continue
+
+
+def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
+    """Remove the study's `description` and all shards but the `foreign` ones, whose runs a result file holds now.
+
+    The folder goes too, if nothing else is in it.
+    """
+    if not folder.exists():
+        return
+    description.unlink(missing_ok=True)
+    with os.scandir(folder) as entries:  # one after the other: there may be millions
+        for entry in entries:
+            path = folder / entry.name
+            if path.suffix == SUFFIX and path not in foreign:
+                path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()
+
+
+def _packed(records: RunRecords) -> bytes:
+    sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
+    texts = {
+        "keys": records.keys,
+        "messages": records.messages,
+        "software_sets": list(sets),
+        "stacks": [_description(stack) for stack in records.stacks],
+    }
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "texts": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8),
+        "status": records.status,
+        "wall_seconds": records.wall_seconds,
+        "attempts": records.attempts,
+        "software": np.array([sets[text] for text in records.software], dtype=np.int32),
+    }
+    for number, stack in enumerate(records.stacks):
+        arrays[f"values_{number}"], arrays[f"rows_{number}"] = stack.values, stack.rows
+    stream = io.BytesIO()
+    np.savez(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
+
+
+def _unpacked(content: bytes) -> RunRecords:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        texts = json.loads(arrays["texts"].tobytes())
+        return RunRecords(
+            keys=tuple(texts["keys"]),
+            status=arrays["status"],
+            messages=tuple(texts["messages"]),
+            wall_seconds=arrays["wall_seconds"],
+            attempts=arrays["attempts"],
+            software=tuple(texts["software_sets"][number] for number in arrays["software"].tolist()),
+            stacks=tuple(
+                _stack(described, arrays[f"rows_{number}"], arrays[f"values_{number}"])
+                for number, described in enumerate(texts["stacks"])
+            ),
+        )
+
+
+def _description(stack: Stack) -> dict[str, Any]:
+    return {
+        "name": stack.name,
+        "dims": stack.dims,
+        "coordinate": stack.coordinate,
+        "attributes": {key: value for key, value in stack.attributes.items() if _storable(value)},
+    }
+
+
+def _storable(value: Any) -> bool:
+    """Attributes that mean the same after a round trip through the file; others are left out."""
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _stack(described: Mapping[str, Any], rows: npt.NDArray[Any], values: npt.NDArray[Any]) -> Stack:
+    return Stack(
+        described["name"],
+        tuple(described["dims"]),
+        rows,
+        values,
+        described["attributes"],
+        described["coordinate"],
+    )

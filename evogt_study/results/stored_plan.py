@@ -1,0 +1,110 @@
+"""A result file taken up again: its runs, the study whose text it holds, and the plan that gives them their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import ResultError, StudyError
+from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.results.netcdf import PILOT
+from evogt_study.schema.values import Value, find, text_label
+from evogt_study.study.case_space import CaseSpace, Chosen
+from evogt_study.study.pilot import Pilot
+from evogt_study.study.study import Study
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The runs of one phase in the file `path`, and the plan that they follow."""
+
+    path: Path
+    phase: str
+    data: xr.Dataset
+    study: Study
+    plan: Plan
+
+    def key(self, index: int) -> str:
+        """The case key that the file has for case `index`."""
+        return str(self.data["case_key"].values.ravel()[index])
+
+    def run(self, index: int) -> xr.Dataset:
+        """The file's data of case `index`, every axis being kept with its one value."""
+        positions = np.unravel_index(index, self.plan.space.shape)
+        return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
+
+
+def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None) -> dict[str, Stored]:
+    """The phases of a result that was read from `path`; `code` is the folder of the study's own Python files.
+
+    Raises ResultError where the file's axes are not those of its study, or a Python file is not there.
+    """
+    study = study_in(path, groups["study"], code)
+    choice = None if study.pilot is None else choice_in(path, groups["study"], study, study.pilot)
+    plans = {"study": study_plan(study, choice), PILOT: pilot_plan(study)}
+    phases = {}
+    for phase, data in groups.items():
+        plan = plans[phase]
+        if plan is None:
+            raise ResultError(f"{path} holds pilot runs, but its study has no pilot; it was changed after it was made")
+        if data["status"].dims != plan.space.names or data["status"].shape != plan.space.shape:
+            raise ResultError(
+                f"{path} ({phase}) must have the axes {_axes(plan.space.names, plan.space.shape)} that its study asks "
+                f"for, got {_axes(data['status'].dims, data['status'].shape)}"
+            )
+        phases[phase] = Stored(path, phase, data, study, plan)
+    return phases
+
+
+def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
+    """The study whose text a result holds; its Python files are looked for where it lay, or in the folder `code`."""
+    text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
+    try:
+        return Study.from_text(text, str(file if code is None else code / file.name))
+    except StudyError as error:
+        remedy = "; --code FOLDER says where the study's Python files are now" if ".py:" in text else ""
+        raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None
+
+
+def choice_in(path: Path, data: xr.Dataset, study: Study, pilot: Pilot) -> Chosen:
+    """What the pilot of a result chose, read from the coordinate that the file has for it, not chosen again.
+
+    Raises ResultError where there is none, or it is no candidate of `study`.
+    """
+    if pilot.parameter not in data.coords or set(data[pilot.parameter].dims) != set(pilot.by):
+        over = f" over {', '.join(pilot.by)}" if pilot.by else ""
+        raise ResultError(f"{path} must have the pilot's choice as a coordinate `{pilot.parameter}`{over}, got none")
+    chosen = data[pilot.parameter].transpose(*pilot.by)
+    table: dict[tuple[str, ...], Value] = {}
+    for position, value in np.ndenumerate(chosen.values):
+        shown = [str(data[name].values[i]) for name, i in zip(pilot.by, position, strict=True)]
+        axes = [study.space.axis(name) for name in pilot.by]
+        found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
+        if any(i is None for i in found):
+            continue  # a point that `study` does not ask for
+        key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
+        candidates = pilot.candidates_at(key)
+        number = find(candidates, str(value))
+        if number is None:
+            wanted = ", ".join(map(text_label, candidates))
+            raise ResultError(
+                f"`{pilot.parameter}` in {path} must be one of the pilot's candidates ({wanted}), got {value}"
+            )
+        table[key] = candidates[number]
+    return Chosen(pilot.parameter, pilot.by, table)
+
+
+def point(space: CaseSpace, index: int) -> str:
+    """Case `index` in words: "dictionary=gtransnet, epsilon=0.1, seed=3"."""
+    positions = np.unravel_index(index, space.shape)
+    return ", ".join(
+        f"{axis.name}={text_label(axis.values[int(i)])}" for axis, i in zip(space.axes, positions, strict=True)
+    )
+
+
+def _axes(names: Sequence[object], shape: Sequence[int]) -> str:
+    return " x ".join(f"{size} {name}" for name, size in zip(names, shape, strict=True)) or "none"

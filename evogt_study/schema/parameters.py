@@ -1,0 +1,148 @@
+"""Declarations of parameters: one per name, used to read and check its values and to label its coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.quadrature import RULES, QuadratureRule
+from evogt_study.schema.values import Value, canonical
+
+Reader = Callable[[Any], Value]
+"""Reads a raw value into canonical form; raises ValueError where it does not fit."""
+
+
+BITS = 62
+"""Integers of a parameter are below 2 to this power."""
+
+
+class TooLargeError(ValueError):
+    """An integer that is of the right kind, but beyond what a parameter holds."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter's name, what its values may be (`wanted`, `read`), and its labels in the result file.
+
+    `default` is None where a value has to be given; `optional` ones may stay without any.
+    """
+
+    name: str
+    wanted: str
+    read: Reader
+    long_name: str = ""
+    comment: str = ""
+    remedy: str = ""
+    units: str = "1"
+    default: Value | None = None
+    optional: bool = False
+
+    def value(self, raw: Any, where: str = "") -> Value:
+        """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
+        try:
+            return self.read(raw)
+        except TooLargeError:
+            wanted = f"{self.wanted} and below 2^{BITS}"
+            raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
+
+    def attributes(self, label: object) -> dict[str, str]:
+        """Attributes of the parameter's coordinate in the result file; a `label` that is a word has no units."""
+        units = "" if isinstance(label, str) else self.units
+        written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment}
+        return {key: text for key, text in written.items() if text}
+
+
+def integer(minimum: int, maximum: int | None = None) -> Reader:
+    """Whole numbers in [`minimum`, `maximum`]; 60.0 is not one, since it would name the same run twice."""
+    most = 2**BITS - 1 if maximum is None else maximum
+
+    def read(raw: Any) -> Value:
+        if maximum is None and isinstance(raw, int) and raw > most:
+            raise TooLargeError
+        value = canonical(raw)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= most:
+            raise ValueError
+        return value
+
+    return read
+
+
+def real(
+    low: float = float("-inf"),
+    high: float = float("inf"),
+    *,
+    low_included: bool = False,
+    high_included: bool = False,
+) -> Reader:
+    """Finite numbers in (low, high), with an end point where it is said to be included."""
+
+    def read(raw: Any) -> Value:
+        value = canonical(raw)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError
+        number = float(value)
+        if not (low < number < high or (high_included and number == high) or (low_included and number == low)):
+            raise ValueError
+        return number
+
+    return read
+
+
+def choice(options: Sequence[str]) -> Reader:
+    """One of some words."""
+
+    def read(raw: Any) -> Value:
+        if not isinstance(raw, str) or raw not in options:
+            raise ValueError
+        return raw
+
+    return read
+
+
+def one_or_several(single: Reader) -> Reader:
+    """A value, or a list of at least one."""
+
+    def read(raw: Any) -> Value:
+        return several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
+
+    return read
+
+
+def several(single: Reader) -> Reader:
+    """A list of at least one value."""
+
+    def read(raw: Any) -> Value:
+        if not isinstance(raw, (list, tuple)) or not raw:
+            raise ValueError
+        return tuple(single(entry) for entry in raw)
+
+    return read
+
+
+MAX_POINTS = 100_000
+"""Points per direction of a quadrature rule."""
+
+
+def quadrature_rule(raw: Any) -> Value:
+    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
+    if isinstance(raw, QuadratureRule):
+        return raw
+    if isinstance(raw, dict):
+        if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
+            raise ValueError
+        rule, points = raw["rule"], raw["points"]
+    else:
+        rule, points = "gauss_legendre", raw
+    count = integer(1, MAX_POINTS)(points)
+    if not isinstance(count, int):
+        raise ValueError
+    return QuadratureRule(rule, count)
+
+
+def anything(raw: Any) -> Value:
+    """Any number, word, truth value, or list of them: for a user's own parameters."""
+    return canonical(raw)

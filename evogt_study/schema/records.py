@@ -1,0 +1,79 @@
+"""Cases and the records of their runs: what crosses between a study, its workers and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.schema.values import Value
+
+
+class Datum(NamedTuple):
+    """One variable of a record: its dimensions, its values, and attributes where it brings its own."""
+
+    dims: tuple[str, ...]
+    values: npt.NDArray[Any]
+    attributes: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run returns: variables, and coordinates of dimensions that are not axes of the study."""
+
+    variables: Mapping[str, Datum]
+    coordinates: Mapping[str, Datum]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of the product of the axes: its number, its resolved parameters, and its identity."""
+
+    index: int
+    values: dict[str, Value]
+    key: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One variable of several runs: `rows` says which, `values` has a row for each; shorter arrays are padded."""
+
+    name: str
+    dims: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
+    values: npt.NDArray[Any]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    coordinate: bool = False
+
+    def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
+        """What belongs to the runs at `rows`, which are numbered anew."""
+        kept = np.isin(self.rows, rows)
+        return replace(self, rows=np.searchsorted(rows, self.rows[kept]), values=self.values[kept])
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    """What became of several runs: one entry a run in each list, and the stacked variables of those that are ok."""
+
+    keys: tuple[str, ...]
+    status: npt.NDArray[np.int8]
+    messages: tuple[str, ...]
+    wall_seconds: npt.NDArray[np.float64]
+    attempts: npt.NDArray[np.int32]
+    software: tuple[str, ...]
+    stacks: tuple[Stack, ...]
+
+    def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
+        """The runs at `rows`, which increase."""
+        return RunRecords(
+            keys=tuple(self.keys[row] for row in rows),
+            status=self.status[rows],
+            messages=tuple(self.messages[row] for row in rows),
+            wall_seconds=self.wall_seconds[rows],
+            attempts=self.attempts[rows],
+            software=tuple(self.software[row] for row in rows),
+            stacks=tuple(stack.selected(rows) for stack in self.stacks if np.isin(stack.rows, rows).any()),
+        )

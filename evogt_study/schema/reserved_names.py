@@ -1,0 +1,37 @@
+"""Names that nothing of a user's own can have in a result file: those with a use there, and what NetCDF cannot hold.
+
+A file with one of them cannot be written, or is read back wrongly, when all runs are done: so they are refused before.
+"""
+
+from __future__ import annotations
+
+import re
+
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE
+
+PILOT_GROUP = "pilot"
+TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, PILOT_GROUP, "bound"})
+"""Names that the result file, or a summary of it, has a use for."""
+TAKEN_REASON = "the result file uses this one"
+LONGEST_NAME = 240
+"""Bytes of a name in UTF-8.  NC_MAX_NAME is 256; netCDF4 reads no more than 255, and `OWN_VALUES` may be appended."""
+HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
+"""Attributes in which HDF5 keeps dimensions."""
+
+
+def objection(name: str) -> str | None:
+    """Why a variable, coordinate, dimension or parameter must have another name; None where it may have this one."""
+    if name in TAKEN:
+        return TAKEN_REASON
+    if re.fullmatch(r"string\d+", name):
+        return "xarray gives this one to the characters of words"
+    if name.startswith("_nc4_non_coord_"):
+        return "NetCDF reads this one back without its beginning"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"the result file has room for {LONGEST_NAME} bytes"
+    return None
+
+
+def holds_attribute(name: str) -> bool:
+    """Whether an attribute of this name can be written; an underscore at the beginning is for NetCDF's own."""
+    return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME

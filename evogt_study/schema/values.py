@@ -1,0 +1,102 @@
+"""Values of parameters: their one canonical form, their JSON form, and how they label a coordinate.
+
+Two values are the same parameter value exactly when their canonical forms are equal, so 0.1 + 0.2 and 0.3 are one
+coordinate and cannot be computed twice under two labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evogt_study.numerics.quadrature import QuadratureRule
+
+Value = bool | int | float | str | QuadratureRule | tuple["Value", ...]
+Values = Mapping[str, Value]
+
+
+def canonical(raw: Any) -> Value:
+    """`raw` as read from TOML or Python in canonical form; floats keep 15 significant digits.
+
+    Raises ValueError for what cannot be a parameter value, non-finite numbers among it.
+    """
+    if isinstance(raw, (bool, str, QuadratureRule)):
+        return raw
+    if isinstance(raw, np.generic):
+        return canonical(raw.item())
+    if isinstance(raw, int):
+        if not -(2**63) <= raw < 2**63:
+            raise ValueError("an integer of at most 64 bits")
+        return raw
+    if isinstance(raw, float):
+        if not math.isfinite(raw):
+            raise ValueError("a finite number")
+        rounded = float(f"{raw:.15g}") + 0.0  # + 0.0 turns -0.0 into 0.0
+        return rounded if math.isfinite(rounded) else raw
+    if isinstance(raw, (list, tuple)):
+        return tuple(canonical(entry) for entry in raw)
+    raise ValueError("a number, a string, true or false, or a list of them")
+
+
+def jsonable(value: Any) -> Any:
+    """The JSON form of a canonical value, or of nested mappings and tuples of them."""
+    if isinstance(value, QuadratureRule):
+        return {"rule": value.rule, "points": value.points}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [jsonable(entry) for entry in value]
+    return value
+
+
+KEY_DIGITS = 20
+
+
+def canonical_json(content: Any) -> str:
+    """The one JSON text of the content, in ASCII."""
+    return json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
+    """Hexadecimal SHA-256 of the content's canonical JSON, cut to `digits` (80 bits by default)."""
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:digits]
+
+
+def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:
+    """What stands on a coordinate for `values`: numbers for numbers, points for Gauss-Legendre rules, else text."""
+    if all(isinstance(value, QuadratureRule) and value.rule == "gauss_legendre" for value in values):
+        return [value.points for value in values if isinstance(value, QuadratureRule)]
+    for kinds in ((bool,), (int,), (int, float)):
+        if all(isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) for value in values):
+            return [float(value) for value in values] if float in kinds else list(values)  # type: ignore[arg-type,return-value]  # narrowed by the check above
+    return [text_label(value) for value in values]
+
+
+def text_label(value: Value) -> str:
+    """A value in one short word: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
+    if isinstance(value, QuadratureRule):
+        return f"{value.rule}({value.points})"
+    if isinstance(value, tuple):
+        return ",".join(text_label(entry) for entry in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def find(values: Sequence[Value], text: str) -> int | None:
+    """Which of `values` is written as `text`: as its label in the file, its short word, or as an equal number."""
+    shown = labels(values)
+    for i, (value, label) in enumerate(zip(values, shown, strict=True)):
+        if text in (text_label(value), str(label)):
+            return i
+    try:
+        number = canonical(float(text))
+    except ValueError:
+        return None
+    numbers = [not isinstance(label, (bool, str)) and label == number for label in shown]
+    return numbers.index(True) if any(numbers) else None

@@ -1,0 +1,136 @@
+"""Declarations of the result file's variables: one per name, for the file's metadata and for its readers.
+
+`comment` names the paper's equation or table.  A variable that a user's own method returns needs no declaration here;
+it carries the attributes it came with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+CONTENT = "coverage_content_type"
+"""Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
+MODEL_RESULT = "modelResult"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the result file: its dimensions after the study's axes, and its attributes."""
+
+    name: str
+    long_name: str
+    comment: str
+    dims: tuple[str, ...] = ()
+    units: str = "1"
+    content: str = MODEL_RESULT
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes written to the file."""
+        written = {"long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content}
+        return {key: text for key, text in written.items() if text}
+
+
+class Status(IntEnum):
+    """What became of a run."""
+
+    not_run = 0
+    ok = 1
+    failed = 2
+    diverged = 3
+    timed_out = 4
+    lost = 5
+
+
+OWN_VALUES = "_values"
+"""Suffix of a coordinate that differs between runs: its dimension then carries an index."""
+
+MEASURED = {
+    variable.name: variable
+    for variable in (
+        Variable("error", "final relative L2 error on the validation rule",
+                 "e_rel(T), eq:validation_error; NaN unless status is ok"),
+        Variable("initial_error", "relative L2 error of the projected initial value on the validation rule",
+                 "eq:validation_error at t = 0; NaN where the initial value is zero"),
+        Variable("rank", "retained rank r", "number of sigma_i > sqrt(tau) sigma_1, app:threshold"),
+        Variable("retained_condition", "retained condition kappa_ret = lambda_1 / lambda_min,kept",
+                 "at most 1 / tau; med. kappa_ret of tab:diagnostics"),
+        Variable("raw_resolution", "sigma_min(M_q) / sigma_max(M_q) of the raw quadrature mass matrix",
+                 "unresolved in double precision at or below 2.22e-16, tab:diagnostics"),
+        Variable("mass_defect", "identity-mass defect epsilon_M in the spectral norm",
+                 "|| Phi~^T W_q Phi~ - I_r ||_2, app:threshold; rounding only"),
+        Variable("mass_defect_cross_grid", "identity-mass defect on the assessment rule, in the spectral norm",
+                 "epsilon_M^cg, app:cross_grid"),
+        Variable("stiffness_defect_cross_grid", "relative difference of the stiffness on the assessment rule",
+                 "epsilon_K^cg, app:cross_grid; spectral norms, the largest at 0, T/4, T/2, 3T/4, T"),
+        Variable("coefficient_error", "relative Euclidean error of the final coefficients",
+                 "against coefficient_reference, tab:temporal_convergence"),
+        Variable("energy_drop_percent", "fall of the energy E_q over the run, in percent of its initial value",
+                 "tab:allen_cahn", units="percent"),
+        Variable("energy_increment", "largest change of the energy E_q in one step, max_n (E_q^{n+1} - E_q^n)",
+                 "negative where the energy falls in every step, tab:allen_cahn"),
+        Variable("degrees_of_freedom", "number of unknowns that are advanced in time",
+                 "interior vertices of p1_fem, tab:p1_fem; interior points of finite_difference"),
+        Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
+                 "largest over smallest singular value, tab:global_diagnostic"),
+        Variable("error_history", "relative L2 error on the validation rule at the saved times",
+                 "eq:validation_error at each time", ("time",)),
+        Variable("energy_history", "quadrature diffusion energy at the saved times",
+                 "sum_q w_q a |grad u_N|^2; without a lifting alpha^T K(t) alpha, eq:quadrature_diffusion_energy",
+                 ("time",)),
+        Variable("norm_history", "quadrature L2 norm of the solution at the saved times",
+                 "||u_N(t)||_q; without a lifting ||alpha(t)||_2, prop:mass", ("time",)),
+        Variable("free_energy_history", "energy E_q(u) of the gradient flow at the saved times",
+                 "sum_q w_q [a |grad u|^2 / 2 + F(u)], after eq:ac_g_quad", ("time",)),
+        Variable("coefficients", "retained coefficients alpha at the saved times",
+                 "eq:retained_ansatz; NaN beyond the case's rank", ("time", "mode")),
+        Variable("reference_coefficients", "coefficients of the reference at final time",
+                 "alpha_ref(T) of coefficient_reference; NaN beyond the case's rank", ("mode",)),
+        Variable("singular_values", "singular values sigma_i of the weighted trial matrix, all N of them",
+                 "B = W_q^{1/2} Phi, eq:SVD; the retained ones are above sqrt(tau) sigma_1", ("feature",)),
+        Variable("field", "numerical solution on a uniform grid at the saved times",
+                 "u_N; of the method evolution that of eq:retained_ansatz, with the lifting if there is one",
+                 ("time", "x", "y", "z")),
+        Variable("validation_values", "final values of the numerical solution at the validation nodes",
+                 "in C order of the tensor-product rule", ("node",)),
+        Variable("exact_field", "exact solution on the same grid", "the problem's `exact`", ("time", "x", "y", "z")),
+    )
+}  # fmt: skip
+
+QUALITY, AUXILIARY = "qualityInformation", "auxiliaryInformation"
+
+BOOKKEEPING = {
+    variable.name: variable
+    for variable in (
+        Variable("status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
+        Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
+                 QUALITY),
+        Variable("attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
+        Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
+                 AUXILIARY),
+        Variable("case_key", "identity of the run: hash of its method, problem, parameters and recorded output",
+                 "equal keys are the same computation; empty where no run is planned", (), "", AUXILIARY),
+        Variable("software", "index of the version set that computed the run",
+                 "position in this variable's attribute software_sets (a JSON list); -1 where it was not run",
+                 content=AUXILIARY),
+    )
+}  # fmt: skip
+
+# no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
+COORDINATES = {
+    "time": {"long_name": "time t", "units": "1", "comment": "dimensionless, from 0 to final_time"},
+    "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "from 0, nonincreasing sigma_i"},
+    "feature": {"long_name": "index i of the singular value", "units": "1", "comment": "from 0, nonincreasing sigma_i"},
+    "node": {"long_name": "index of the validation node", "units": "1",
+             "comment": "from 0, in C order of the tensor-product rule"},
+    "weight": {"long_name": "weight of the validation rule", "units": "1", "comment": "w_q^(v), eq:validation_error"},
+    "x": {"long_name": "coordinate x", "units": "1"},
+    "y": {"long_name": "coordinate y", "units": "1"},
+    "z": {"long_name": "coordinate z", "units": "1"},
+    "candidate": {"long_name": "index of the candidate value", "units": "1"},
+}  # fmt: skip
+
+
+CANDIDATE = "candidate"
+"""The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""

@@ -1,0 +1,20 @@
+"""Where what belongs to a result lies; imports nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evogt_study.storage.atomic_files import followed
+
+DESCRIPTION = "study.json"
+
+
+def shard_folder(result: Path) -> Path:
+    """The folder beside a result file that holds its shards while a study runs."""
+    result = followed(result)
+    return result.with_name(result.name + ".shards")
+
+
+def description(result: Path) -> Path:
+    """Where the study of an unfinished result is written down, beside its shards."""
+    return shard_folder(result) / DESCRIPTION

@@ -1,0 +1,51 @@
+"""Raw values of a study file read as the values of declared parameters; every refusal names file and place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from evogt_study.errors import ParameterError, StudyError
+from evogt_study.methods.protocol import Method
+from evogt_study.schema.reserved_names import TAKEN_REASON, objection
+from evogt_study.schema.values import Value, text_label
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """The parameters that a method declares, the file in which they get values, and names of its ``[constants]``."""
+
+    method: Method
+    file: str
+    given: frozenset[str] = frozenset()
+
+    def value(self, name: str, raw: Any, where: str) -> Value:
+        """`raw` as a value of the parameter `name`.  Raises StudyError."""
+        self.check_name(name, where)
+        try:
+            return self.method.parameters[name].value(raw, f"{self.file}, {where}")
+        except ParameterError as error:
+            raise StudyError(str(error)) from None
+
+    def values(self, name: str, entries: Iterable[Any], where: str) -> tuple[Value, ...]:
+        """A list of values, all different.  Raises StudyError."""
+        values = tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
+        seen = set()
+        for label in map(text_label, values):  # labels have to tell the values apart in the result file
+            if label in seen:
+                raise StudyError(f"`{name}` must have different values, got {label} twice ({self.file}, {where})")
+            seen.add(label)
+        return values
+
+    def check_name(self, name: str, where: str) -> None:
+        """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
+        known = self.method.parameters
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+            raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
+        reason = TAKEN_REASON if name in self.method.reserved else objection(name)
+        if reason is not None:
+            raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")

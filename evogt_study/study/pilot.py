@@ -1,0 +1,118 @@
+"""The ``[pilot]`` section read into a `Pilot`: what is to be chosen, from what, and the cases that decide it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evogt_study.errors import StudyError, shortened
+from evogt_study.schema.values import Value, text_label
+from evogt_study.schema.variables import CANDIDATE
+from evogt_study.study.case_space import Axis, CaseSpace, Chosen
+from evogt_study.study.declared_values import Declared
+from evogt_study.study.study_file import MAX_CASES, PilotTable
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """Choice of `parameter` on seeds that the study never uses: the candidate with the least mean of `minimise`.
+
+    The mean is taken over the pilot seeds, and over axes that are not in `by`.  `candidates` is keyed by the labels of
+    the first of `by`, or by None where there is one list for all.  `space` holds the pilot's cases: the study's axes,
+    the candidate, and the pilot's seeds.
+    """
+
+    parameter: str
+    minimise: str
+    by: tuple[str, ...]
+    candidates: Mapping[str | None, tuple[Value, ...]]
+    space: CaseSpace
+
+    def candidates_at(self, key: tuple[str, ...]) -> tuple[Value, ...]:
+        """The candidates at a point of `by`, given by its labels."""
+        return self.candidates[None if None in self.candidates else key[0]]
+
+    def first_candidates(self, space: CaseSpace) -> Chosen:
+        """A stand-in for the choice, to look at the study's `space` before the pilot has run."""
+        labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
+        table = {key: self.candidates_at(key)[0] for key in itertools.product(*labels)}
+        return Chosen(self.parameter, self.by, table)
+
+
+def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot:
+    """Check the section against the study's `space`.  Raises StudyError."""
+    file = declared.file
+    _check(table, space, declared)
+    candidates = _candidates(table, space, declared)
+    seeds = declared.values("seed", table.seed_values, "pilot.seeds")
+    shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
+    if not seeds or shared:
+        got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
+        raise StudyError(f"`seeds` of the pilot must be different from the study's, got {got} ({file}, pilot.seeds)")
+    pilot_space = _space(table, space, candidates, seeds)
+    if pilot_space.size > MAX_CASES:
+        raise StudyError(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({file}, pilot)")
+    return Pilot(table.parameter, table.minimise, tuple(table.by), candidates, pilot_space)
+
+
+def _space(
+    table: PilotTable, space: CaseSpace, candidates: Mapping[str | None, tuple[Value, ...]], seeds: tuple[Value, ...]
+) -> CaseSpace:
+    """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
+    numbers = tuple(range(max(len(values) for values in candidates.values())))
+    others = tuple(axis for axis in space.axes if axis.name != "seed")
+    axes = (*others, Axis(CANDIDATE, numbers), Axis("seed", seeds))
+    over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
+    entries = {
+        (() if key is None else (key,)) + (text_label(number),): value
+        for key, values in candidates.items()
+        for number, value in enumerate(values)
+    }
+    return CaseSpace(axes, space.constants, space.rules, (Chosen(table.parameter, over, entries),))
+
+
+def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
+    """What can be said before the candidates are read."""
+    file, known = declared.file, declared.method.scalars(space.resolved(next(space.representatives())) or {})
+    if "seed" not in space.names:
+        raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
+    outside = [name for name in table.by if name not in space.names or name == "seed"]
+    if outside or len(set(table.by)) != len(table.by):
+        got = shortened(table.by)
+        raise StudyError(f"`by` must name different axes other than seed, got {got} ({file}, pilot.by)")
+    declared.check_name(table.parameter, "pilot.parameter")
+    for section, names in (("axes", space.names), ("when", space.followers), ("constants", declared.given)):
+        if table.parameter in names:
+            where = f"{file}, {section}.{table.parameter}"
+            raise StudyError(f"`{table.parameter}` must be left to the pilot, got a value of its own ({where})")
+    if known is not None and table.minimise not in known:
+        raise StudyError(
+            f"`minimise` must be one of {', '.join(known)}, got {shortened(table.minimise)} ({file}, pilot.minimise)"
+        )
+
+
+def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict[str | None, tuple[Value, ...]]:
+    where = "pilot.candidates"
+    if isinstance(table.candidates, list):
+        return {None: _candidate_list(table.parameter, table.candidates, where, declared)}
+    if not table.by:
+        raise StudyError(f"`candidates` must be a list where `by` is empty ({declared.file}, {where})")
+    axis = space.axis(table.by[0])
+    wanted = [text_label(value) for value in axis.values]
+    if set(table.candidates) != set(wanted):
+        raise StudyError(
+            f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)}), "
+            f"got {', '.join(table.candidates) or 'none'} ({declared.file}, {where})"
+        )
+    return {
+        key: _candidate_list(table.parameter, raw, f"{where}.{key}", declared) for key, raw in table.candidates.items()
+    }
+
+
+def _candidate_list(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
+    values = declared.values(parameter, raw, where)
+    if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({declared.file}, {where})")
+    return values

@@ -1,0 +1,245 @@
+"""A study: one question, stated in one file, with every parameter checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
+from evogt_study.methods.protocol import Method, MethodSpec, Output
+from evogt_study.methods.registry import load_method, method_spec
+from evogt_study.problems import Statement
+from evogt_study.schema.parameters import Parameter
+from evogt_study.schema.values import Value, Values, text_label
+from evogt_study.study.case_space import Axis, CaseSpace, When
+from evogt_study.study.declared_values import Declared
+from evogt_study.study.pilot import Pilot, read_pilot
+from evogt_study.study.study_file import MAX_CASES, ProblemTable, SeedRange, StudyTable, read_table
+
+MAX_AXES = 30
+MAX_CHECKED = 5_000
+"""Cases whose parameters are checked together before anything runs; beyond, a bad combination is a failed run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A checked study.  `space` lacks the parameter that a pilot is still to choose."""
+
+    name: str
+    title: str
+    source: str
+    spec: MethodSpec
+    space: CaseSpace
+    pilot: Pilot | None
+    text: str
+    file: str
+
+    @staticmethod
+    def from_file(path: str | Path) -> Study:
+        """Read and check a study file.  Raises StudyError, one line, for every mistake in it."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StudyError(f"cannot read the study file {path}: {reason}") from None
+        return Study.from_text(text, str(path))
+
+    @staticmethod
+    def from_text(text: str, file: str = "study") -> Study:
+        """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are."""
+        return _Reader(read_table(text, file), text, file).study()
+
+    @property
+    def method(self) -> Method:
+        """The method that runs the cases."""
+        return load_method(self.spec)
+
+    def parameter(self, name: str) -> Parameter:
+        """Declaration of a parameter."""
+        return self.method.parameters[name]
+
+    def where(self, name: str, values: Values) -> str:
+        """The section that gives a parameter its value in a case, for messages."""
+        stated = name in self.space.constants and values.get(name) == self.space.constants[name]
+        if name in self.space.names:
+            section = "axes"
+        elif name in self.space.followers and not stated:
+            section = "when"
+        elif self.pilot is not None and name == self.pilot.parameter:
+            section = "pilot"
+        else:
+            section = "output" if name == "times" else "constants"
+        return f"{self.file}, {section}.{name}"
+
+
+def check_study(given: object) -> None:
+    """Raise InputError for what is no `Study`, such as the path of one."""
+    if not isinstance(given, Study):
+        raise InputError(f"`study` must be a Study, got {shortened(given)}; use Study.from_file(PATH)")
+
+
+def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
+    """The saved times as a count or as numbers."""
+    try:
+        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
+    except OverflowError:
+        times = ()
+    if times == ():
+        raise StudyError(
+            f"`times` must be a count, or a list of at least one time, got {shortened(raw)} (output.times)"
+        )
+    return times
+
+
+class _Reader:
+    """One pass from a table of the right shape to a study whose every value is checked."""
+
+    def __init__(self, table: StudyTable, text: str, file: str) -> None:
+        self.table, self.text, self.file = table, text, file
+        try:
+            self.spec = self._spec()
+            self.method = load_method(self.spec)
+        except ParameterError as error:
+            raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
+        except FormulaError as error:
+            raise StudyError(f"{error} ({file}, problem)") from None
+        except InputError as error:
+            raise StudyError(f"{error} ({file})") from None
+        self.declared = Declared(self.method, file, frozenset(table.constants))
+
+    def _spec(self) -> MethodSpec:
+        stated, output = self.table.problem, self.table.output
+        problem = Statement(**stated.model_dump()) if isinstance(stated, ProblemTable) else stated
+        outputs = None
+        if output is not None:
+            outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
+        return method_spec(self.table.method, problem, outputs, Path(self.file).parent)
+
+    def study(self) -> Study:
+        table = self.table
+        axes = tuple(self._axis(name, raw) for name, raw in table.axes.items())
+        if len(axes) > MAX_AXES:
+            raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
+        size = math.prod(len(axis.values) for axis in axes)
+        if size > MAX_CASES:
+            raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
+        space = CaseSpace(axes, self._constants(axes), self._rules(axes))
+        pilot = None if table.pilot is None else read_pilot(table.pilot, space, self.declared)
+        study = Study(table.name, table.title, table.source, self.spec, space, pilot, self.text, self.file)
+        self._check_resolved(study)
+        if pilot is not None:
+            self._check_together(study, pilot.space)
+            space = space.with_chosen(pilot.first_candidates(space))
+        self._check_together(study, space)
+        return study
+
+    def _axis(self, name: str, raw: Any) -> Axis:
+        where = f"axes.{name}"
+        entries = self._consecutive(raw, where) if isinstance(raw, dict) else raw
+        if not isinstance(entries, list) or not entries:
+            raise StudyError(
+                f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
+                "one value belongs in [constants]"
+            )
+        return Axis(name, self.declared.values(name, entries, where))
+
+    def _consecutive(self, raw: dict[str, Any], where: str) -> list[int]:
+        try:
+            return SeedRange.model_validate(raw).values
+        except ValueError:
+            raise StudyError(
+                f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 and at most "
+                f"{MAX_CASES:,} }}, got {shortened(raw)} ({self.file}, {where})"
+            ) from None
+
+    def _constants(self, axes: tuple[Axis, ...]) -> dict[str, Value]:
+        names = {axis.name for axis in axes}
+        constants = {
+            name: parameter.default
+            for name, parameter in self.method.parameters.items()
+            if parameter.default is not None and name not in names
+        }
+        for name in constants:
+            self.declared.check_name(name, f"constants.{name}")
+        for name, raw in self.table.constants.items():
+            if name in names:
+                raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")
+            constants[name] = self.declared.value(name, raw, f"constants.{name}")
+        return constants
+
+    def _rules(self, axes: tuple[Axis, ...]) -> tuple[When, ...]:
+        by_name = {axis.name: axis for axis in axes}
+        rules = []
+        for i, rule in enumerate(self.table.when):
+            where = f"when[{i}]"
+            match = {name: self._admitted(by_name, name, raw, f"{where}.match") for name, raw in rule.match.items()}
+            values = {name: self._set(by_name, name, raw, f"{where}.set") for name, raw in rule.set.items()}
+            rules.append(When(match, values))
+        return tuple(rules)
+
+    def _set(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> Value:
+        if name in axes:
+            raise StudyError(f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.{name})")
+        return self.declared.value(name, raw, f"{where}.{name}")
+
+    def _admitted(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> frozenset[str]:
+        """Labels of the axis values that a rule's match means: the one it names, or the several that it lists.
+
+        Each has to stand on the axis, else the rule matches no case.
+        """
+        where = f"{where}.{name}"
+        if name not in axes:
+            known = ", ".join(axes)
+            raise StudyError(f"`match` must name axes ({known}), got {shortened(name)} ({self.file}, {where})")
+        present = {text_label(value) for value in axes[name].values}
+        if isinstance(raw, list) and raw and not self._is_value_on(present, name, raw, where):
+            wanted = [text_label(self.declared.value(name, entry, where)) for entry in raw]
+        else:
+            wanted = [text_label(self.declared.value(name, raw, where))]
+        for label in wanted:
+            if label not in present:
+                raise StudyError(f"the rule matches no case: {name} has no value {label} ({self.file}, {where})")
+        return frozenset(wanted)
+
+    def _is_value_on(self, present: set[str], name: str, raw: Any, where: str) -> bool:
+        """Whether a list is itself one of the axis's values (widths of several layers), not a list of them."""
+        try:
+            return text_label(self.declared.value(name, raw, where)) in present
+        except StudyError:
+            return False
+
+    def _check_resolved(self, study: Study) -> None:
+        """Every parameter that some case needs has a value there."""
+        chosen = {study.pilot.parameter} if study.pilot else set()
+        for point in study.space.representatives(extra=self.method.deciding()):
+            values = study.space.resolved(point) or {}
+            missing = [name for name in self.method.required(values) if name not in values and name not in chosen]
+            if missing:
+                at = ", ".join(f"{name} = {text_label(point[name])}" for name in study.space.names if name != "seed")
+                raise StudyError(
+                    f"`{missing[0]}` must be given ({self.file}, constants.{missing[0]}), got no value"
+                    + (f" for {at}" if at else "")
+                    + "; set it in [constants], [axes] or a [[when]] rule"
+                )
+
+    def _check_together(self, study: Study, space: CaseSpace) -> None:
+        """Each case's parameters fit together; seeds matter only where a rule mentions them."""
+        every = {axis.name for axis in space.axes} - (set() if self.method.depends_on_seed() else {"seed"})
+        axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
+        few = CaseSpace(axes, space.constants, space.rules, space.chosen)
+        for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
+            values = few.values(int(index))
+            if values is None:
+                continue
+            try:
+                self.method.check(values)
+            except ParameterError as error:
+                raise StudyError(str(error.at(study.where(error.name, values)))) from None
+            except InputError as error:
+                raise StudyError(f"{error} ({self.file}, problem)") from None

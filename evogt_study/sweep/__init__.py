@@ -1,1 +1,0 @@
-"""Parametric sweeps: study file -> `Study` -> `Plan` -> batches of records -> shards -> one labelled result file."""

@@ -1,0 +1,181 @@
+"""A batch: cases that share stages, computed in one call on a worker.  Nothing here knows Dask or NetCDF.
+
+Only text and scalars come in, so a case's result depends on nothing but the case: not on the batch it is in, the order,
+or the worker.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from evogt_study.errors import DivergedError, EvogtError, LostBatchError, SweepError, TimedOutError, cut
+from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.registry import load_method
+from evogt_study.results.provenance import package_code, software_set
+from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
+from evogt_study.schema.values import Value
+from evogt_study.schema.variables import Status
+from evogt_study.workers.file_descriptors import end_without_handles
+from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.time_limit import limited
+
+MESSAGE_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
+
+    They are packed because a scheduler unpacks and packs what it passes on, and keeps the last thousand messages.
+    """
+
+    spec: MethodSpec
+    common: Mapping[str, Value]
+    packed: bytes
+    run_seconds: float | None = None
+    code: str = field(default_factory=package_code)
+
+    @staticmethod
+    def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None) -> Batch:
+        """A batch of these cases, each with a time limit of `run_seconds`."""
+        first = cases[0].values
+        common = {
+            name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
+        }
+        own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
+        return Batch(spec, common, pickle.dumps(own), run_seconds)
+
+    @property
+    def cases(self) -> list[tuple[str, dict[str, Value]]]:
+        """The cases' keys, and the parameters that are not common to them."""
+        unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
+        return unpacked
+
+
+def _same(one: Value | None, other: Value) -> bool:
+    """Whether two values are one, 1 and true being two; most that are equal are the same object."""
+    return one is other or repr(one) == repr(other)
+
+
+def run_batch(batch: Batch) -> RunRecords:
+    """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
+
+    Raises SweepError on a worker that has other code of this package, since its numbers may be others; LostBatchError
+    where what a run did to its process keeps all of them from being handed over.
+    """
+    if batch.code != package_code():
+        raise SweepError(
+            f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
+        )
+    try:
+        return computed(batch, _stages(), lambda error: None)
+    except EvogtError:
+        raise
+    except Exception as error:
+        raise LostBatchError(one_line(error)) from error
+    finally:
+        end_without_handles()
+
+
+def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
+    """As `run_batch`, with these stages; `raised` is called with what a case raises."""
+    method, cases = load_method(batch.spec), batch.cases
+    software = software_set()  # before the runs, which may leave no file handle to read it with
+    outcomes: list[tuple[Status, str, Record | None, float]] = []
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for number, (_, own) in enumerate(cases):
+            status, message, record = Status.ok, "", None
+            share.start(number)
+            try:
+                values = {**batch.common, **own}
+                record = limited(batch.run_seconds, partial(method.run, values, share))
+            except BaseException as error:  # any failure of a run is that run's data
+                if _is_ctrl_c(error):
+                    raise
+                status, message = _fate(error), one_line(error)
+                raised(error)
+            outcomes.append((status, message, record, share.own_seconds()))
+    shares = share.shares()
+    share.next_batch()
+    return RunRecords(
+        keys=tuple(key for key, _ in cases),
+        status=np.array([status for status, *_ in outcomes], dtype=np.int8),
+        messages=tuple(message for _, message, _, _ in outcomes),
+        wall_seconds=np.array([seconds + shares.get(i, 0.0) for i, (*_, seconds) in enumerate(outcomes)]),
+        attempts=np.ones(len(outcomes), dtype=np.int32),
+        software=(software,) * len(outcomes),
+        stacks=stacked([record for _, _, record, _ in outcomes]),
+    )
+
+
+_OF_THREAD = threading.local()
+
+
+def _stages() -> SharedStages:
+    """The stages that this worker thread keeps from batch to batch: a reference is not solved for each of them."""
+    if not hasattr(_OF_THREAD, "stages"):
+        _OF_THREAD.stages = SharedStages()
+    stages: SharedStages = _OF_THREAD.stages
+    return stages
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether it may be the user's own: signals reach the main thread, in which workers compute nothing."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def _fate(error: BaseException) -> Status:
+    if isinstance(error, TimedOutError):
+        return Status.timed_out
+    return Status.diverged if isinstance(error, DivergedError) else Status.failed
+
+
+def one_line(error: BaseException) -> str:
+    """Type and text of an exception on one line of bounded length."""
+    try:
+        told = str(error)
+    except Exception:  # noqa: BLE001  # an exception of the user's own may fail even at this
+        told = "(it cannot be printed)"
+    line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
+    return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
+
+
+def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
+    """Variables and coordinates of the records, those with equal name, dimensions and kind in one array."""
+    groups: dict[tuple[str, tuple[str, ...], bool, bool], list[tuple[int, Datum]]] = {}
+    for row, record in enumerate(records):
+        if record is None:
+            continue
+        for coordinate, data in ((False, record.variables), (True, record.coordinates)):
+            for name, datum in data.items():
+                group = (name, datum.dims, datum.values.dtype.kind == "U", coordinate)
+                groups.setdefault(group, []).append((row, datum))
+    return tuple(
+        Stack(name, dims, np.array([row for row, _ in rows]), padded([datum.values for _, datum in rows]),
+              dict(rows[0][1].attributes), coordinate)
+        for (name, dims, _, coordinate), rows in groups.items()
+    )  # fmt: skip
+
+
+def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays of one rank in one array with a leading axis, filled with NaN (or "") where some are shorter."""
+    arrays = list(arrays)
+    shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
+    if all(array.shape == shape for array in arrays):
+        return np.stack(arrays)
+    dtype = np.result_type(*arrays)
+    if dtype.kind != "U":
+        dtype = np.result_type(dtype, np.float64)
+    whole = np.full((len(arrays), *shape), "" if dtype.kind == "U" else np.nan, dtype=dtype)
+    for row, array in enumerate(arrays):
+        whole[row][tuple(slice(0, n) for n in array.shape)] = array
+    return whole

@@ -1,0 +1,207 @@
+"""The flow of a plan's batches through a cluster: a bounded number on their way, none lost.
+
+A worker can die of a run, or of something else.  So a batch whose worker died is tried again as it is; if it takes
+another worker with it, in halves, until the run that does it is alone.  That one is recorded as lost after `KILLS`
+deaths, while the rest goes on.  A batch that a worker cannot compute as a whole is isolated likewise.  What a case
+gives does not depend on the batch that it is in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from asyncio import CancelledError as AsyncCancelled
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError as Cancelled
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from distributed import Client, Future, KilledWorker, as_completed
+
+from evogt_study.errors import EvogtError, InputError, LostBatchError, SweepError, shortened
+from evogt_study.planning.plan import Plan
+from evogt_study.results.provenance import software_set
+from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.variables import Status
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch_size import BatchSize
+
+WORKER_SECONDS = 60
+BATCHES_AHEAD = 3
+"""Batches in flight for each worker."""
+KILLS = 3
+"""Times that a run may fail its worker, alone in its batch, before it counts as lost."""
+GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A batch on its way: its cases, and how often it took its worker with it or was not handed over."""
+
+    cases: Sequence[Case]
+    deaths: int = 0
+
+    def again(self) -> list[Trip]:
+        """What to try after one more of these."""
+        if self.deaths == 0 or len(self.cases) == 1:
+            return [Trip(self.cases, self.deaths + 1)]
+        middle = len(self.cases) // 2
+        return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit.
+
+    Raises InputError for what is no limit.
+    """
+
+    run_seconds: float | None = None
+    failures: int | None = None
+
+    def __post_init__(self) -> None:
+        seconds, failures = self.run_seconds, self.failures
+        if seconds is not None and not (_is_number(seconds, Real) and 0.0 < seconds < math.inf):
+            raise InputError(
+                f"`run_seconds` (--run-limit) must be a finite number of seconds > 0, got {shortened(seconds)}; "
+                "leave it out for no limit"
+            )
+        if failures is not None and not (_is_number(failures, Integral) and failures >= 0):
+            raise InputError(
+                f"`failures` (--max-failures) must be an integer >= 0, got {shortened(failures)}; "
+                "leave it out for no limit"
+            )
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+NO_LIMITS = Limits()
+
+
+class Flow:
+    """The batches of one plan's `cases`, `count` in number, on the workers of `client`."""
+
+    def __init__(
+        self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
+        with _connection(client):
+            self.size = BatchSize(count, threads_of(client), plan.group, plan.longest)
+        self.again: deque[Trip] = deque()
+        self.in_flight: dict[Future[RunRecords], Trip] = {}
+        self.numbers = itertools.count()
+        self.finished = as_completed([], loop=client.loop)
+
+    def records(self) -> Iterator[RunRecords]:
+        """Records batch by batch in the order in which they finish.
+
+        Raises SweepError where there are no workers, or the cluster goes away.
+        """
+        wait_for_workers(self.client)
+        try:
+            with _connection(self.client):
+                self.submit()
+            for future in self.finished:
+                trip = self.in_flight.pop(future)
+                with _connection(self.client):
+                    records = self.outcome(future, trip)
+                if records is not None:
+                    yield records  # before the scheduler is asked for anything: what is finished is kept first
+                with _connection(self.client):
+                    future.release()
+                    self.submit()
+        finally:
+            with suppress(SweepError), _connection(self.client):
+                self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
+
+    def submit(self) -> None:
+        """Keep every worker supplied; workers may have joined since the last time."""
+        while len(self.in_flight) < BATCHES_AHEAD * threads_of(self.client):
+            trip = self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
+            if not trip.cases:
+                return
+            key = f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}"
+            task = Batch.of(self.plan.spec, trip.cases, self.limits.run_seconds)
+            future = self.client.submit(run_batch, task, key=key, pure=False)
+            self.in_flight[future] = trip
+            self.finished.add(future)
+
+    def outcome(self, future: Future[RunRecords], trip: Trip) -> RunRecords | None:
+        """The batch's records, of runs that are lost too; None where it has to be tried again."""
+        if future.status == "finished":
+            with suppress(KilledWorker, LostBatchError):  # its worker died with them, and then that of another try
+                records: RunRecords = future.result()
+                self.size.measured(records)
+                return records
+        if future.status == "lost":  # its worker died after computing and before handing over
+            self.again.append(trip)
+            return None
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, SweepError):
+            raise error
+        if future.status == "cancelled":  # by the client, when its connection is closed
+            raise SweepError(GONE)
+        if not isinstance(error, (KilledWorker, LostBatchError)):
+            raise SweepError(
+                f"a batch of runs was lost ({future.status}): {error}; finished runs are kept, the same command "
+                "computes the rest"
+            )
+        if len(trip.cases) == 1 and trip.deaths + 1 >= KILLS:
+            return without_values([trip.cases[0].key], Status.lost, self.cause(error), KILLS)
+        self.again.extend(trip.again())
+        return None
+
+    def cause(self, error: KilledWorker | LostBatchError) -> str:
+        """Why a run is lost, for its message."""
+        if isinstance(error, LostBatchError):
+            return f"its worker process could not return it {KILLS} times ({error})"
+        beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
+        return f"its worker process died {KILLS} times (memory, file handles, a crash{beyond})"
+
+
+def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:
+    """Records of runs that returned nothing."""
+    count = len(keys)
+    return RunRecords(
+        keys=tuple(keys),
+        status=np.full(count, status, dtype=np.int8),
+        messages=(message,) * count,
+        wall_seconds=np.zeros(count),
+        attempts=np.full(count, attempts, dtype=np.int32),
+        software=(software_set(),) * count,
+        stacks=(),
+    )
+
+
+def threads_of(client: Client) -> int:
+    """Threads of all workers, at least one."""
+    return max(1, int(sum(client.nthreads().values())))
+
+
+def wait_for_workers(client: Client) -> None:
+    """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
+    with _connection(client):
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise SweepError(
+                f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
+            ) from None
+
+
+@contextmanager
+def _connection(client: Client) -> Iterator[None]:
+    """Raise SweepError where the body fails because the client has lost its scheduler, whatever Dask raises for it."""
+    try:
+        yield
+    except EvogtError:
+        raise
+    except (Exception, AsyncCancelled) as error:
+        if not isinstance(error, (OSError, Cancelled, AsyncCancelled)) and client.status == "running":
+            raise
+        raise SweepError(GONE) from None

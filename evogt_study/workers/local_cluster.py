@@ -1,0 +1,134 @@
+"""Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import dask
+from dask.system import CPU_COUNT
+from distributed import Client, LocalCluster
+
+from evogt_study.errors import InputError, SweepError
+from evogt_study.methods.reference_cache import SHARED_FOLDER
+from evogt_study.workers.interruption import deferred
+from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, start_ahead
+
+CONNECT_SECONDS = 5
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
+    "distributed.worker.memory.terminate": 0.98,
+    "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
+    "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
+    "distributed.admin.tick.interval": "1s",  # these three, at Dask's own pace, take a fiftieth of two busy cores
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.worker.profile.enabled": False,
+}
+"""Dask's settings for a cluster of our own."""
+ON_THIS_MACHINE = {
+    "distributed.worker.multiprocessing-method": START_METHOD,
+    "distributed.nanny.pre-spawn-environ": ONE_THREAD,
+}
+"""And for one whose workers this process starts."""
+
+
+@contextmanager
+def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client | None]:
+    """A client of a running scheduler, closed at the end; None where neither address nor file is given.
+
+    Raises InputError where no scheduler answers.
+    """
+    if address is None and scheduler_file is None:
+        yield None
+        return
+    if scheduler_file is not None:
+        address = _address_in(scheduler_file)
+    _check_address(str(address))
+    try:
+        client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {error}") from None
+    with _silent(), client:
+        yield client
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Dask's loggers held to what is critical: a connection that is lost is told in one line, by the sweep."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _address_in(scheduler_file: Path) -> str:
+    """The address that a scheduler has left in a file."""
+    try:
+        return str(json.loads(scheduler_file.read_text())["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"`--scheduler-file` must be the file of a running scheduler, got {scheduler_file}: {error}"
+        ) from None
+
+
+def _check_address(address: str) -> None:
+    """Refuse what cannot be an address at once, which Dask would try to reach until its time is up."""
+    match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)
+    if not match or int(match[3]) > 65535:
+        raise InputError(
+            f"`--scheduler` must be the address of a running scheduler, got {address!r}; e.g. tcp://host:8786"
+        )
+    if address.startswith("tls:") and not dask.config.get("distributed.comm.tls.client.cert", None):
+        raise InputError(
+            f"`--scheduler` must be the address of a running scheduler, got {address}, for which Dask's configuration "
+            "has no certificate; set distributed.comm.tls"
+        )
+
+
+@contextmanager
+def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
+    """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
+
+    The embedded cluster listens on loopback only and holds BLAS to one thread in its workers, whatever this process
+    inherited.
+    """
+    if client is not None:
+        yield client
+        return
+    start_ahead()
+    with dask.config.set(SETTINGS | ON_THIS_MACHINE), ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))
+        with deferred():  # Dask cannot close a cluster that is half started
+            cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        yield client
+
+
+def _local_cluster(workers: int, folder: str) -> LocalCluster:
+    """Worker processes on this machine.  Raises SweepError where one of them dies, or is refused, as it starts."""
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            env=ONE_THREAD | {SHARED_FOLDER: folder},
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError) as error:  # Dask has closed what it had started
+        raise SweepError(
+            f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
+            "--workers where memory is short"
+        ) from None

@@ -1,0 +1,62 @@
+"""The process from which workers on this machine are forked, once it has imported what they need.
+
+A worker started from nothing imports for more than a second, each of them anew and only when the cluster starts.  One
+process that does it for all can be started first thing, and imports while the command itself still does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+
+START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
+"""How Python starts workers: elsewhere libraries may not live on in a forked process, or nothing can be forked."""
+PRELOADED = ("distributed", "distributed.http.worker", "evogt_study.workers.batch", "evogt_study.methods.evolution")
+BLAS_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
+"""Environment in which BLAS libraries, when they are imported, start no threads."""
+
+
+def start_ahead() -> None:
+    """Start the process that workers are forked from, unless there is one; it ends with this one."""
+    if START_METHOD != "forkserver":
+        return
+    forkserver.set_forkserver_preload(list(PRELOADED))
+    resource_tracker.ensure_running()  # here, since it unblocks Ctrl-C
+    with _environment(ONE_THREAD), _ctrl_c_blocked():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the processes that the body starts."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Processes that the body starts never see Ctrl-C, which is for this one to answer."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,671 @@
+"""What `evolution` can be asked for besides: stabilisation, references, assessment, liftings and potentials."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import cases, computed, keys, section
+
+import evogt_study as evs
+from evogt_study.baselines.finite_difference import FiniteDifferenceReference
+from evogt_study.cli.main import main
+from evogt_study.errors import StudyError
+from evogt_study.numerics.coefficient_reference import CoefficientReference
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.planning.plan import provisional_choice, shared_work, study_plan
+from evogt_study.schema.variables import MEASURED, Status
+from evogt_study.study.study import Study
+from evogt_study.workers import batch as batch_module
+from evogt_study.workers.batch import Batch, run_batch
+
+PAPER = Path(__file__).parents[2] / "studies" / "paper"
+
+HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
+INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}
+FLOW = {"dimension": "1", "initial": '"sin(2*pi*x)/2"', "diffusion": '"1/50"', "potential": '"(u**2-1)**2/4"'}
+LIFTED = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x) + x*cos(t)"', "diffusion": '"1/10"', "lifting": '"x*cos(t)"'}
+CONSTANTS = {
+    "dictionary": '"transnet"', "N": "10", "gamma": "3", "quadrature": "24", "validation": "16", "final_time": "1",
+    "dt": "0.125",
+}  # fmt: skip
+STABILISED = {"time_integrator": '"stabilized_semi_implicit"', "stabilization": "2"}
+DIFFERENCES = {"reference": '"finite_difference"', "reference_points": "31"}
+EIGEN, DOP853 = {"coefficient_reference": '"eigendecomposition"'}, {"coefficient_reference": '"dop853"'}
+
+
+def toml(constants=None, *, axes=None, problem=HEAT, output=None, extra=""):
+    """A small study of two seeds; None takes an entry away."""
+    return (
+        'name = "tiny"\n'
+        + section("axes", {"seed": "[0, 1]", **(axes or {})})
+        + section("constants", {**CONSTANTS, **(constants or {})})
+        + section("problem", problem)
+        + (section("output", output) if output else "")
+        + extra
+    )
+
+
+def discretised(seed, **changed):
+    """The run that `toml()` means, as the method itself takes it."""
+    rules = {
+        name: QuadratureRule("gauss_legendre", points) for name, points in (("quadrature", 24), ("validation", 16))
+    }
+    settings = {"tau": 1e-12, "grid": TimeGrid.of(1.0, 0.125, 3), **rules, **changed}
+    return Discretisation(Dictionary("transnet", 10, 3.0), seed, **settings)
+
+
+# --- the numbers are those of the method ------------------------------------------------------------------------------
+
+EULER = Integrator("stabilized_semi_implicit", 2.0)
+HISTORIES = {"times": "3", "record": '["error_history", "energy_history", "norm_history", "coefficients"]'}
+
+
+def check_equal(found, row, solution, histories=("error_history", "coefficients")):
+    positions = solution.discretisation.grid.saved_positions
+    expected = {
+        "error_history": solution.errors[positions],
+        "coefficients": solution.trajectory.coefficients[positions],
+    }
+    for name in histories:
+        values = np.asarray(expected[name])
+        np.testing.assert_allclose(found[name][row][..., : values.shape[-1]], values, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(found["initial_error"][row], solution.errors[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("stabilization", [0.0, 2.0])
+def test_the_stabilised_step(stabilization):
+    given = {**STABILISED, "stabilization": str(stabilization)}
+    status, _, found = computed(toml(given, output=HISTORIES))
+    assert status.tolist() == [Status.ok, Status.ok]
+    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    integrator = Integrator("stabilized_semi_implicit", stabilization)
+    for seed in (0, 1):
+        solution = solve(problem, discretised(seed, integrator=integrator))
+        check_equal(found, seed, solution)
+        np.testing.assert_allclose(found["error"][seed], solution.errors[-1], rtol=1e-12)
+    midpoint = computed(toml())[2]["error"]
+    assert np.all(found["error"] > 5.0 * midpoint)  # it is of first order, the midpoint rule of second
+
+
+def test_a_gradient_flow_with_a_reference():
+    output = {"times": "3", "record": '["error_history", "free_energy_history", "coefficients"]'}
+    text = toml({**STABILISED, **DIFFERENCES, "reference_dt": "0.0625"}, problem=FLOW, output=output)
+    status, _, found = computed(text)
+    assert status.tolist() == [Status.ok, Status.ok]
+    problem = evs.Statement(1, initial="sin(2*pi*x)/2", diffusion="1/50", potential="(u**2-1)**2/4")()
+    for seed in (0, 1):
+        run = discretised(seed, integrator=EULER)
+        solution = solve(
+            problem, run, reference=FiniteDifferenceReference(problem, 31, run.grid.refined(0.0625), EULER)
+        )
+        check_equal(found, seed, solution)
+        energies = solution.trajectory.energies
+        np.testing.assert_allclose(found["free_energy_history"][seed], energies[[0, 4, 8]], rtol=1e-12)
+        np.testing.assert_allclose(found["energy_increment"][seed], np.diff(energies).max(), rtol=1e-9)
+        np.testing.assert_allclose(
+            found["energy_drop_percent"][seed], 100.0 * (1.0 - energies[-1] / energies[0]), rtol=1e-9
+        )
+        assert found["energy_increment"][seed] < 0.0
+        assert found["initial_error"][seed] < found["error"][seed] < 0.2
+
+
+def test_the_reference_has_the_step_of_the_run_unless_told():
+    errors = {
+        dt: computed(toml({**DIFFERENCES, "reference_dt": dt}, problem=INITIAL))[2]["error"]
+        for dt in (None, "0.125", "0.015625")
+    }
+    np.testing.assert_array_equal(errors[None], errors["0.125"])
+    assert np.abs(errors["0.015625"] / errors["0.125"] - 1.0).min() > 1e-3
+
+
+def test_a_reference_takes_the_place_of_the_exact_solution():
+    exact, named, differences = (
+        computed(toml(given))[2]["error"] for given in ({}, {"reference": '"exact"'}, DIFFERENCES)
+    )
+    np.testing.assert_array_equal(exact, named)
+    assert np.all(exact != differences)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_assessment_on_another_grid(seed):
+    _, _, found = computed(toml({"assessment": "30"}))
+    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    solution = solve(problem, discretised(seed, assessment=QuadratureRule("gauss_legendre", 30)))
+    for name, value in (("mass", solution.cross_grid.mass), ("stiffness", solution.cross_grid.stiffness)):
+        np.testing.assert_allclose(found[f"{name}_defect_cross_grid"][seed], value, rtol=1e-6)
+    assert "mass_defect_cross_grid" not in computed(toml())[2]
+    np.testing.assert_array_equal(found["error"], computed(toml())[2]["error"])  # it looks, and changes nothing
+
+
+@pytest.mark.parametrize("name", ["eigendecomposition", "dop853"])
+def test_the_reference_of_the_coefficients(name):
+    given = {"coefficient_reference": f'"{name}"'}
+    _, _, found = computed(
+        toml(given, problem=INITIAL, output={"record": '["reference_coefficients", "coefficients"]'})
+    )
+    problem = evs.Statement(1, initial="sin(pi*x)", diffusion="1/10")()
+    for seed in (0, 1):
+        solution = solve(problem, discretised(seed, coefficient_reference=CoefficientReference(name)))
+        state = solution.reference_state
+        np.testing.assert_allclose(found["reference_coefficients"][seed][: len(state)], state, rtol=1e-9, atol=1e-12)
+        final = found["coefficients"][seed][-1][: len(state)]
+        defined = np.linalg.norm(final - state) / np.linalg.norm(state)
+        np.testing.assert_allclose(found["coefficient_error"][seed], defined, rtol=1e-6)
+    assert np.all(found["coefficient_error"] < 0.01)
+
+
+def test_the_two_references_of_the_coefficients_agree():
+    output = {"record": '["reference_coefficients"]'}
+    first, second = (
+        computed(toml(given, problem=INITIAL, output=output))[2]["reference_coefficients"] for given in (EIGEN, DOP853)
+    )
+    np.testing.assert_allclose(first, second, rtol=1e-8, atol=1e-10)
+
+
+def test_the_singular_values_are_those_that_the_rank_counts():
+    """All N of them, in nonincreasing order; the rank is the number above sqrt(tau) sigma_1."""
+    given = {"N": None, "quadrature": "40", "tau": "1e-6"}
+    _, _, found = computed(toml(given, axes={"N": "[6, 10]"}, output={"record": '["singular_values"]'}))
+    for values, rank, count in zip(found["singular_values"], found["rank"], [6, 10, 6, 10], strict=True):
+        kept = values[np.isfinite(values)]
+        assert len(kept) == count
+        assert np.all(np.diff(kept) <= 0.0)
+        assert rank == np.count_nonzero(kept > 1e-3 * kept[0])
+    solution = solve(evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
+    same = computed(toml(output={"record": '["singular_values"]'}))[2]["singular_values"][1]
+    np.testing.assert_allclose(same, solution.svd.singular_values, rtol=1e-9, atol=1e-14)
+
+
+def test_the_tolerances_reach_the_adaptive_solver():
+    output = {"record": '["reference_coefficients"]'}
+    tight, loose, stepped = (
+        computed(toml({**DOP853, **given}, problem=INITIAL, output=output))[2]["reference_coefficients"]
+        for given in (
+            {},
+            {"coefficient_rtol": "1e-3", "coefficient_atol": "1e-3"},
+            {"coefficient_rtol": "1e-3", "coefficient_atol": "1e-3", "coefficient_max_step": "1e-2"},
+        )
+    )
+    assert 1e-10 < np.nanmax(np.abs(loose - tight)) < 0.1
+    assert np.nanmax(np.abs(stepped - tight)) < np.nanmax(np.abs(loose - tight))
+
+
+def test_boundary_values_by_a_lifting():
+    """Dirichlet values x cos(t): the error is the one of a problem that is solved well, boundary included."""
+    output = {"times": "3", "record": '["error_history", "field"]', "grid": "5"}
+    status, _, found = computed(toml({"N": "20"}, problem=LIFTED, output=output))
+    assert status.tolist() == [Status.ok, Status.ok]
+    assert np.all(found["error"] < 2e-3)
+    np.testing.assert_allclose(found["field"][:, :, 0], 0.0, atol=1e-14)
+    np.testing.assert_allclose(found["field"][:, :, -1], np.tile(np.cos([0.0, 0.5, 1.0]), (2, 1)), atol=1e-12)
+    np.testing.assert_allclose(found["field"], found["exact_field"], atol=5e-3)
+    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x) + x*cos(t)", diffusion="1/10", lifting="x*cos(t)")()
+    same = discretised(1)
+    solution = solve(problem, Discretisation(Dictionary("transnet", 20, 3.0), *[
+        getattr(same, name) for name in ("seed", "tau", "quadrature", "validation", "grid")
+    ]))  # fmt: skip
+    np.testing.assert_allclose(found["error_history"][1], solution.errors, rtol=1e-10)
+
+
+def test_options_are_labelled_in_the_file(client, tmp_path):
+    given = {**STABILISED, **DIFFERENCES, "assessment": "30", **DOP853, "coefficient_rtol": "1e-8"}
+    output = {"times": "3", "record": '["free_energy_history", "reference_coefficients"]'}
+    text = toml(given, axes={"stabilization": "[1, 2]"}, problem=FLOW, output=output).replace("stabilization = 2\n", "")
+    data = evs.run(Study.from_text(text), client=client, output=tmp_path / "tiny.nc")
+    assert (data.status == Status.ok).all()
+    assert data.error.dims == ("seed", "stabilization")
+    assert data.free_energy_history.dims == ("seed", "stabilization", "time")
+    assert data.reference_coefficients.dims == ("seed", "stabilization", "mode")
+    for name in ("coefficient_error", "mass_defect_cross_grid", "energy_drop_percent", "free_energy_history"):
+        assert data[name].notnull().all()
+        assert data[name].attrs["comment"] == MEASURED[name].comment
+    assert data.energy_drop_percent.attrs["units"] == "percent"
+    assert data.reference.item() == "finite_difference"
+    assert (data.reference_points.item(), data.assessment.item(), data.coefficient_rtol.item()) == (31, 30, 1e-8)
+    differ = data.error.isel(stabilization=0) != data.error.isel(stabilization=1)
+    assert differ.all()
+    same = data.initial_error.isel(stabilization=0) == data.initial_error.isel(stabilization=1)
+    assert same.all()
+
+
+def test_a_study_with_options_goes_on_and_is_extended(client, tmp_path):
+    def run(text):
+        events = []
+        data = evs.run(Study.from_text(text), client=client, output=tmp_path / "tiny.nc", listener=events.append)
+        return data, events[-1]
+
+    text = toml({**STABILISED, **DIFFERENCES}, problem=FLOW, output={"record": '["free_energy_history"]'})
+    first, event = run(text)
+    assert (event.reused, event.done) == (0, 2)
+    assert run(text)[1].done == 0
+    longer, event = run(text.replace("seed = [0, 1]", "seed = [0, 1, 2]"))
+    assert (event.reused, event.done) == (2, 1)
+    np.testing.assert_array_equal(longer.error.sel(seed=[0, 1]), first.error)
+    np.testing.assert_array_equal(longer.free_energy_history.sel(seed=[0, 1]), first.free_energy_history)
+
+
+# --- what identifies a case -------------------------------------------------------------------------------------------
+
+PLAIN = """
+name = "plain"
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(pi*x)"
+diffusion = "1 + x*(1 + t)"
+[axes]
+dictionary = ["transnet", "gtransnet"]
+[constants]
+seed = 3
+N = 6
+N1 = 9
+gamma = 2
+quadrature = 12
+validation = 8
+dt = 0.25
+final_time = 1
+"""
+# as computed by revision 7fd380e, before there were any of these options
+OLD_KEYS = {
+    PLAIN: ["87facb2649e678c9c8cd", "82b2fd0685492c054a20"],
+    PLAIN + '[output]\ntimes = 3\nrecord = ["error_history", "field"]\ngrid = 5\n': [
+        "ae5909edd01201e60f1c",
+        "6a7f9eb88e2845d2c528",
+    ],
+    PLAIN.replace('exact = "exp(-t)*sin(pi*x)"', 'initial = "sin(pi*x)"'): [
+        "816955fb7aa79e2b492a",
+        "cd08dd5a16d372a005a7",
+    ],
+}
+OLD_STUDIES = {"threshold": (80, "9979225ff2ed"), "oscillatory_1d": (240, "e3b8155decc9")}
+
+
+@pytest.mark.parametrize("number", range(len(OLD_KEYS)))
+def test_results_of_older_studies_keep_their_keys(number):
+    text, old = list(OLD_KEYS.items())[number]
+    assert keys(text) == old
+
+
+@pytest.mark.parametrize("name", OLD_STUDIES)
+def test_the_papers_older_studies_keep_their_keys(name):
+    study = Study.from_file(PAPER / f"{name}.toml")
+    plan = study_plan(study, provisional_choice(study))
+    found = [case.key for case in sorted(plan.cases(), key=lambda case: case.index)]
+    assert (len(found), hashlib.sha256("".join(found).encode()).hexdigest()[:12]) == OLD_STUDIES[name]
+
+
+SAME = {
+    "stabilization of the midpoint rule": (toml(), toml({"stabilization": "3"})),
+    "the exact solution as reference": (toml(), toml({"reference": '"exact"'})),
+    "points and step of a reference that is not asked for": (
+        toml(),
+        toml({"reference_points": "31", "reference_dt": "0.3"}),
+    ),
+    "points and step beside the exact solution": (
+        toml(),
+        toml({"reference": '"exact"', "reference_points": "31", "reference_dt": "0.3"}),
+    ),
+    "tolerances of a reference that is not asked for": (
+        toml(),
+        toml({"coefficient_rtol": "1e-3", "coefficient_atol": "1e-3", "coefficient_max_step": "1"}),
+    ),
+    "tolerances of the eigendecomposition": (
+        toml(EIGEN, problem=INITIAL),
+        toml(
+            {**EIGEN, "coefficient_rtol": "1e-3", "coefficient_atol": "1e-3", "coefficient_max_step": "1"},
+            problem=INITIAL,
+        ),
+    ),
+    "default tolerances, given or not": (
+        toml(DOP853),
+        toml({**DOP853, "coefficient_rtol": "1e-12", "coefficient_atol": "1e-14"}),
+    ),
+    "an assessment rule by its points or as a table": (
+        toml({"assessment": "30"}),
+        toml({"assessment": '{ rule = "gauss_legendre", points = 30 }'}),
+    ),
+    "options as constants or by a rule": (
+        toml({**STABILISED, **DIFFERENCES}),
+        toml(extra='[[when]]\nmatch = { seed = [0, 1] }\nset = { time_integrator = "stabilized_semi_implicit", '
+             'stabilization = 2, reference = "finite_difference", reference_points = 31 }\n'),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_computation_has_the_same_keys(name):
+    first, second = SAME[name]
+    assert keys(first) == keys(second)
+    assert len(set(keys(first))) == 2
+
+
+OTHER = {
+    "the integrator": toml({**STABILISED, "stabilization": "0"}),
+    "stabilization": toml(STABILISED),
+    "more stabilization": toml({**STABILISED, "stabilization": "3"}),
+    "reference": toml(DIFFERENCES),
+    "reference points": toml({**DIFFERENCES, "reference_points": "32"}),
+    "reference step": toml({**DIFFERENCES, "reference_dt": "0.0625"}),
+    "assessment": toml({"assessment": "30"}),
+    "assessment points": toml({"assessment": "31"}),
+    "assessment rule": toml({"assessment": '{ rule = "composite_midpoint", points = 30 }'}),
+    "eigendecomposition": toml(EIGEN, problem=INITIAL),
+    "dop853": toml(DOP853),
+    "rtol": toml({**DOP853, "coefficient_rtol": "1e-11"}),
+    "atol": toml({**DOP853, "coefficient_atol": "1e-11"}),
+    "largest step": toml({**DOP853, "coefficient_max_step": "0.1"}),
+    "potential": toml(STABILISED, problem={**HEAT, "potential": '"u**2"'}),
+    "another potential": toml(STABILISED, problem={**HEAT, "potential": '"u**4"'}),
+    "lifting": toml(problem={**HEAT, "lifting": '"0"'}),
+    "another lifting": toml(problem={**HEAT, "lifting": '"x*(1-x)"'}),
+    "free energies": toml(STABILISED, problem={**HEAT, "potential": '"u**2"'},
+                          output={"record": '["free_energy_history"]'}),
+    "reference coefficients": toml(EIGEN, problem=INITIAL, output={"record": '["reference_coefficients"]'}),
+}  # fmt: skip
+
+
+def test_every_option_that_matters_changes_the_key():
+    owners = {}
+    for name, text in {"base": toml(), **OTHER}.items():
+        for key in keys(text):
+            owners.setdefault(key, []).append(name)
+    assert [names for names in owners.values() if len(names) > 1] == []
+    assert len(owners) == 2 * (1 + len(OTHER))
+
+
+def test_a_parameter_of_some_cases_only_leaves_the_others_as_they_are():
+    text = toml(
+        {"time_integrator": None, "stabilization": None},
+        axes={"time_integrator": '["implicit_midpoint", "stabilized_semi_implicit"]', "stabilization": "[1, 2]"},
+    )
+    found = {}
+    for case in cases(text):
+        found.setdefault(case.values["time_integrator"], set()).add(case.key)
+    assert {name: len(own) for name, own in found.items()} == {"implicit_midpoint": 2, "stabilized_semi_implicit": 4}
+    assert found["implicit_midpoint"] == set(keys(toml()))
+
+
+# --- stages that are shared -------------------------------------------------------------------------------------------
+
+
+def test_the_plan_counts_what_the_options_share():
+    given = {**STABILISED, **DIFFERENCES, "assessment": "30", **DOP853}
+    text = toml(given, axes={"stabilization": "[1, 2]", "tau": "[1e-12, 1e-6]"}, problem=FLOW)
+    text = text.replace("stabilization = 2\n", "")
+    work = {each.stage: each.distinct for each in shared_work(study_plan(Study.from_text(text)))}
+    assert work["trial functions"] == work["weighted SVD"] == 2  # seeds
+    assert work["assessed basis"] == work["assessment"] == work["coefficient reference"] == 4  # seeds and thresholds
+    assert work["trajectory"] == 8
+
+
+@pytest.fixture
+def fresh_stages(monkeypatch):
+    """As on a worker that has not computed anything yet: the stages of its thread."""
+    monkeypatch.setattr(batch_module, "_OF_THREAD", type("OfThread", (), {})())
+    return batch_module._stages
+
+
+def test_a_worker_keeps_its_stages_from_batch_to_batch(fresh_stages, monkeypatch):
+    """A reference is solved once for all the batches, and the numbers do not depend on what is kept."""
+    calls = []
+    real = FiniteDifferenceReference.__call__
+
+    def counted(self, nodes, times):
+        calls.append(self.points)
+        return real(self, nodes, times)
+
+    monkeypatch.setattr(FiniteDifferenceReference, "__call__", counted)
+    text = toml({**STABILISED, **DIFFERENCES}, axes={"seed": "[0, 1, 2, 3]"}, problem=FLOW)
+    spec = study_plan(Study.from_text(text)).spec
+    alone = [run_batch(Batch.of(spec, [case])) for case in cases(text)]
+    assert calls == [31]
+    assert not fresh_stages().calls  # counts belong to one batch
+    other = toml({**STABILISED, **DIFFERENCES, "reference_points": "63"}, axes={"seed": "[0]"}, problem=FLOW)
+    run_batch(Batch.of(study_plan(Study.from_text(other)).spec, cases(other)))
+    assert calls == [31, 63]  # another reference is not taken for the first
+    run_batch(Batch.of(spec, cases(text)))
+    assert calls == [31, 63]
+    monkeypatch.setattr(batch_module, "_OF_THREAD", type("OfThread", (), {})())
+    together = {stack.name: stack.values for stack in run_batch(Batch.of(spec, cases(text))).stacks}
+    assert calls == [31, 63, 31]
+    for row, records in enumerate(alone):
+        for stack in records.stacks:
+            np.testing.assert_array_equal(stack.values[0], together[stack.name][row])
+
+
+def test_studies_that_follow_each_other_do_not_mix_their_stages(fresh_stages):
+    """Problems that differ in a formula alone, one after the other on the same worker and in the other order."""
+    texts = [
+        toml(
+            problem={**HEAT, "diffusion": f'"1/{number}"'}, axes={"seed": "[0]"}, output={"record": '["coefficients"]'}
+        )
+        for number in (10, 20, 40)
+    ]
+    forwards = [computed(text)[2] for text in texts]
+    fresh_stages().__init__()
+    backwards = [computed(text)[2] for text in reversed(texts)][::-1]
+    assert len({float(found["error"][0]) for found in forwards}) == 3
+    for one, other in zip(forwards, backwards, strict=True):
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, other[name])
+
+
+def test_what_a_worker_keeps_between_batches_is_bounded(fresh_stages):
+    text = toml({"quadrature": "2000", "N": "40"}, axes={"seed": "{ count = 25 }"})
+    spec = study_plan(Study.from_text(text)).spec
+    for case in cases(text):
+        run_batch(Batch.of(spec, [case]))
+    stages = fresh_stages()
+    assert 0 < stages._large.bytes + stages._small.bytes <= 32 * 2**20
+
+
+@pytest.mark.parametrize("given", [{}, STABILISED], ids=["midpoint", "stabilised"])
+def test_the_eigendecomposition_is_refused_for_what_moves_before_anything_runs(given):
+    moving = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"(1 + t)/50"'}
+    with pytest.raises(StudyError, match="use dop853"):
+        Study.from_text(toml({**EIGEN, **given}, problem=moving))
+
+
+# --- runs that blow up ------------------------------------------------------------------------------------------------
+
+GROWING = {"dimension": "1", "initial": '"height*sin(pi*x)"', "potential": '"-u**4"'}
+
+
+@pytest.mark.parametrize("given", [{}, DIFFERENCES], ids=["alone", "with a reference"])
+def test_a_run_that_blows_up_is_diverged_and_the_others_go_on(client, given):
+    output = {"record": '["free_energy_history", "field", "coefficients"]', "grid": "5"}
+    text = toml(
+        {**STABILISED, **given, "final_time": "4"}, axes={"height": "[0.1, 10]"}, problem=GROWING, output=output
+    )
+    data = evs.run(Study.from_text(text), client=client)
+    assert data.status.sel(height=0.1).values.tolist() == [Status.ok] * 2
+    assert data.status.sel(height=10).values.tolist() == [Status.diverged] * 2
+    expected = "DivergedError: `error` is" if given else "DivergedError: `"
+    for message in data.message.sel(height=10).values.tolist():
+        assert message.startswith(expected)
+    assert data.energy_drop_percent.notnull().sel(height=0.1).all()
+    assert data.energy_drop_percent.isnull().sel(height=10).all()
+    assert data.field.isnull().sel(height=10).all()
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+BOX = {"dimension": "3", "exact": '"exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)"'}
+BAD = {
+    "no stabilization": (
+        toml({"time_integrator": '"stabilized_semi_implicit"'}),
+        ["`stabilization` must be given", "constants.stabilization", "got no value", "[[when]]"],
+    ),
+    "negative stabilization": (
+        toml({**STABILISED, "stabilization": "-1"}),
+        ["`stabilization` must be a number >= 0", "got -1", "constants.stabilization"],
+    ),
+    "stabilization nan": (toml({**STABILISED, "stabilization": "nan"}), ["`stabilization` must be", "got nan"]),
+    "unknown integrator": (
+        toml({"time_integrator": '"euler"'}),
+        ["`time_integrator` must be one of implicit_midpoint, stabilized_semi_implicit", "got 'euler'"],
+    ),
+    "a potential by the midpoint rule": (
+        toml(problem=FLOW),
+        ["`time_integrator` must be stabilized_semi_implicit for a problem with a potential",
+         "got 'implicit_midpoint'", "constants.time_integrator"],
+    ),
+    "a potential by the midpoint rule, on an axis": (
+        toml({"stabilization": "2"}, axes={"time_integrator": '["stabilized_semi_implicit", "implicit_midpoint"]'},
+             problem=FLOW),
+        ["`time_integrator` must be stabilized_semi_implicit", "got 'implicit_midpoint'", "axes.time_integrator"],
+    ),
+    "unknown reference": (
+        toml({"reference": '"fem"'}), ["`reference` must be one of exact, finite_difference", "got 'fem'"],
+    ),
+    "reference exact without exact": (
+        toml({"reference": '"exact"'}, problem=INITIAL),
+        ["`exact` must be known where `reference` asks for it", "got a problem without it", "problem"],
+    ),
+    "a reference without points": (
+        toml({"reference": '"finite_difference"'}),
+        ["`reference_points` must be given", "constants.reference_points", "got no value"],
+    ),
+    "reference points 0": (
+        toml({**DIFFERENCES, "reference_points": "0"}), ["`reference_points` must be an integer >= 1", "got 0"],
+    ),
+    "a reference step that does not divide": (
+        toml({**DIFFERENCES, "reference_dt": "0.3"}),
+        ["`reference_dt` must be a step that meets final_time = 1", "got 0.3", "constants.reference_dt", "use e.g."],
+    ),
+    "a reference step that misses a saved time": (
+        toml({**DIFFERENCES, "reference_dt": "0.5"}, output={"times": "5", "record": '["error_history"]'}),
+        ["`reference_dt` must be a step that meets", "all saved times", "got 0.5", "constants.reference_dt"],
+    ),
+    "a reference step beyond the final time": (
+        toml({**DIFFERENCES, "reference_dt": "2"}), ["`reference_dt` must be", "got 2.0", "constants.reference_dt"],
+    ),
+    "a reference step of zero": (
+        toml({**DIFFERENCES, "reference_dt": "0"}), ["`reference_dt` must be a positive number", "got 0"],
+    ),
+    "differences of variable diffusion": (
+        toml(DIFFERENCES, problem={**HEAT, "diffusion": '"1 + x"'}),
+        ["constant positive `diffusion`", "got values from 1.", "problem"],
+    ),
+    "differences of time-dependent diffusion": (
+        toml(DIFFERENCES, problem={**HEAT, "diffusion": '"1 + t"'}), ["constant `diffusion`", "depends on t"],
+    ),
+    "differences of a lifting": (toml(DIFFERENCES, problem=LIFTED), ["zero boundary values", "with a lifting"]),
+    "errors of nothing known": (
+        toml(problem=INITIAL, output={"record": '["error_history"]'}),
+        ["`record` must leave out error_history", "without exact solution or reference", "output.record"],
+    ),
+    "record of nothing that there is": (
+        toml(output={"record": '["validation_values"]'}),
+        ["`record` must be made of error_history, energy_history", "got 'validation_values'", "output.record"],
+    ),
+    "unknown reference of the coefficients": (
+        toml({"coefficient_reference": '"rk4"'}),
+        ["`coefficient_reference` must be one of eigendecomposition, dop853", "got 'rk4'"],
+    ),
+    "rtol 0": (
+        toml({**DOP853, "coefficient_rtol": "0"}),
+        ["`coefficient_rtol` must be in [2.3e-14, 1)", "got 0", "constants.coefficient_rtol"],
+    ),
+    "atol negative": (toml({**DOP853, "coefficient_atol": "-1"}), ["`coefficient_atol` must be", "got -1"]),
+    "max_step inf": (toml({**DOP853, "coefficient_max_step": "inf"}), ["`coefficient_max_step` must be", "got inf"]),
+    "assessment 0": (toml({"assessment": "0"}), ["`assessment` must be", "got 0", "constants.assessment"]),
+    "assessment of an unknown rule": (
+        toml({"assessment": '{ rule = "simpson", points = 9 }'}), ["`assessment` must be", "simpson"],
+    ),
+    "assessment too large": (
+        toml({"assessment": "2000", "quadrature": "6", "validation": "6"}, problem=BOX),
+        ["`assessment` must be so few", "2000^3", "constants.assessment"],
+    ),
+    "a potential of space": (
+        toml(STABILISED, problem={**FLOW, "potential": '"x*u"'}),
+        ["`potential` must be a formula in u and parameters", "got x", "problem"],
+    ),
+    "a potential that is no formula": (toml(STABILISED, problem={**FLOW, "potential": '"u**"'}), ["`potential`"]),
+    "u for something else": (
+        toml(STABILISED, problem={**FLOW, "initial": '"u*sin(pi*x)"'}), ["`u` must stand for the solution"],
+    ),
+    "a parameter of the potential": (
+        toml(STABILISED, problem={**FLOW, "potential": '"depth*u**4"'}), ["`depth` must be given", "constants.depth"],
+    ),
+    "a lifting that is not the solution's trace": (
+        toml(problem={**HEAT, "lifting": '"x"'}),
+        ["`exact` must equal `lifting` on the boundary", "got a difference of 1", "problem"],
+    ),
+    "an initial value that is not the lifting's": (
+        toml(problem={**INITIAL, "lifting": '"1 + t"'}), ["`initial` must equal `lifting` on the boundary"],
+    ),
+    "a lifting of other coordinates": (toml(problem={**HEAT, "lifting": '"y"'}), ["`lifting` must use", "got y"]),
+    "a solution without its lifting": (
+        toml(problem={**LIFTED, "lifting": None}), ["`exact` must vanish on the boundary", "got a value of 1"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_mistake_costs_one_line_and_exit_code_two(tmp_path, capsys, monkeypatch, name):
+    text, fragments = BAD[name]
+    (tmp_path / "tiny.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "tiny.toml"], prog_name="evogt")
+    captured = capsys.readouterr()
+    assert (stopped.value.code, captured.out) == (2, ""), captured.err
+    assert captured.err.startswith("evogt: ")
+    assert len(captured.err.splitlines()) == 1
+    assert "Traceback" not in captured.err
+    assert "tiny.toml" in captured.err
+    for fragment in fragments:
+        assert fragment in captured.err
+    assert os.listdir(tmp_path) == ["tiny.toml"]
+
+
+def test_a_rule_can_give_a_reference_to_the_cases_that_have_no_exact_solution():
+    """Errors are recorded where there is something to measure them against, for each case by itself."""
+    rule = '[[when]]\nmatch = { seed = 1 }\nset = { reference = "finite_difference", reference_points = 31 }\n'
+    status, _, found = computed(toml(problem=INITIAL, extra=rule))
+    assert status.tolist() == [Status.ok, Status.ok]
+    assert len(found["error"]) == 1
+
+
+# --- parameters that only some values of an axis need ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("axes", "missing"),
+    [
+        ({"time_integrator": '["implicit_midpoint", "stabilized_semi_implicit"]'}, "stabilization"),
+        ({"reference": '["exact", "finite_difference"]'}, "reference_points"),
+        ({"dictionary": '["transnet", "gtransnet"]'}, "N1"),
+    ],
+)
+def test_what_one_value_of_an_axis_needs_has_to_be_given(axes, missing):
+    without = dict.fromkeys(axes)
+    with pytest.raises(StudyError, match=rf"`{missing}` must be given .*, got no value for .*{next(iter(axes))} = "):
+        Study.from_text(toml(without, axes=axes))
+
+
+def test_a_reference_that_a_rule_asks_for_is_checked_where_it_holds():
+    rule = '[[when]]\nmatch = { tau = 1e-6 }\nset = { reference = "exact" }\n'
+    with pytest.raises(StudyError, match="`exact` must be known where `reference` asks for it"):
+        Study.from_text(toml(axes={"tau": "[1e-12, 1e-6]"}, problem=INITIAL, extra=rule))
+
+
+def test_numbers_that_are_not_finite_are_never_ok(client):
+    """Where no error can be measured too: the norm overflows here."""
+    problem = {"dimension": "1", "initial": '"sin(pi*x)"', "source": '"exp(1000*t)*sin(pi*x)"'}
+    data = evs.run(Study.from_text(toml(problem=problem, output={"record": '["norm_history"]'})), client=client)
+    assert (data.status == Status.diverged).all()
+    assert "`norm_history` is" in str(data.message.values[0])
+
+
+def test_a_gradient_flow_that_starts_without_energy_has_no_percentage(client):
+    problem = {"dimension": "1", "initial": '"0*x"', "source": '"sin(pi*x)"', "potential": '"u**2"'}
+    data = evs.run(Study.from_text(toml(STABILISED, problem=problem)), client=client)
+    assert (data.status == Status.ok).all()
+    assert "energy_drop_percent" not in data
+    assert np.isfinite(data.energy_increment).all()

@@ -1,0 +1,413 @@
+"""A method of one's own: what it may return, and that whatever it does wrong is one line in that run's record."""
+
+import textwrap
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import read_study
+
+from evogt_study.errors import RunError, StudyError
+from evogt_study.methods.user_function import as_record
+from evogt_study.operations.verify import verify
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.dataset import dataset
+from evogt_study.results.netcdf import PILOT, write_result
+from evogt_study.results.run_table import Table
+from evogt_study.schema.reserved_names import LONGEST_NAME
+from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
+
+AXES = "[axes]\nseed = [0, 1, 2]\n"
+HEAD = "import numpy as np\nimport xarray as xr\n"
+ATTRIBUTES = (
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+    "_nc3_strict", "_Encoding", "_IsNetcdf4", "_SuperblockVersion", "_Codecs", "_Format",
+)  # fmt: skip
+"""Attributes that NetCDF and HDF5 write themselves."""
+
+
+@pytest.fixture
+def batch_of(own_study):
+    """Runs a function's cases in one batch; the function is given by its body, or whole."""
+
+    def run(body, rest=AXES, arguments="seed"):
+        source = body if "def method" in body else f"def method({arguments}):\n" + textwrap.indent(body, "    ")
+        plan = study_plan(own_study(HEAD + source, rest))
+        return run_batch(Batch.of(plan.spec, sorted(plan.cases(), key=lambda case: case.index)))
+
+    return run
+
+
+def only(records):
+    """The one stack of the records."""
+    (stack,) = records.stacks
+    return stack
+
+
+def states(records):
+    return [Status(int(status)).name for status in records.status]
+
+
+# --- what may be returned ---------------------------------------------------------------------------------------------
+
+RETURNS = {
+    "an integer": ("{'v': seed}", (), [0, 1, 2], "i"),
+    "a float": ("{'v': seed / 2}", (), [0.0, 0.5, 1.0], "f"),
+    "a truth value": ("{'v': seed > 1}", (), [0, 0, 1], "bi"),
+    "a word": ("{'v': 'ab'[:seed]}", (), ["", "a", "ab"], "U"),
+    "a NumPy scalar": ("{'v': np.float32(seed)}", (), [0.0, 1.0, 2.0], "f"),
+    "an array of no dimension": ("{'v': np.array(seed)}", (), [0, 1, 2], "i"),
+    "no dimensions": ("{'v': ((), seed)}", (), [0, 1, 2], "i"),
+    "one dimension": ("{'v': ('k', [seed, 1])}", ("k",), [[0, 1], [1, 1], [2, 1]], "i"),
+    "a list of one dimension": ("{'v': (['k'], [seed, 0.5])}", ("k",), [[0, 0.5], [1, 0.5], [2, 0.5]], "f"),
+    "two dimensions": ("{'v': (('k', 'l'), [[seed, 1]])}", ("k", "l"), [[[0, 1]], [[1, 1]], [[2, 1]]], "i"),
+    "words along a dimension": ("{'v': ('k', ['a', 'bc'])}", ("k",), [["a", "bc"]] * 3, "U"),
+    "a DataArray": ("{'v': xr.DataArray([seed, 1.0], dims='k')}", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
+    "a DataArray of no dimension": ("{'v': xr.DataArray(seed)}", (), [0, 1, 2], "i"),
+    "a Dataset": ("xr.Dataset({'v': ('k', [seed, 1.0])})", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
+    "a Dataset of no dimension": ("xr.Dataset({'v': seed})", (), [0, 1, 2], "i"),
+    "arrays of different lengths": (
+        "{'v': ('k', [1.0] * (seed + 1))}",
+        ("k",),
+        [[1, np.nan, np.nan], [1, 1, np.nan], [1, 1, 1]],
+        "f",
+    ),
+    "integers of different lengths": (
+        "{'v': ('k', [1] * (seed + 1))}",
+        ("k",),
+        [[1, np.nan, np.nan], [1, 1, np.nan], [1, 1, 1]],
+        "f",
+    ),
+    "words of different lengths": (
+        "{'v': ('k', ['a'] * (seed + 1))}",
+        ("k",),
+        [["a", "", ""], ["a", "a", ""], ["a"] * 3],
+        "U",
+    ),
+    "a value that is not finite": ("{'v': [np.nan, np.inf, 1.0][seed]}", (), [np.nan, np.inf, 1.0], "f"),
+}
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_what_a_function_may_return(batch_of, name):
+    expression, dims, expected, kind = RETURNS[name]
+    records = batch_of(f"return {expression}")
+    assert states(records) == ["ok"] * 3
+    assert records.messages == ("",) * 3
+    stack = only(records)
+    assert (stack.name, stack.dims, stack.coordinate) == ("v", dims, False)
+    assert stack.rows.tolist() == [0, 1, 2]
+    assert stack.values.dtype.kind in kind
+    np.testing.assert_array_equal(stack.values, expected)
+
+
+def test_nothing_at_all_may_be_returned_by_name(batch_of):
+    records = batch_of("return {}")
+    assert states(records) == ["ok"] * 3
+    assert records.stacks == ()
+
+
+def test_a_dataset_brings_its_coordinates_and_attributes(batch_of):
+    records = batch_of(
+        "k = xr.Variable('k', [1.0, 2.0], {'units': 's'})\n"
+        "v = xr.Variable('k', [5.0, 6.0], {'long_name': 'a thing', 'units': 'm'})\n"
+        "return xr.Dataset({'v': v}, {'k': k, 'extra': 3})"  # a coordinate without dimension is left out
+    )
+    found = {stack.name: stack for stack in records.stacks}
+    assert set(found) == {"v", "k"}
+    assert found["v"].attributes == {"long_name": "a thing", "units": "m"}
+    assert (found["k"].coordinate, found["k"].dims, found["k"].attributes) == (True, ("k",), {"units": "s"})
+    assert found["k"].values.tolist() == [[1.0, 2.0]] * 3
+
+
+LEFT_OUT = [*((name, "x") for name in ATTRIBUTES), ("b" * 300, 1), ("a", 10**30), ("a", "\ud800"), ("a", "x\0y")]
+
+
+@pytest.mark.parametrize(("name", "value"), LEFT_OUT)
+def test_attributes_that_a_file_cannot_hold_are_left_out(name, value):
+    record = as_record({"v": xr.DataArray(1.0, attrs={name: value, "units": "m"})})
+    assert record.variables["v"].attributes == {"units": "m"}
+
+
+def test_a_data_array_brings_its_attributes():
+    record = as_record({"v": xr.DataArray([1.0], dims="k", attrs={"units": "m"})})
+    assert record.variables["v"].attributes == {"units": "m"}
+
+
+def test_runs_may_return_different_variables(batch_of):
+    records = batch_of("return {'v': 1.0} if seed == 1 else {'w': 2.0}")
+    assert {stack.name: stack.rows.tolist() for stack in records.stacks} == {"v": [1], "w": [0, 2]}
+
+
+# --- how it is called -------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_built_in_types(batch_of):
+    records = batch_of(
+        "return {'v': repr((a, b, c, d, e, f))}",
+        AXES + "[constants]\na = 1\nb = 0.5\nc = true\nd = 'x'\ne = [1, [2, 'y']]\n",
+        "seed, a, b, c, d, e, f=(3, 4)",
+    )
+    assert set(only(records).values.tolist()) == {"(1, 0.5, True, 'x', [1, [2, 'y']], [3, 4])"}
+
+
+def test_defaults_that_no_study_can_hold_are_left_to_the_function(batch_of):
+    records = batch_of("return {'v': scale is None}", arguments="seed, scale=None")
+    assert only(records).values.tolist() == [True] * 3
+
+
+def test_keyword_only_arguments(batch_of):
+    assert only(batch_of("return {'v': seed + step}", arguments="seed, *, step=10")).values.tolist() == [10, 11, 12]
+
+
+def test_a_callable_object_will_do(batch_of):
+    source = "class Method:\n    def __call__(self, seed):\n        return {'v': seed}\n"
+    source += "method = Method()  # no def method\n"
+    assert only(batch_of(source)).values.tolist() == [0, 1, 2]
+
+
+def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
+    """Each run gets lists of its own: what one run does to its arguments, the next does not see."""
+    records = batch_of(
+        "sizes.append(seed)\nreturn {'v': len(sizes)}", AXES + "[constants]\nsizes = [1, 2]\n", "seed, sizes"
+    )
+    assert only(records).values.tolist() == [3, 3, 3]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+UNWRITABLE = (PILOT, "bound", "string5", "string12", "_nc4_non_coord_v")
+"""Names with which the file cannot be written, or is read back wrongly."""
+REFUSED = {
+    "nothing": ("None", ["mapping or an xarray.Dataset", "NoneType"]),
+    "a number": ("1.0", ["mapping or an xarray.Dataset", "float"]),
+    "a list": ("[1.0]", ["mapping or an xarray.Dataset", "list"]),
+    "a DataArray alone": ("xr.DataArray([1.0], dims='k', name='v')", ["mapping or an xarray.Dataset", "DataArray"]),
+    "an array without names": ("{'v': [1.0, 2.0]}", ["`v`", "1 dimensions and 0 dimension names", "(dims, array)"]),
+    "too many names": ("{'v': (('k', 'l'), [1.0])}", ["`v`", "1 dimensions and 2 dimension names"]),
+    "too few names": ("{'v': ('k', [[1.0]])}", ["`v`", "2 dimensions and 1 dimension names"]),
+    "a tuple of numbers": ("{'v': (1.0, 2.0)}", ["`v`", "dimension"]),
+    "None": ("{'v': None}", ["`v`", "object"]),
+    "an object": ("{'v': object()}", ["`v`", "object"]),
+    "a complex number": ("{'v': 1j}", ["`v`", "complex128"]),
+    "a date": ("{'v': np.datetime64('2020-01-01')}", ["`v`", "datetime64"]),
+    "bytes": ("{'v': b'x'}", ["`v`", "|S1"]),
+    "an integer beyond 64 bits": ("{'v': 10**30}", ["`v`", "object"]),
+    "a ragged list": ("{'v': ('k', [[1], [1, 2]])}", []),
+    "half precision": ("{'v': np.float16(1)}", ["`v`", "float16"]),
+    "quadruple precision": ("{'v': np.longdouble(1)}", ["`v`", "float128"]),
+    "a name of two words": ("{'a b': 1.0}", ["'a b'", "ASCII words"]),
+    "an empty name": ("{'': 1.0}", ["''", "ASCII words"]),
+    "a number as a name": ("{1: 1.0}", ["'1'", "ASCII words"]),
+    "a name with a dot": ("{'a.b': 1.0}", ["'a.b'"]),
+    "a name with a slash": ("{'a/b': 1.0}", ["'a/b'"]),
+    "a name in Greek": ("{'ε': 1.0}", ["'ε'", "ASCII words"]),
+    "a name of two lines": ("{'a\\nb': 1.0}", ["ASCII words"]),
+    "a dimension with a slash": ("{'v': ('a/b', [1.0])}", ["a/b"]),
+    "a dimension without a name": ("{'v': ('', [1.0])}", ["''"]),
+    "a dimension twice": ("{'v': (('k', 'k'), [[1.0]])}", ["k"]),
+    "a dimension named as its variable": ("{'v': ('v', [1.0])}", ["v"]),
+    "dimensions of different lengths": ("{'v': ('k', [1.0]), 'w': ('k', [1.0, 2.0])}", ["k"]),
+    "a variable named as a parameter": ("{'seed': 1.0}", ["`seed`", "parameter"]),
+    "a dimension named as a parameter": ("{'v': ('seed', [1.0])}", ["`seed`", "parameter"]),
+    "a coordinate named as a parameter": (
+        "xr.Dataset({'v': ('k', [1.0])}, {'seed': ('k', [2.0])})",
+        ["`seed`", "parameter"],
+    ),
+    "a variable named as the values of a coordinate": (
+        "xr.Dataset({'v': ('k', [1.0]), 'l_values': 2.0}, {'l': ('k', [1.0])})",
+        ["`l_values`", "values of `l`"],
+    ),
+    "a dimension named as the values of a coordinate": (
+        "xr.Dataset({'v': (('k', 'k_values'), [[1.0]])}, {'k': [1.0]})",
+        ["`k_values`", "values of `k`"],
+    ),
+    **{f"a variable named {name}": (f"{{{name!r}: 1.0}}", [repr(name)]) for name in (*BOOKKEEPING, *UNWRITABLE)},
+    **{f"a dimension named {name}": (f"{{'v': ({name!r}, [1.0])}}", [repr(name)]) for name in UNWRITABLE},
+    "a variable with a long name": (f"{{'v' * {LONGEST_NAME + 1}: 1.0}}", ["vvv", f"room for {LONGEST_NAME} bytes"]),
+    "a dimension with a long name": (
+        f"{{'v': ('k' * {LONGEST_NAME + 1}, [1.0])}}",
+        ["kkk", f"room for {LONGEST_NAME} bytes"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_function_may_not_return(batch_of, name):
+    """Refused in the run that does it, not when all runs are done and the file is to be written."""
+    expression, fragments = REFUSED[name]
+    records = batch_of(f"return {expression} if seed == 1 else {{'fine': 1.0}}")
+    assert states(records) == ["ok", "failed", "ok"]
+    assert records.messages[0] == records.messages[2] == ""
+    assert len(records.messages[1].splitlines()) == 1
+    for fragment in fragments:
+        assert fragment in records.messages[1]
+    assert only(records).rows.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("name", [*UNWRITABLE, *BOOKKEEPING, "k" * (LONGEST_NAME + 1), "ε" * (LONGEST_NAME // 2 + 1)])
+@pytest.mark.parametrize("given", ["[axes]\n{name} = [1, 2]", "[axes]\nseed = [0]\n[constants]\n{name} = 1", AXES])
+def test_parameters_that_a_file_cannot_hold_are_refused_before_anything_runs(own_study, name, given):
+    with pytest.raises(StudyError, match=f"the argument `{name}` must have another name, since"):
+        own_study(f"def method(seed=0, {name}=1):\n    return {{}}\n", given.format(name=f'"{name}"'))
+
+
+@pytest.mark.parametrize("name", ["error", "time", "mode", "x", "weight", "study", "rank"])
+def test_parameters_may_have_names_that_mean_something_in_other_methods(own_study, result_of, tmp_path, name):
+    """Only the built-in methods give them a meaning; a run that returns one too is refused, as with any parameter."""
+    source = f"def method(seed, {name}):\n    return {{'v': {name}}} if seed else {{'{name}': 1.0}}\n"
+    path = result_of(own_study(source, f"[axes]\nseed = [0, 1]\n{name} = [3, 4]\n"), tmp_path / "own.nc")
+    read = read_study(path)
+    assert read["v"].dims == ("seed", name)
+    assert read[name].values.tolist() == read["v"].sel(seed=1).values.tolist() == [3, 4]
+    assert (read.status.sel(seed=0) == Status.failed).all()
+    assert f"`{name}`, which is a parameter" in str(read.message.sel(seed=0)[0].item())
+    assert verify(path, code=tmp_path).findings == ()
+
+
+def test_a_parameter_is_not_overwritten_by_the_values_of_a_coordinate(batch_of):
+    body = "return xr.Dataset({'v': ('k', [1.0])}, {'k': [float(seed)]})"
+    records = batch_of(body, AXES + "[constants]\nk_values = 7\n", "seed, k_values")
+    assert states(records) == ["failed"] * 3
+    assert "`k_values`, which is a parameter" in records.messages[0]
+
+
+@pytest.mark.parametrize("returned", [None, 3.0, {"v": [1.0]}, {"v": None}, {"a b": 1.0}, {"status": 1}])
+def test_refusals_have_a_name(returned):
+    with pytest.raises(RunError):
+        as_record(returned)
+
+
+# --- what happens in a run --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["np.nan", "np.inf", "-np.inf", "np.float32('nan')", "('k', [0.5, np.nan])"])
+def test_an_error_that_is_not_finite_is_a_diverged_run(batch_of, value):
+    records = batch_of(f"return {{'error': {value} if seed == 1 else 0.5, 'v': 1.0}}", AXES)
+    assert states(records)[1] == "diverged"
+    assert records.messages[1] == "DivergedError: `error` is not finite"
+    assert all(1 not in stack.rows for stack in records.stacks)
+
+
+def test_other_variables_may_be_nan(batch_of):
+    records = batch_of("return {'error': 0.5, 'v': np.nan}")
+    assert states(records) == ["ok"] * 3
+
+
+def test_a_user_may_declare_a_run_diverged(batch_of):
+    records = batch_of("from evogt_study.errors import DivergedError\nraise DivergedError('norm is 1e30')")
+    assert states(records) == ["diverged"] * 3
+    assert records.messages[0] == "DivergedError: norm is 1e30"
+
+
+RAISED = {
+    "with a message": ("raise ValueError('no luck')", "ValueError: no luck"),
+    "without a message": ("raise ValueError", "ValueError"),
+    "of two lines": ("raise ValueError('no\\n  luck\\r\\n\\tat all\\x0b.')", "ValueError: no luck at all ."),
+    "by dividing": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "by a missing key": ("{}['a']", "KeyError: 'a'"),
+    "by an assertion": ("assert seed != 1", "AssertionError"),
+    "without memory": ("raise MemoryError", "MemoryError"),
+    "without end": ("def f(): f()\nf()", "RecursionError: maximum recursion depth exceeded"),
+    "by leaving": ("raise SystemExit(3)", "SystemExit: 3"),
+    "of its own kind": ("class Mine(Exception): pass\nraise Mine('x')", "Mine: x"),
+    "that cannot be printed": (
+        "class Mute(Exception):\n    def __str__(self): raise TypeError('no')\nraise Mute",
+        "Mute",
+    ),
+    "that ends a generator": ("raise GeneratorExit('x')", "GeneratorExit: x"),
+    "that ends a coroutine": ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
+    "that is no Exception": ("class Mine(BaseException): pass\nraise Mine('x')", "Mine: x"),
+    "a group": ("raise ExceptionGroup('several', [ValueError('a'), ValueError('b')])", "ExceptionGroup: several"),
+}
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_an_exception_is_that_runs_data_and_the_others_go_on(batch_of, name):
+    body, message = RAISED[name]
+    records = batch_of("if seed == 1:\n" + textwrap.indent(body, "    ") + "\nreturn {'v': seed}")
+    assert states(records) == ["ok", "failed", "ok"]
+    assert records.messages[1].startswith(message)
+    assert len(records.messages[1].splitlines()) == 1
+    assert only(records).values.tolist() == [0, 2]
+    assert records.attempts.tolist() == [1, 1, 1]
+
+
+def test_an_interrupt_is_not_swallowed(batch_of):
+    with pytest.raises(KeyboardInterrupt):
+        batch_of("raise KeyboardInterrupt")
+
+
+def test_a_long_message_is_cut(batch_of):
+    records = batch_of("raise ValueError('x' * 10_000)")
+    assert len(records.messages[0]) == MESSAGE_LIMIT
+    assert "x...x" in records.messages[0]
+
+
+def test_warnings_of_numpy_are_no_failures(batch_of):
+    records = batch_of("return {'v': np.log(np.zeros(1))[0], 'w': np.ones(1)[0] / 0}")
+    assert states(records) == ["ok"] * 3
+
+
+# --- up to the file ---------------------------------------------------------------------------------------------------
+
+KEPT = {
+    "attributes of every kind": "{'v': xr.DataArray(1.0, attrs={'a': None, 'b': True, 'c': {}, 'd': [1, 'x']})}",
+    "attributes with a meaning of their own": "{'v': xr.DataArray(1.0, attrs={'_FillValue': 1.0, 'dtype': 'x'})}",
+    "units of time": "{'v': xr.DataArray(1.0, attrs={'units': 'seconds'})}",
+    "units that look like dates": "{'v': xr.DataArray(1.0, attrs={'units': 'days since 2000-01-01'})}",
+    "a name that differs in case": "{'v': 1.0, 'V': 2.0}",
+    "names with an underscore": "{'v': 1.0, '_v': 2.0, 'v_': 3.0}",
+    "the file's own suffix": "xr.Dataset({'v': ('k', [1.0]), 'k_values': 2.0}, {'k': [float(seed)]})",
+    "coordinates that differ": "xr.Dataset({'v': ('k', [1.0])}, {'k': [float(seed)]})",
+    "coordinates in words": "xr.Dataset({'v': ('k', [1.0])}, {'k': ['a']})",
+    "an array of length zero": "{'v': ('k', np.zeros(0))}",
+    "lengths that differ between runs and variables": "{'v': ('k', [1.0] * (1 + seed)), 'w': ('l', [1.0])}",
+    "lengths that differ between runs with other variables": (
+        "{'v': 1.0, 'a': ('k', [1.0])} if seed else {'v': 1.0, 'b': ('k', [1.0, 2.0])}"
+    ),
+    "words with odd characters": "{'v': 'größe\\n\\t😀'}",
+    "a variable named as what a file holds": "{'v': 1.0, 'study': 3.0}",
+    "attributes of NetCDF and HDF5": f"{{'v': xr.DataArray(1.0, attrs=dict.fromkeys({ATTRIBUTES}, 'x'))}}",
+    "attributes of NetCDF on words": "{'v': xr.DataArray('a', attrs={'_Encoding': 'x'})}",
+    "attributes that are too large": "{'v': xr.DataArray(1.0, attrs={'a': 10**30, 'b' * 300: 1, 'c': 'x' * 10_000})}",
+    "attributes that are no text": "{'v': xr.DataArray(1.0, attrs={'a': '\\ud800', 'b': 'x\\0y'})}",
+    "the longest name": f"xr.Dataset({{'v': ('k' * {LONGEST_NAME}, [1.0])}}, {{'k' * {LONGEST_NAME}: [float(seed)]}})",
+    "values of a coordinate, returned by another run": (
+        "{'v': 1.0, 'k_values': 1.0} if seed == 1 else xr.Dataset({'w': ('k', [1.0])}, {'k': [float(seed)]})"
+    ),
+}
+
+
+@pytest.mark.filterwarnings("default")  # what xarray has to say of odd attributes is no concern here
+@pytest.mark.parametrize("name", KEPT)
+def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
+    """Whatever a run is `ok` with has to reach the file: hours of runs are lost where writing it raises."""
+    study = own_study(f"{HEAD}def method(seed):\n    return {KEPT[name]}\n", AXES)
+    plan = study_plan(study)
+    table = Table(plan)
+    table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    data = dataset(table, study)
+    ok = (data.status == Status.ok).values
+    data.attrs = {"study": "", "id": "own"}
+    write_result(tmp_path / "own.nc", data, None)
+    read = read_study(tmp_path / "own.nc")
+    assert read.status.values.tolist() == data.status.values.tolist()
+    if ok.any():
+        np.testing.assert_array_equal(read["v"].values, data["v"].values)
+
+
+def test_a_variable_of_ones_own_is_not_said_to_be_the_packages(own_study, result_of, tmp_path):
+    """`error` may be anything; what the function itself says of it is kept."""
+    source = (
+        "import xarray as xr\n"
+        "def method(seed):\n"
+        "    return {'error': 1.0, 'rank': xr.DataArray(2, attrs={'long_name': 'place in the league'})}\n"
+    )
+    path = result_of(own_study(source, AXES), tmp_path / "own.nc")
+    read = read_study(path)
+    assert read["error"].attrs["long_name"] == "error"
+    assert "comment" not in read["error"].attrs
+    assert read["rank"].attrs["long_name"] == "place in the league"
+    assert verify(path, code=tmp_path).findings == ()

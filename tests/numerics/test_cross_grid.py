@@ -1,0 +1,254 @@
+"""Cross-grid defects (app:cross_grid): the retained basis on another rule, against dense matrices written out."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from evogt_study.numerics.cross_grid import NODES_AT_ONCE, CrossGridDefects, assessed_basis, cross_grid_defects
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.galerkin import assemble, weighted_gram
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.problem import NonSeparable, Problem, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.problems.statement import Statement
+
+EPS = np.finfo(float).eps
+FINAL_TIME = 0.7
+
+POINTS = {1: 20, 2: 7, 3: 5}
+OTHERS = {
+    "finer": ("gauss_legendre", {1: 90, 2: 30, 3: 11}),
+    "midpoint": ("composite_midpoint", {1: 400, 2: 25, 3: 9}),
+}
+DICTIONARIES = {
+    1: Dictionary("gtransnet", 14, 9.0, N1=30),
+    2: Dictionary("transnet", 20, 4.0),
+    3: Dictionary("gaussian_rf", 20, 2.0),
+}
+
+dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
+others = pytest.mark.parametrize("other", OTHERS)
+
+
+def assembly_rule(dimension):
+    return QuadratureRule("gauss_legendre", POINTS[dimension]).on_unit_cube(dimension)
+
+
+def other_rule(name, dimension):
+    rule, points = OTHERS[name]
+    return QuadratureRule(rule, points[dimension]).on_unit_cube(dimension)
+
+
+def space_of(dimension, tau=1e-8):
+    trial = trial_functions(DICTIONARIES[dimension].sample(5, dimension), assembly_rule(dimension))
+    return retain(trial, weighted_svd(trial), tau)
+
+
+# One diffusion in plain arithmetic, and its separable and its general form: 1 + sin(9t) cos(11 x)/2 + exp(-t) x/5
+
+
+def diffusion_at(nodes, t):
+    return 1.0 + 0.5 * np.sin(9.0 * t) * np.cos(11.0 * nodes[:, 0]) + 0.2 * np.exp(-t) * nodes[:, -1]
+
+
+def steady_at(nodes):
+    return 1.0 + 0.5 * np.cos(11.0 * nodes[:, 0])
+
+
+SEPARABLE = Separable(
+    lambda nodes: np.stack([np.ones(len(nodes)), 0.5 * np.cos(11.0 * nodes[:, 0]), 0.2 * nodes[:, -1]]),
+    lambda times: np.stack([np.ones(len(times)), np.sin(9.0 * times), np.exp(-times)]),
+)
+FORMS = {
+    "separable": SEPARABLE,
+    "general": NonSeparable(diffusion_at),
+    "steady": Separable(lambda nodes: steady_at(nodes)[None]),
+}
+
+
+def system_of(space, diffusion):
+    problem = Problem(space.quadrature.dimension, diffusion, lambda nodes: nodes.prod(axis=1))
+    return assemble(space, problem)
+
+
+def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
+    return cross_grid_defects(assessed_basis(space, rule), diffusion, system_of(space, diffusion), final_time)
+
+
+def naive(space, rule, diffusion, times):
+    """Spectral norms of dense matrices, of the raw functions' values and gradients (which have tests of their own)."""
+    assembly, other = (trial_functions(space.features, on) for on in (space.quadrature, rule))
+
+    def stiffness(trial, t):
+        W = np.diag(trial.quadrature.weights * diffusion(trial.quadrature.nodes, t))
+        return sum(G.T @ W @ G for G in trial.gradients @ space.transform)
+
+    V = other.values @ space.transform
+    mass = np.linalg.norm(V.T @ np.diag(rule.weights) @ V - np.eye(space.rank), 2)
+    relative = [
+        np.linalg.norm(stiffness(other, t) - stiffness(assembly, t), 2) / np.linalg.norm(stiffness(assembly, t), 2)
+        for t in times
+    ]
+    return mass, relative
+
+
+@dimensions
+@pytest.mark.parametrize("form", FORMS)
+def test_on_the_assembly_rule_itself_there_is_no_defect(dimension, form):
+    space = space_of(dimension)
+    found = defects_of(space, space.quadrature, FORMS[form])
+    # the rounding of phi is amplified by 1/sigma_r: an identity mass is met to eps / sqrt(tau)
+    assert found.mass < 1e-11
+    assert found.stiffness < 1e-12
+    assert found.mass == pytest.approx(space.mass_defect, abs=1e-14)
+
+
+@dimensions
+@others
+@pytest.mark.parametrize("form", FORMS)
+def test_on_another_rule_the_defects_are_those_of_dense_matrices(dimension, other, form):
+    space, rule = space_of(dimension), other_rule(other, dimension)
+    times = [0.0] if form == "steady" else np.arange(5) / 4 * FINAL_TIME
+    diffusion = (lambda nodes, t: steady_at(nodes)) if form == "steady" else diffusion_at
+    mass, stiffness = naive(space, rule, diffusion, times)
+    found = defects_of(space, rule, FORMS[form])
+    assert mass > 1e-6  # the rules do differ on products of these functions
+    # the rounding of phi is amplified by 1/sigma_r, below 1e4
+    assert found.mass == pytest.approx(mass, rel=1e-11, abs=0.0)
+    assert found.stiffness == pytest.approx(max(stiffness), rel=1e-11, abs=0.0)
+
+
+def test_the_largest_defect_is_not_at_an_end_and_is_found():
+    space, rule = space_of(1), other_rule("finer", 1)
+    _, stiffness = naive(space, rule, diffusion_at, np.arange(5) / 4 * FINAL_TIME)
+    assert 0 < int(np.argmax(stiffness)) < 4
+    assert np.ptp(stiffness) > 0.05 * max(stiffness)
+
+
+@dimensions
+@others
+def test_separable_and_general_data_have_the_same_defects(dimension, other):
+    space, rule = space_of(dimension), other_rule(other, dimension)
+    one, two = (defects_of(space, rule, FORMS[form]) for form in ("separable", "general"))
+    assert one.mass == two.mass
+    assert one.stiffness == pytest.approx(two.stiffness, rel=1e-12, abs=0.0)
+
+
+@dimensions
+def test_a_basis_of_many_blocks_of_nodes_is_the_basis_of_one(dimension):
+    space = space_of(dimension)
+    points = {1: 9000, 2: 95, 3: 21}[dimension]
+    rule = QuadratureRule("composite_midpoint", points).on_unit_cube(dimension)
+    assert len(rule.nodes) > 2 * NODES_AT_ONCE
+    basis = assessed_basis(space, rule)
+    trial = trial_functions(space.features, rule)
+    values = trial.values @ space.transform
+    mass = values.T @ (rule.weights[:, None] * values)
+    assert basis.mass_defect == pytest.approx(np.linalg.norm(mass - np.eye(space.rank), 2), rel=1e-9, abs=0.0)
+    wanted = trial.gradients @ space.transform
+    assert basis.gradients.shape == wanted.shape
+    assert np.abs(basis.gradients - wanted).max() <= 1e-10 * np.abs(wanted).max()
+    assert basis.quadrature is rule
+
+
+def counted(space, diffusion, final_time):
+    """The defects, and the times at which the stiffness was asked for."""
+    system, asked = system_of(space, diffusion), []
+    stiffness = system.stiffness
+    system = dataclasses.replace(system, stiffness=lambda t: asked.append(t) or stiffness(t))
+    basis = assessed_basis(space, other_rule("finer", space.quadrature.dimension))
+    return cross_grid_defects(basis, diffusion, system, final_time), sorted(asked)
+
+
+def test_a_diffusion_is_compared_at_the_quarters_and_once_where_it_is_steady():
+    space = space_of(1)
+    for form in ("separable", "general"):
+        assert counted(space, FORMS[form], 0.8)[1] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
+    assert counted(space, FORMS["steady"], 0.8)[1] == [0.0]
+
+
+def test_times_at_which_the_diffusion_is_the_same_are_compared_once():
+    # 1 + sin(2 pi t/T) cos(11 x)/2 is the same at 0, T/2 and T but for the rounding of sin(pi)
+    periodic = Separable(
+        lambda nodes: np.stack([np.ones(len(nodes)), 0.5 * np.cos(11.0 * nodes[:, 0])]),
+        lambda times: np.stack([np.ones(len(times)), np.sin(2.0 * np.pi * times / 0.8)]),
+    )
+    unsplit = NonSeparable(lambda nodes, t: periodic(nodes, np.array([t]))[0])
+    space = space_of(1)
+    found, asked = counted(space, periodic, 0.8)
+    assert len(asked) == 3
+    assert {0.2, 0.6} < {round(t, 12) for t in asked}
+    all_of_them, quarters = counted(space, unsplit, 0.8)
+    assert len(quarters) == 5
+    assert found.stiffness == pytest.approx(all_of_them.stiffness, rel=1e-12, abs=0.0)
+
+
+# In a run
+
+
+def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
+    assembly, other = QuadratureRule("gauss_legendre", 20), QuadratureRule("gauss_legendre", 90)
+    problem = Problem(1, SEPARABLE, lambda nodes: np.sin(np.pi * nodes[:, 0]))
+    run = Discretisation(
+        DICTIONARIES[1], 5, 1e-8, assembly, other, TimeGrid(FINAL_TIME, 4, ()), assessment=other
+    )  # fmt: skip
+    solution = solve(problem, run)
+    assert isinstance(solution.cross_grid, CrossGridDefects)
+    assert solution.cross_grid == defects_of(space_of(1), other.on_unit_cube(1), SEPARABLE)
+    assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
+
+
+# The products that assessment and assembly rest on
+
+
+@dimensions
+@pytest.mark.parametrize("count", [1, 15, NODES_AT_ONCE, 2 * NODES_AT_ONCE + 3])
+@pytest.mark.parametrize("sign", ["positive", "negative", "mixed", "zero"])
+def test_a_weighted_gram_is_the_sum_over_nodes_whatever_the_sign(dimension, count, sign):
+    rng = np.random.default_rng(count)
+    gradients, nodal = rng.standard_normal((dimension, count, 4)), rng.uniform(0.1, 2.0, count)
+    nodal *= {"positive": 1.0, "negative": -1.0, "mixed": rng.choice([-1.0, 0.0, 1.0], count), "zero": 0.0}[sign]
+    found = weighted_gram(gradients, nodal)
+    wanted = np.einsum("lqi,q,lqj->ij", gradients, nodal, gradients)
+    scale = np.einsum("lqi,q,lqi->i", gradients, np.abs(nodal), gradients).max()
+    assert np.abs(found - wanted).max() <= 64 * EPS * scale
+    assert np.array_equal(found, found.T)
+    assert np.isfinite(found).all()
+
+
+def test_a_weighted_gram_of_a_value_that_is_not_a_number_says_so():
+    nodal = np.ones(5)
+    nodal[2] = np.nan
+    assert np.isnan(weighted_gram(np.ones((1, 5, 2)), nodal)).all()
+
+
+def test_profiles_that_are_negative_make_the_stiffness_of_their_sum():
+    # 1 - sin^2(t) x: its second profile is negative, its sum is not
+    split = Separable(
+        lambda nodes: np.stack([np.ones(len(nodes)), -nodes[:, 0]]),
+        lambda times: np.stack([np.ones(len(times)), np.sin(times) ** 2]),
+    )
+    whole = NonSeparable(lambda nodes, t: 1.0 - np.sin(t) ** 2 * nodes[:, 0])
+    space = space_of(1)
+    one, two = (system_of(space, diffusion).stiffness(1.2) for diffusion in (split, whole))
+    assert np.abs(one - two).max() <= 32 * EPS * np.abs(two).max()
+    assert np.linalg.eigvalsh(one).min() > 0.0
+
+
+def test_modulations_that_are_small_in_value_are_told_apart():
+    # (t/T)^4 (1 - t/T)^4 with T = 1e-3: the modulation is below 1e-12, its profile 1e12 and more
+    diffusion = "1/100 + 256*t**4/T**4*(1 - t/T)**4*cos(31*x)**2"
+    problem = Statement(dimension=1, initial="x*(1-x)", diffusion=diffusion)(T=1e-3)
+    trial = trial_functions(
+        Dictionary("gtransnet", N=14, N1=30, gamma=9).sample(5, 1), QuadratureRule("gauss_legendre", 20).on_unit_cube(1)
+    )
+    space = retain(trial, weighted_svd(trial), 1e-8)
+    basis = assessed_basis(space, QuadratureRule("gauss_legendre", 90).on_unit_cube(1))
+    unsplit = NonSeparable(lambda nodes, t: problem.diffusion(nodes, np.array([t]))[0])
+    system = assemble(space, problem)
+    one, two = (cross_grid_defects(basis, form, system, 1e-3).stiffness for form in (problem.diffusion, unsplit))
+    assert isinstance(problem.diffusion, Separable)
+    assert one == pytest.approx(two, rel=1e-10)

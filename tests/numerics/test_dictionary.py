@@ -1,0 +1,444 @@
+"""Dictionaries: how they are drawn, digit for digit, and their values, gradients and Hessians."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics import dictionary as module
+from evogt_study.numerics.boundary import boundary_factor
+from evogt_study.numerics.dictionary import FAMILIES, Dictionary, default_radius
+from evogt_study.numerics.retained_space import trial_jet, trial_values
+
+EPS = np.finfo(float).eps
+STEP = 1e-30  # of a complex step: no difference is taken, so it can be as small as one likes
+
+dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
+
+
+# What the conventions' table says, written out once more.
+
+
+def unit_directions(rng, count, dimension):
+    if dimension == 1:
+        return rng.choice([-1.0, 1.0], size=(count, 1))
+    normal = rng.standard_normal((count, dimension))
+    return normal / np.sqrt((normal**2).sum(axis=1))[:, None]
+
+
+def transcribed(family, seed, dimension, N, hidden=(), delta=0.5):
+    """Directions, offsets and the weights of the further layers, in the table's order of draws."""
+    rng = np.random.default_rng(seed)
+    weights = []
+    if family == "transnet":
+        directions, offsets = unit_directions(rng, N, dimension), rng.uniform(0, 1, N)
+    elif family == "gtransnet":
+        directions, offsets = unit_directions(rng, hidden[0], dimension), rng.uniform(-1, 1, hidden[0])
+        before = hidden[0]
+        for width in (*hidden[1:], N):
+            weights.append(rng.normal(0, np.sqrt(delta / before), (width, before)))
+            before = width
+    elif family == "gaussian_rf":
+        directions, offsets = rng.standard_normal((N, dimension)), rng.standard_normal(N)
+    else:
+        directions, offsets = rng.uniform(-1, 1, (N, dimension)), rng.uniform(-1, 1, N)
+    return directions, offsets, weights
+
+
+def network(draws, nodes, gamma, radius, centre=0.5):
+    """The tanh network in plain arithmetic, for real or complex nodes."""
+    directions, offsets, weights = draws
+    layer = np.tanh(gamma * ((nodes - centre) @ directions.T + radius * offsets))
+    for weight in weights:
+        layer = np.tanh(layer @ weight.T)
+    return layer
+
+
+def network_gradient(draws, nodes, axis, gamma, radius, centre=0.5):
+    """d/dx_axis of the same network by the chain rule, for real or complex nodes."""
+    directions, offsets, weights = draws
+    layer = np.tanh(gamma * ((nodes - centre) @ directions.T + radius * offsets))
+    slope = (1 - layer**2) * (gamma * directions[:, axis])
+    for weight in weights:
+        layer = np.tanh(layer @ weight.T)
+        slope = (1 - layer**2) * (slope @ weight.T)
+    return slope
+
+
+def complex_shift(nodes, axis):
+    moved = nodes.astype(complex)
+    moved[:, axis] += 1j * STEP
+    return moved
+
+
+def derivative(function, nodes, axis):
+    return function(complex_shift(nodes, axis)).imag / STEP
+
+
+def points(dimension, count=12):
+    return np.random.default_rng(100 + dimension).uniform(0.0, 1.0, (count, dimension))
+
+
+CASES = [
+    ("transnet", 11, ()),
+    ("gaussian_rf", 11, ()),
+    ("uniform_elm", 11, ()),
+    ("gtransnet", 7, (11,)),
+    ("gtransnet", 5, (11, 9)),
+    ("gtransnet", 6, (9, 8, 7)),
+]
+cases = pytest.mark.parametrize(("family", "N", "hidden"), CASES, ids=lambda value: str(value).replace(" ", ""))
+
+
+def sampled(family, N, hidden, dimension, gamma=3.0, seed=4):
+    """The package's features and the transcription's draws, with the radius that both use."""
+    features = Dictionary(family, N, gamma, hidden=hidden, delta=0.7).sample(seed, dimension)
+    return features, transcribed(family, seed, dimension, N, hidden, 0.7), 0.9 if dimension == 3 else 0.8
+
+
+# Sampling
+
+
+@cases
+@dimensions
+@pytest.mark.parametrize("seed", [0, 1, 104])
+def test_draws_are_those_of_the_table_digit_for_digit(family, N, hidden, dimension, seed):
+    # with gamma = R = 1 the features hold the bare draws
+    features = Dictionary(family, N, 1.0, hidden=hidden, delta=0.25, radius=1.0).sample(seed, dimension)
+    directions, offsets, weights = transcribed(family, seed, dimension, N, hidden, 0.25)
+    if family in ("transnet", "gtransnet") and dimension > 1:  # two ways to a norm may differ in the last bit
+        assert features.slopes == pytest.approx(directions, rel=4 * EPS, abs=0.0)
+    else:
+        assert np.array_equal(features.slopes, directions)
+    assert np.array_equal(features.shifts, offsets)
+    assert len(features.weights) == len(weights)
+    assert all(np.array_equal(found, wanted) for found, wanted in zip(features.weights, weights, strict=True))
+
+
+def test_one_dimensional_directions_are_signs_of_choice_not_of_a_normal_draw():
+    features = Dictionary("transnet", 40, 1.0, radius=1.0).sample(0, 1)
+    assert set(features.slopes.ravel()) == {-1.0, 1.0}
+    by_normal = np.sign(np.random.default_rng(0).standard_normal((40, 1)))
+    assert not np.array_equal(features.slopes, by_normal)
+
+
+@pytest.mark.parametrize("family", ["transnet", "gtransnet"])
+@dimensions
+def test_directions_are_unit_vectors(family, dimension):
+    features = Dictionary(family, 30, 1.0, **({"N1": 30} if family == "gtransnet" else {})).sample(3, dimension)
+    assert np.linalg.norm(features.slopes, axis=1) == pytest.approx(np.ones(30), abs=4 * EPS)
+
+
+@pytest.mark.parametrize(("family", "low"), [("transnet", 0.0), ("gtransnet", -1.0), ("uniform_elm", -1.0)])
+def test_offsets_fill_their_interval(family, low):
+    hidden = (2000,) if family == "gtransnet" else ()
+    offsets = Dictionary(family, 2000, 1.0, hidden=hidden, radius=1.0).sample(5, 2).shifts
+    assert low <= offsets.min() < low + 0.01
+    assert 0.99 < offsets.max() < 1.0
+
+
+@pytest.mark.parametrize("delta", [1.0, 0.5, 0.01])
+def test_weights_have_the_prescribed_variance_of_each_layer(delta):
+    weights = Dictionary("gtransnet", 300, 1.0, hidden=(400, 200), delta=delta).sample(0, 1).weights
+    assert [weight.shape for weight in weights] == [(200, 400), (300, 200)]
+    # a sample variance of n entries is off by sqrt(2/n) at one standard deviation: 0.5 and 0.6 % here
+    assert [weight.var() * weight.shape[1] / delta for weight in weights] == pytest.approx(
+        [1.0, 1.0], rel=0.02, abs=0.0
+    )
+
+
+@cases
+def test_a_seed_means_the_same_features_whenever_and_after_whatever_it_is_drawn(family, N, hidden):
+    dictionary = Dictionary(family, N, 2.0, hidden=hidden)
+    first = dictionary.sample(11, 2)
+    np.random.default_rng(11).standard_normal(50)
+    dictionary.sample(12, 2)
+    second, other = dictionary.sample(11, 2), dictionary.sample(12, 2)
+    assert np.array_equal(first.values(points(2)), second.values(points(2)))
+    assert not np.array_equal(first.shifts, other.shifts)
+
+
+@dimensions
+def test_the_radius_defaults_to_the_paper_s(dimension):
+    assert default_radius(dimension) == {1: 0.8, 2: 0.8, 3: 0.9}[dimension]
+    by_default = Dictionary("transnet", 9, 2.0).sample(0, dimension)
+    stated = Dictionary("transnet", 9, 2.0, radius=default_radius(dimension)).sample(0, dimension)
+    assert np.array_equal(by_default.shifts, stated.shifts)
+    offsets = transcribed("transnet", 0, dimension, 9)[1]
+    wanted = 2.0 * (0.9 if dimension == 3 else 0.8) * offsets
+    assert by_default.shifts == pytest.approx(wanted, rel=4 * EPS, abs=0.0)
+
+
+# Values and derivatives
+
+
+@cases
+@dimensions
+def test_values_are_the_network_s(family, N, hidden, dimension):
+    features, draws, radius = sampled(family, N, hidden, dimension)
+    nodes = points(dimension)
+    values = features.values(nodes)
+    assert values.shape == (len(nodes), N) == (len(nodes), features.count)
+    assert values == pytest.approx(network(draws, nodes, 3.0, radius), abs=16 * EPS)  # gamma |x| eps, at gamma = 3
+
+
+@cases
+@dimensions
+def test_gradients_are_the_complex_step_derivatives_of_the_network(family, N, hidden, dimension):
+    features, draws, radius = sampled(family, N, hidden, dimension)
+    nodes = points(dimension)
+    found = features.jet(nodes, 1)
+    assert found.hessian is None
+    assert found.gradient.shape == (dimension, len(nodes), N)
+    for axis in range(dimension):
+        wanted = derivative(lambda z: network(draws, z, 3.0, radius), nodes, axis)
+        assert found.gradient[axis] == pytest.approx(wanted, abs=1e-14)  # of size gamma = 3; measured: 3e-15
+
+
+@cases
+@dimensions
+def test_hessians_are_the_complex_step_derivatives_of_the_gradient(family, N, hidden, dimension):
+    features, draws, radius = sampled(family, N, hidden, dimension)
+    nodes = points(dimension)
+    found = features.jet(nodes, 2)
+    assert found.hessian.shape == (dimension, dimension, len(nodes), N)
+    for row, column in itertools.product(range(dimension), repeat=2):
+        wanted = derivative(lambda z, row=row: network_gradient(draws, z, row, 3.0, radius), nodes, column)
+        assert found.hessian[row, column] == pytest.approx(wanted, abs=1e-13)  # of size gamma^2 = 9; measured: 2e-14
+
+
+@cases
+@dimensions
+def test_trial_functions_have_the_product_rule_s_derivatives(family, N, hidden, dimension):
+    features, draws, radius = sampled(family, N, hidden, dimension)
+    nodes = points(dimension)
+    found = trial_jet(features, nodes, 2)
+
+    def factor(z):
+        return np.prod(z * (1.0 - z), axis=1)[:, None]
+
+    def trial(z):
+        return factor(z) * network(draws, z, 3.0, radius)
+
+    def trial_gradient(z, axis):
+        slope = factor(np.delete(z, axis, axis=1)) * (1.0 - 2.0 * z[:, axis, None])
+        return slope * network(draws, z, 3.0, radius) + factor(z) * network_gradient(draws, z, axis, 3.0, radius)
+
+    assert found.value == pytest.approx(trial(nodes), abs=2 * EPS)
+    for row in range(dimension):
+        assert found.gradient[row] == pytest.approx(derivative(trial, nodes, row), abs=4e-15)
+        for column in range(dimension):
+            wanted = derivative(lambda z, row=row: trial_gradient(z, row), nodes, column)
+            assert found.hessian[row, column] == pytest.approx(wanted, abs=2e-14), (row, column)
+
+
+@dimensions
+def test_hessians_are_symmetric(dimension):
+    features, _, _ = sampled("gtransnet", 7, (11, 9), dimension)
+    for jet in (features.jet(points(dimension), 2), trial_jet(features, points(dimension), 2)):
+        assert jet.hessian == pytest.approx(jet.hessian.swapaxes(0, 1), abs=8 * EPS)
+
+
+@cases
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_an_order_gives_what_was_asked_for_and_the_same_numbers(family, N, hidden, order):
+    features, _, _ = sampled(family, N, hidden, 2)
+    everything, asked = features.jet(points(2), 2), features.jet(points(2), order)
+    assert [part is not None for part in asked] == [order >= k for k in range(3)]
+    assert np.array_equal(asked.value, everything.value)
+    for a, e in zip(asked, everything, strict=True):  # a gradient alone is one product, with its sums in another order
+        assert a is None or a == pytest.approx(e, rel=64 * EPS, abs=64 * EPS * np.abs(e).max())
+    trial = trial_jet(features, points(2), order)
+    assert [part is not None for part in trial] == [order >= k for k in range(3)]
+
+
+def test_trial_values_are_the_factor_times_the_features():
+    features, _, _ = sampled("gtransnet", 7, (11,), 3)
+    nodes = points(3)
+    assert np.array_equal(trial_values(features, nodes), boundary_factor(nodes)[:, None] * features.values(nodes))
+    assert trial_values(features, nodes) == pytest.approx(trial_jet(features, nodes, 0).value, abs=EPS)
+
+
+@pytest.mark.parametrize("family", ["transnet", "gtransnet"])
+def test_gamma_may_differ_from_neuron_to_neuron(family):
+    gammas = np.linspace(0.5, 6.0, 8)
+    hidden = (8,) if family == "gtransnet" else ()
+    N = 5 if hidden else 8
+    features = Dictionary(family, N, list(gammas), hidden=hidden).sample(2, 2)
+    draws, nodes = transcribed(family, 2, 2, N, hidden), points(2)
+    assert features.values(nodes) == pytest.approx(network(draws, nodes, gammas, 0.8), abs=32 * EPS)
+    for axis in range(2):
+        wanted = derivative(lambda z: network(draws, z, gammas, 0.8), nodes, axis)
+        assert features.jet(nodes, 1).gradient[axis] == pytest.approx(wanted, abs=2e-14)
+
+
+def test_equal_gammas_are_one_gamma():
+    each = Dictionary("gtransnet", 4, (2.5,) * 6, N1=6).sample(0, 2)
+    one = Dictionary("gtransnet", 4, 2.5, N1=6).sample(0, 2)
+    assert np.array_equal(each.slopes, one.slopes)
+    assert np.array_equal(each.shifts, one.shifts)
+
+
+@pytest.mark.parametrize("centre", [0.25, (0.1, 0.7)])
+def test_the_centre_is_subtracted_from_the_nodes(centre):
+    features = Dictionary("transnet", 9, 3.0, centre=centre).sample(1, 2)
+    wanted = network(transcribed("transnet", 1, 2, 9), points(2), 3.0, 0.8, np.array(centre))
+    assert features.values(points(2)) == pytest.approx(wanted, abs=16 * EPS)
+
+
+@dimensions
+def test_a_transnet_neuron_is_zero_on_its_own_hyperplane(dimension):
+    features = Dictionary("transnet", 20, 50.0).sample(6, dimension)
+    directions, offsets, _ = transcribed("transnet", 6, dimension, 20)
+    on_plane = 0.5 - default_radius(dimension) * offsets[:, None] * directions
+    assert np.diag(features.values(on_plane)) == pytest.approx(np.zeros(20), abs=50 * 4 * EPS)
+
+
+# Blocks
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.integers(0, 5000), st.integers(1, 6000), st.integers(1, 6000))
+def test_blocks_tile_the_nodes_in_order(count, first, last):
+    features = Dictionary("gtransnet", 1, 1.0, N1=1).sample(0, 1)
+    features = dataclasses.replace(features, slopes=np.zeros((first, 1)), weights=(np.zeros((last, 1)),))
+    covered = [index for block in features.blocks(count) for index in range(count)[block]]
+    assert covered == list(range(count))
+
+
+@pytest.mark.parametrize("widths", [(300, 20), (20, 3000), (40, 3000, 20)], ids=str)
+def test_no_layer_of_a_block_has_more_entries_than_the_bound(widths):
+    *hidden, N = widths
+    features = Dictionary("gtransnet", N, 1.0, hidden=hidden).sample(0, 1)
+    largest = max(block.stop - block.start for block in features.blocks(10**6))
+    assert largest * max(widths) <= max(2 * module.BLOCK_ENTRIES, 32 * max(widths))
+
+
+@cases
+@dimensions
+def test_values_do_not_depend_on_the_block_size(family, N, hidden, dimension, monkeypatch):
+    features, _, _ = sampled(family, N, hidden, dimension)
+    nodes = points(dimension, 333)
+    whole, jet = features.values(nodes), features.jet(nodes, 2)
+    monkeypatch.setattr(module, "BLOCK_ENTRIES", 500)
+    blocks = list(features.blocks(len(nodes)))
+    assert len(blocks) > 5
+    # a matrix product of other height, and tanh of another vector length, may round differently in the last bits
+    assert features.values(nodes) == pytest.approx(whole, abs=8 * EPS)
+    pieces = [features.jet(nodes[block], 2) for block in blocks]
+    assert np.concatenate([p.gradient for p in pieces], axis=1) == pytest.approx(jet.gradient, abs=4e-15)
+    assert np.concatenate([p.hessian for p in pieces], axis=2) == pytest.approx(jet.hessian, abs=2e-14)
+
+
+@cases
+def test_evaluation_is_node_by_node(family, N, hidden):
+    features, _, _ = sampled(family, N, hidden, 2)
+    nodes = points(2, 40)
+    alone = np.concatenate([features.values(node[None, :]) for node in nodes])
+    assert alone == pytest.approx(features.values(nodes), abs=8 * EPS)
+
+
+# What a dictionary is
+
+
+def test_one_layer_dictionaries_that_differ_only_in_what_they_do_not_use_are_equal():
+    for family in ("transnet", "gaussian_rf", "uniform_elm"):
+        plain = Dictionary(family, 20, 3)
+        for other in (
+            Dictionary(family, 20, 3.0, delta=0.9),
+            Dictionary(family, 20, 3.0, N1=80),
+            Dictionary(family, 20, 3.0, hidden=[80, 40], delta=0.1),
+        ):
+            assert other == plain
+            assert hash(other) == hash(plain)
+            assert np.array_equal(other.sample(0, 2).slopes, plain.sample(0, 2).slopes)
+
+
+def test_a_gtransnet_dictionary_knows_its_layers_and_variance():
+    one = Dictionary("gtransnet", 20, 3.0, N1=80)
+    assert one == Dictionary("gtransnet", 20, 3.0, hidden=(80,)) == Dictionary("gtransnet", 20, 3.0, hidden=[80])
+    assert hash(one) == hash(Dictionary("gtransnet", 20, 3.0, hidden=[80]))
+    assert one.hidden == (80,)
+    assert one.first_width == 80
+    others = [
+        Dictionary("gtransnet", 20, 3.0, N1=80, delta=0.4),
+        Dictionary("gtransnet", 20, 3.0, N1=81),
+        Dictionary("gtransnet", 20, 3.0, hidden=(80, 80)),
+        Dictionary("gtransnet", 20, 3.0, N1=80, centre=0.4),
+        Dictionary("gtransnet", 20, 3.5, N1=80),
+        Dictionary("gtransnet", 21, 3.0, N1=80),
+        Dictionary("gtransnet", 20, 3.0, N1=80, radius=0.7),
+        Dictionary("transnet", 20, 3.0, N1=80),
+    ]
+    assert one not in others
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_count_is_the_last_width_and_first_width_the_first(family):
+    dictionary = Dictionary(family, 6, 1.0, hidden=(9, 4))
+    features = dictionary.sample(0, 1)
+    assert features.count == 6
+    assert features.slopes.shape[0] == dictionary.first_width == (9 if family == "gtransnet" else 6)
+
+
+def test_a_dictionary_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Dictionary("transnet", 5, 1.0).N = 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "measured"),
+    [
+        ({"family": "fourier"}, "dictionary", "'fourier'"),
+        ({"family": "gtransnet"}, "N1", "None"),
+        ({"N": 0}, "N", "0"),
+        ({"N": -5}, "N", "-5"),
+        ({"N": 2.5}, "N", "2.5"),
+        ({"gamma": 0.0}, "gamma", "0.0"),
+        ({"gamma": -2.0}, "gamma", "-2.0"),
+        ({"gamma": float("nan")}, "gamma", "nan"),
+        ({"gamma": float("inf")}, "gamma", "inf"),
+        ({"gamma": (1.0, 2.0)}, "gamma", "'2 numbers'"),
+        ({"gamma": []}, "gamma", "'0 numbers'"),
+        ({"gamma": (1.0, 1.0, -1.0, 1.0)}, "gamma", "(1.0, 1.0, -1.0, 1.0)"),
+        ({"radius": 0.0}, "radius", "0.0"),
+        ({"radius": -1.0}, "radius", "-1.0"),
+        ({"radius": float("nan")}, "radius", "nan"),
+        ({"radius": float("inf")}, "radius", "inf"),
+        ({"centre": float("nan")}, "centre", "nan"),
+        ({"centre": (0.5, float("inf"))}, "centre", "(0.5, inf)"),
+        ({"family": "gtransnet", "N1": 0}, "hidden", "(0,)"),
+        ({"family": "gtransnet", "N1": 2.5}, "hidden", "(2.5,)"),
+        ({"family": "gtransnet", "hidden": (3, -1)}, "hidden", "(3, -1)"),
+        ({"family": "gtransnet", "N1": 3, "hidden": (3,)}, "hidden", "(3,)"),
+        ({"family": "gtransnet", "N1": 3, "delta": 0.0}, "delta", "0.0"),
+        ({"family": "gtransnet", "N1": 3, "delta": 1.5}, "delta", "1.5"),
+        ({"family": "gtransnet", "N1": 3, "delta": float("nan")}, "delta", "nan"),
+        ({"family": "gtransnet", "N1": 3, "gamma": (1.0,) * 4}, "gamma", "'4 numbers'"),
+    ],
+    ids=str,
+)
+def test_a_value_out_of_range_is_refused_by_name_with_what_was_given(arguments, name, measured):
+    with pytest.raises(ParameterError) as caught:
+        Dictionary(**{"family": "transnet", "N": 4, "gamma": 1.0, **arguments})
+    assert caught.value.name == name
+    assert str(caught.value).startswith(f"`{name}` must be ")
+    assert f", got {measured}" in str(caught.value)
+
+
+def test_the_ends_of_the_ranges_are_admitted():
+    assert Dictionary("gtransnet", 1, 1e-300, N1=1, delta=1.0, radius=1e-3).first_width == 1
+
+
+@pytest.mark.parametrize(("centre", "dimension"), [((0.5, 0.5), 1), ((0.5, 0.5), 3), ((0.5,), 2)])
+def test_a_centre_of_another_dimension_is_refused(centre, dimension):
+    dictionary = Dictionary("transnet", 5, 1.0, centre=centre)
+    with pytest.raises(ParameterError, match=f"`centre` must be one number or {dimension}, one per direction, got"):
+        dictionary.sample(0, dimension)
+    with pytest.raises(ParameterError, match="`centre`"):
+        dictionary.check_dimension(dimension)
+    Dictionary("transnet", 5, 1.0, centre=centre).check_dimension(len(centre))

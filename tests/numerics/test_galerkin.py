@@ -1,0 +1,269 @@
+"""Assembly: stiffness, loads and initial values against sums written out, and the two ways data can be given."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from evogt_study.errors import ProblemError
+from evogt_study.numerics.diagnostics import energy_history, norm_history
+from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.galerkin import assemble, check_diffusion, weighted_gram
+from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.problem import NonSeparable, Problem, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+
+EPS = np.finfo(float).eps
+
+dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
+
+
+def assert_within(found, wanted, bound):
+    assert (np.abs(found - wanted) <= bound).all(), np.max(np.abs(found - wanted) / bound)
+
+
+def space_of(dimension, N=6, tau=1e-6, seed=0):
+    points = {1: 12, 2: 5, 3: 4}[dimension]
+    quadrature = QuadratureRule("gauss_legendre", points).on_unit_cube(dimension)
+    trial = trial_functions(Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
+    return retain(trial, weighted_svd(trial), tau)
+
+
+# One set of data in the plain arithmetic of a single node x and time t, and the package's two forms of it.
+
+
+def diffusion_at(x, t):
+    return 1.0 + 0.3 * np.sin(3.0 * t) * np.cos(2.0 * x.sum()) + 0.2 * np.exp(-t) * x[0]
+
+
+def source_at(x, t):
+    return np.cos(t) * np.sin(np.pi * x[0]) + t**2 * x.prod()
+
+
+def initial_at(x):
+    return np.prod(np.sin(np.pi * x)) + 0.1 * x[0]
+
+
+SEPARABLE_DIFFUSION = Separable(
+    lambda nodes: np.stack([np.ones(len(nodes)), 0.3 * np.cos(2.0 * nodes.sum(axis=1)), 0.2 * nodes[:, 0]]),
+    lambda times: np.stack([np.ones(len(times)), np.sin(3.0 * times), np.exp(-times)]),
+)
+SEPARABLE_SOURCE = Separable(
+    lambda nodes: np.stack([np.sin(np.pi * nodes[:, 0]), nodes.prod(axis=1)]),
+    lambda times: np.stack([np.cos(times), times**2]),
+)
+
+
+def unsplit(function_at):
+    return NonSeparable(lambda nodes, t: np.array([function_at(x, t) for x in nodes]))
+
+
+def problem_of(dimension, *, split, steady=False):
+    diffusion = SEPARABLE_DIFFUSION if split else unsplit(diffusion_at)
+    if steady:
+        diffusion = Separable(lambda nodes: 1.0 + nodes[:, :1].T) if split else unsplit(lambda x, t: 1.0 + x[0])
+    return Problem(
+        dimension=dimension,
+        diffusion=diffusion,
+        initial=lambda nodes: np.array([initial_at(x) for x in nodes]),
+        source=SEPARABLE_SOURCE if split else unsplit(source_at),
+    )
+
+
+both_forms = pytest.mark.parametrize("split", [True, False], ids=["separable", "general"])
+
+
+# Against sums written out
+
+
+@dimensions
+@both_forms
+@pytest.mark.parametrize("t", [0.0, 0.4, 1.7])
+def test_stiffness_is_the_sum_over_nodes_and_directions(dimension, split, t):
+    space = space_of(dimension)
+    K = assemble(space, problem_of(dimension, split=split)).stiffness(t)
+    wanted = np.zeros((space.rank, space.rank))
+    for i, j in itertools.product(range(space.rank), repeat=2):
+        for q, (x, w) in enumerate(zip(space.quadrature.nodes, space.quadrature.weights, strict=True)):
+            gradients = space.gradients[:, q]
+            wanted[i, j] += w * diffusion_at(x, t) * sum(gradients[:, i] * gradients[:, j])
+    assert K.shape == wanted.shape
+    assert_within(K, wanted, 8 * EPS * np.abs(wanted).max())
+
+
+@dimensions
+@both_forms
+def test_loads_are_the_sums_over_nodes_at_every_time(dimension, split):
+    space = space_of(dimension)
+    times = np.array([0.0, 0.3, 0.31, 2.0])
+    loads = assemble(space, problem_of(dimension, split=split)).load(times)
+    assert loads.shape == (4, space.rank)
+    for n, i in itertools.product(range(4), range(space.rank)):
+        terms = [
+            w * source_at(x, times[n]) * space.values[q, i]
+            for q, (x, w) in enumerate(zip(space.quadrature.nodes, space.quadrature.weights, strict=True))
+        ]
+        assert loads[n, i] == pytest.approx(sum(terms), abs=8 * EPS * sum(map(abs, terms)))
+
+
+@dimensions
+def test_the_initial_coefficients_are_the_quadrature_products_with_the_basis(dimension):
+    space = space_of(dimension)
+    initial = assemble(space, problem_of(dimension, split=True)).initial
+    for i in range(space.rank):
+        terms = [
+            w * initial_at(x) * space.values[q, i]
+            for q, (x, w) in enumerate(zip(space.quadrature.nodes, space.quadrature.weights, strict=True))
+        ]
+        assert initial[i] == pytest.approx(sum(terms), abs=8 * EPS * sum(map(abs, terms)))
+
+
+def test_an_absent_source_is_a_zero_load():
+    problem = Problem(dimension=1, diffusion=SEPARABLE_DIFFUSION, initial=lambda nodes: nodes[:, 0])
+    loads = assemble(space_of(1), problem).load(np.array([0.0, 1.0]))
+    assert loads.shape[0] == 2
+    assert not loads.any()
+
+
+def test_weighted_gram_is_linear_in_the_nodal_factor():
+    gradients = np.random.default_rng(0).standard_normal((2, 15, 4))
+    one, two = np.random.default_rng(1).uniform(0.0, 1.0, (2, 15))
+    both = weighted_gram(gradients, one + 2.0 * two)
+    assert_within(
+        both, weighted_gram(gradients, one) + 2.0 * weighted_gram(gradients, two), 16 * EPS * np.abs(both).max()
+    )
+
+
+# Symmetry, definiteness, energy
+
+
+@dimensions
+@both_forms
+def test_stiffness_is_symmetric_bit_for_bit_and_positive_definite(dimension, split):
+    system = assemble(space_of(dimension, N=20, tau=1e-10), problem_of(dimension, split=split))
+    for t in (0.0, 0.5, 3.0):
+        K = system.stiffness(t)
+        assert np.array_equal(K, K.T)
+        eigenvalues = np.linalg.eigvalsh(K)
+        # a >= 0.5 and no retained function is constant: the gradients leave no null direction
+        assert eigenvalues.min() > 1.0
+        assert eigenvalues.max() > eigenvalues.min()
+
+
+@dimensions
+def test_stiffness_of_a_diffusion_that_vanishes_somewhere_is_positive_semidefinite(dimension):
+    space = space_of(dimension, N=20, tau=1e-10)
+    bump = Separable(lambda nodes: (nodes > 0.9).all(axis=1)[None, :].astype(float))
+    problem = Problem(dimension=dimension, diffusion=bump, initial=lambda nodes: nodes[:, 0])
+    eigenvalues = np.linalg.eigvalsh(assemble(space, problem).stiffness(0.0))
+    assert eigenvalues.max() > 0.0
+    assert eigenvalues.min() >= -64 * EPS * eigenvalues.max()
+    assert eigenvalues.min() < 1e-12 * eigenvalues.max()  # more functions than nodes where the coefficient is not zero
+
+
+@dimensions
+@both_forms
+@pytest.mark.parametrize("steady", [True, False], ids=["steady", "moving"])
+def test_energies_are_the_nodal_sums_of_the_weighted_gradients(dimension, split, steady):
+    space = space_of(dimension, N=10)
+    problem = problem_of(dimension, split=split, steady=steady)
+    system = assemble(space, problem)
+    trajectory = Trajectory(np.array([0.0, 0.3, 0.9]), np.random.default_rng(2).standard_normal((3, space.rank)))
+    wanted = []
+    for t, alpha in zip(trajectory.times, trajectory.coefficients, strict=True):
+        gradient = space.gradients @ alpha  # (d, Q), of the retained function
+        a = [1.0 + x[0] if steady else diffusion_at(x, t) for x in space.quadrature.nodes]
+        wanted.append(np.sum(space.quadrature.weights * a * np.sum(gradient**2, axis=0)))
+    assert energy_history(system, trajectory) == pytest.approx(wanted, rel=16 * EPS, abs=0.0)
+    assert norm_history(system, trajectory) == pytest.approx(
+        np.sqrt(np.sum(trajectory.coefficients**2, axis=1)), rel=4 * EPS, abs=0.0
+    )
+
+
+# Two forms of the same data
+
+
+@dimensions
+@pytest.mark.parametrize("steady", [True, False], ids=["steady", "moving"])
+def test_separable_and_general_data_give_the_same_system_and_trajectory(dimension, steady):
+    space = space_of(dimension, N=20, tau=1e-8)
+    split, general = (assemble(space, problem_of(dimension, split=way, steady=steady)) for way in (True, False))
+    assert split.autonomous == steady
+    assert not general.autonomous  # nothing can be known of an unsplit function
+    times = np.linspace(0.0, 1.5, 7)
+    for t in times:
+        K = split.stiffness(t)
+        assert_within(general.stiffness(t), K, 32 * EPS * np.abs(K).max())
+    times = np.linspace(0.0, 1.5, 150)
+    loads = split.load(times)
+    assert_within(general.load(times), loads, 32 * EPS * np.abs(loads).max())
+    assert np.array_equal(general.initial, split.initial)
+    trajectories = [implicit_midpoint(system, TimeGrid.of(1.5, 0.05)) for system in (split, general)]
+    assert trajectories[1].coefficients == pytest.approx(trajectories[0].coefficients, rel=1e-11, abs=1e-14)
+    histories = [energy_history(*pair) for pair in zip((split, general), trajectories, strict=True)]
+    assert histories[1] == pytest.approx(histories[0], rel=1e-13, abs=0.0)
+
+
+def test_separable_functions_evaluate_as_their_sum():
+    nodes = np.random.default_rng(3).uniform(0.0, 1.0, (9, 2))
+    times = np.array([0.0, 0.2, 0.7])
+    for split, function_at in ((SEPARABLE_DIFFUSION, diffusion_at), (SEPARABLE_SOURCE, source_at)):
+        wanted = [[function_at(x, t) for x in nodes] for t in times]
+        assert split(nodes, times) == pytest.approx(np.array(wanted), abs=4 * EPS)
+        assert unsplit(function_at)(nodes, times) == pytest.approx(np.array(wanted), abs=0.0)
+    steady = Separable(lambda nodes: 1.0 + nodes[:, :1].T)
+    assert np.array_equal(steady(nodes, times), np.tile(1.0 + nodes[:, 0], (3, 1)))
+    assert steady.steady
+    assert not SEPARABLE_DIFFUSION.steady
+
+
+# Diffusion must be positive where it is used
+
+
+def checked(diffusion, times=(0.25, 0.75)):
+    quadrature = QuadratureRule("composite_midpoint", 10).on_unit_cube(1)
+    check_diffusion(Problem(1, diffusion, lambda nodes: nodes[:, 0]), quadrature, np.array(times))
+
+
+@pytest.mark.parametrize("shift", [1.0, 1e-300])
+def test_a_positive_diffusion_passes(shift):
+    checked(Separable(lambda nodes: nodes.T - 0.05 + shift))
+    checked(NonSeparable(lambda nodes, t: nodes[:, 0] - 0.05 + shift))
+
+
+@pytest.mark.parametrize(
+    ("profile", "measured"),
+    [
+        (lambda x: 1.0 - 2.0 * x, "-0.9"),  # at the last midpoint, 0.95
+        (lambda x: x - 0.05, "0"),  # exactly zero at the first
+        (lambda x: np.full_like(x, -3.0), "-3"),
+        (lambda x: np.where(x > 0.5, np.nan, 1.0), "nan"),
+        (lambda x: np.where(x > 0.5, -np.inf, 1.0), "-inf"),
+    ],
+    ids=["negative", "zero", "constant", "nan", "minus-infinity"],
+)
+@both_forms
+def test_a_diffusion_that_is_not_positive_is_refused_with_the_measured_minimum(profile, measured, split):
+    diffusion = Separable(lambda nodes: profile(nodes.T)) if split else NonSeparable(lambda n, t: profile(n[:, 0]))
+    with pytest.raises(ProblemError) as caught:
+        checked(diffusion)
+    assert str(caught.value) == f"`diffusion` must be positive on the assembly nodes, got a minimum of {measured}"
+
+
+def test_an_infinite_diffusion_is_refused_and_the_message_says_that_it_is_not_finite():
+    with pytest.raises(ProblemError, match="inf"):
+        checked(Separable(lambda nodes: np.where(nodes.T > 0.5, np.inf, 1.0)))
+
+
+@both_forms
+def test_diffusion_is_checked_at_every_given_time(split):
+    def modulated(times):
+        return np.stack([np.ones(len(times)), -np.asarray(times)])
+
+    moving = Separable(lambda nodes: np.ones((2, len(nodes))), modulated)  # 1 - t
+    diffusion = moving if split else NonSeparable(lambda nodes, t: np.full(len(nodes), 1.0 - t))
+    checked(diffusion, (0.0, 0.5, 0.999))
+    with pytest.raises(ProblemError, match="got a minimum of -0.25"):
+        checked(diffusion, (0.0, 0.5, 1.25))

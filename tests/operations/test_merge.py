@@ -1,0 +1,266 @@
+"""Results joined: every run once, none lost, none chosen where two differ, and inputs never touched."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
+
+import evogt_study as evs
+from evogt_study.errors import InputError, ResultError
+from evogt_study.operations.merge import merge
+from evogt_study.operations.verify import verify
+from evogt_study.results.netcdf import read_result
+from evogt_study.schema.variables import Status
+from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.study import Study
+
+OWN = """
+    def method(family, seed, scale=1.0):
+        if seed == 2 and family == "b":
+            raise ValueError("no luck")
+        error = float("nan") if seed == 6 else scale * (1 + seed)
+        return {"error": error, "trace": ("n", [0.1 * seed] * (1 + seed)), "word": family}
+"""
+
+
+@pytest.fixture
+def part(own_study, result_of, tmp_path):
+    """Called with a name, the seeds and families: the study and its result NAME.nc."""
+
+    def make(name, seeds, families=("a", "b"), constants="", method=OWN):
+        rest = f"{constants}[axes]\nfamily = {json.dumps(families)}\nseed = {json.dumps(list(seeds))}\n"
+        study = own_study(method, rest)
+        return study, result_of(study, tmp_path / f"{name}.nc")
+
+    return make
+
+
+def refused(match, *arguments, **options):
+    """A merge that is refused leaves its inputs as they were and makes nothing."""
+    folder = arguments[1].parent
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises((ResultError, InputError), match=match) as caught:
+        merge(*arguments, **options)
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    return str(caught.value)
+
+
+def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [2, 3], families=("a",))
+    with only_writer(tmp_path / "c.nc"):
+        refused("c.nc is being written by process", [a, b], tmp_path / "c.nc")
+
+
+# --- what is joined ---------------------------------------------------------------------------------------------------
+
+
+def test_seeds_split_in_two_are_the_whole(part, tmp_path):
+    _, a = part("a", range(3))
+    _, b = part("b", range(3, 8))
+    study, whole = part("whole", range(8))
+    data = merge([a, b], tmp_path / "c.nc", study=study)
+    same_numbers(data, read_study(whole))
+    same_numbers(read_study(tmp_path / "c.nc"), read_study(whole))
+    assert verify(tmp_path / "c.nc").well
+    same_numbers(evs.run(study, output=tmp_path / "c.nc", workers=1), data)  # nothing is left to compute
+
+
+def test_the_papers_method_with_histories_of_different_rank(small_study, result_of, tmp_path):
+    whole = Study.from_text(small_study)
+    one, other = (
+        Study.from_text(small_study.replace("start = 0, count = 3", seeds))
+        for seeds in ("count = 1", "start = 1, count = 2")
+    )
+    paths = [result_of(study, tmp_path / f"{i}.nc") for i, study in enumerate((one, other))]
+    data = merge(paths, tmp_path / "c.nc", study=whole)
+    same_numbers(data, read_study(result_of(whole, tmp_path / "whole.nc")))
+    assert verify(tmp_path / "c.nc").well
+
+
+def test_the_file_whose_axes_have_everything_gives_the_study(part, tmp_path):
+    _, a = part("a", [0])
+    study, b = part("b", range(3))
+    same_numbers(merge([a, b], tmp_path / "c.nc"), read_study(b))
+    assert read_study(tmp_path / "c.nc").attrs["study"] == study.text
+
+
+def test_several_axes_may_leave_runs_that_no_file_has(part, tmp_path):
+    _, a = part("a", [0, 1], ["a"])
+    _, b = part("b", [0], ["a", "b"])
+    study, _ = part("whole", [0, 1], ["a", "b"])
+    data = merge([a, b], tmp_path / "c.nc", study=study)
+    assert data.status.values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
+    assert [line for line in verify(tmp_path / "c.nc").findings if "1 runs of 4 are not_run" in line]
+
+
+def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):
+    def fail(data):
+        data["status"].values[0, 0] = Status.failed
+        data["message"].values[0, 0] = "MemoryError"
+        for name in ("error", "trace"):
+            data[name].values[0, 0] = np.nan
+        data["word"].values[0, 0] = ""
+
+    _, a = part("a", range(2))
+    _, b = part("b", range(2))
+    rewritten(a, fail)
+    for order in ([a, b], [b, a]):
+        data = merge(order, tmp_path / f"{order[0].stem}{order[1].stem}.nc")
+        assert (data.status == Status.ok).all()
+        assert (data.message == "").all()
+        assert data.error.values[0, 0] == 1.0
+
+
+def test_pilots_of_both_machines(own_study, result_of, tmp_path):
+    studies = [own_study(PARABOLA, PILOTED.replace("[0, 1]", seeds)) for seeds in ("[0, 1]", "[2, 3]", "[0, 1, 2, 3]")]
+    a, b, whole = (result_of(study, tmp_path / f"{name}.nc") for name, study in zip("abw", studies, strict=True))
+    same_numbers(merge([a, b], tmp_path / "c.nc", study=studies[2]), read_study(whole))
+    same_numbers(read_result(tmp_path / "c.nc")["pilot"], read_result(whole)["pilot"])
+    assert verify(tmp_path / "c.nc").well
+
+
+def test_a_machine_without_pilot_that_was_given_the_choice(own_study, result_of, tmp_path):
+    """One machine's pilot chooses; another has its choice in rules: the runs are the same computations."""
+    rules = "[axes]\ntarget = [2, 5]\nseed = [2]\n"
+    rules += "".join(
+        f"[[when]]\nmatch = {{ target = {at} }}\nset = {{ gamma = {to} }}\n" for at, to in ((2, 1), (5, 4))
+    )
+    b = result_of(own_study(PARABOLA, rules), tmp_path / "b.nc")
+    a = result_of(own_study(PARABOLA, PILOTED), tmp_path / "a.nc")
+    whole = own_study(PARABOLA, PILOTED.replace("[0, 1]", "[0, 1, 2]"))
+    data = merge([a, b], tmp_path / "c.nc", study=whole)
+    assert (data.status == Status.ok).all()
+    assert verify(tmp_path / "c.nc").well
+
+
+def test_provenance_of_all_is_kept(part, tmp_path):
+    def older(data):
+        sets = data["software"].attrs["software_sets"]
+        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+        data.attrs.update(git_revision="f" * 40, history="2020-01-01T00:00:00Z: made by hand")
+
+    _, a = part("a", [0])
+    _, b = part("b", [1])
+    rewritten(a, older)
+    study, c = part("c", [3])
+    study, _ = part("whole", [0, 1, 3])
+    merge([a, b], tmp_path / "ab.nc", study=part("ab_", [0, 1])[0])
+    data = merge([tmp_path / "ab.nc", c], tmp_path / "abc.nc", study=study)
+    sets = json.loads(data["software"].attrs["software_sets"])
+    assert [sets[i]["numpy"] for i in data.software.sel(family="a").values] == ["1.0.0", np.__version__, np.__version__]
+    history = data.attrs["history"].splitlines()
+    assert history[0] == "2020-01-01T00:00:00Z: made by hand"
+    assert [line.split(" merged ")[1] for line in history if " merged " in line] == ["a.nc, b.nc", "ab.nc, c.nc"]
+    origins = json.loads(data.attrs["merged_from"])
+    assert [origin["file"] for origin in origins] == ["a.nc", "b.nc", "c.nc"]
+    assert origins[0]["git_revision"] == "f" * 40
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_no_file_that_asks_for_everything(part, tmp_path):
+    _, a = part("a", range(9))
+    _, b = part("b", [7, 8, 9, 10], ["a"])
+    told = refused("none of the files asks for what all hold", [a, b], tmp_path / "c.nc")
+    assert f"{a} lacks seed = 9, 10; {b} lacks family = b and seed = 0, 1, 2, 3, 4, 5, ... (7 in all)" in told
+    assert told.endswith("--study")
+
+
+def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
+    study, a = part("a", [0, 1])
+    _, b = part("b", [2])
+    told = refused(
+        "b.nc holds 2 runs of the study that .*own.toml does not ask for", [a, b], tmp_path / "c.nc", study=study
+    )
+    assert "e.g. family=a, seed=2" in told
+
+
+def test_other_constants_are_named(part, tmp_path):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [0], constants="[constants]\nscale = 2.0\n")
+    refused(r"b.nc holds 2 runs .*scale is 2.0 in .*b.nc, 1.0 in .*a.nc", [a, b], tmp_path / "c.nc")
+
+
+def test_code_that_changed_between(part, tmp_path):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [0], method=OWN.replace("1 + seed)\n", "2 + seed)\n"))
+    refused("holds 4 runs .*the method's code", [a, b], tmp_path / "c.nc")
+
+
+def test_one_bit_of_one_value_is_a_conflict(part, tmp_path):
+    def flip(data):
+        data["trace"].values[0, 1, 1] = np.nextafter(0.1, 1)
+
+    _, a = part("a", [0, 1])
+    _, b = part("b", [1])
+    rewritten(a, flip)
+    told = refused("study run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
+    assert f"trace[1]: 0.10000000000000002 in {a}, 0.10000000000000001 in {b}, relative difference 1" in told
+
+
+def test_ok_and_diverged_are_a_conflict(part, tmp_path):
+    def diverge(data):
+        data["status"].values[0, 0] = Status.diverged
+
+    _, a = part("a", [0, 1])
+    _, b = part("b", [1])
+    rewritten(b, diverge)
+    refused("run family=a, seed=1 has two values: ok in .*a.nc, diverged in .*b.nc", [a, b], tmp_path / "c.nc")
+
+
+def test_a_conflict_of_two_machines_names_what_differs_between_them(part, tmp_path):
+    def other(data):
+        data["error"].values[0, 0] *= 1 + 1e-12
+        data["software"].attrs["software_sets"] = data["software"].attrs["software_sets"].replace(np.__version__, "1.0")
+
+    _, a = part("a", [0])
+    _, b = part("b", [0])
+    rewritten(b, other)
+    refused(f"by other software: numpy {np.__version__} and 1.0;", [a, b], tmp_path / "c.nc")
+
+
+def test_pilots_that_disagree(own_study, result_of, tmp_path):
+    def worse(pilot):
+        pilot["error"].values[0, 0] += 1
+
+    def chosen(data):
+        data["gamma"].values[0] = 4
+
+    whole = own_study(PARABOLA, PILOTED)
+    a, b = (result_of(whole, tmp_path / f"{name}.nc") for name in "ab")
+    rewritten(b, worse, "pilot")
+    refused("pilot run target=2, candidate=0, seed=100 has two values: error", [a, b], tmp_path / "c.nc")
+    rewritten(b, chosen)
+    refused(r"chose differently for target=2: gamma is 1 in .*a.nc, 4 in .*b.nc", [a, b], tmp_path / "c.nc")
+
+
+def test_a_pilot_that_no_file_has(own_study, result_of, tmp_path):
+    study = own_study(PARABOLA, PILOTED)
+    a = result_of(study, tmp_path / "a.nc")
+    more = own_study(PARABOLA, PILOTED.replace("[2, 5]", "[2, 5, 7]"))
+    refused("no file has a pilot's choice of `gamma` for target=7", [a, a], tmp_path / "c.nc", study=more)
+
+
+def test_places(part, tmp_path):
+    _, a = part("a", [0])
+    _, b = part("b", [0])
+    refused("two results or more, got 1", [a], tmp_path / "c.nc")
+    refused("got .*b.nc, one of the files to merge", [a, b], b)
+    (tmp_path / "link.nc").symlink_to(a)
+    refused("one of the files to merge", [a, b], tmp_path / "link.nc")
+    (tmp_path / "other.nc").write_text("mine")
+    refused("got .*other.nc, a file that exists", [a, b], tmp_path / "other.nc")
+    refused("cannot read .*gone.nc", [a, tmp_path / "gone.nc"], tmp_path / "c.nc")
+    with pytest.raises(ResultError, match="cannot write"):
+        merge([a, b], tmp_path / "other.nc" / "c.nc")
+
+
+def test_results_of_different_studies(part, own_study, result_of, tmp_path):
+    _, a = part("a", [0])
+    other = own_study(OWN, '[axes]\nfamily = ["a"]\nseed = [0]\n', name="other")
+    b = result_of(other, tmp_path / "b.nc")
+    refused("b.nc is the result of the study 'other', not of 'own' as .*a.nc", [a, b], tmp_path / "c.nc")
+    refused("a.nc is the result of the study 'own', not of 'other' as .*toml", [a, b], tmp_path / "c.nc", study=other)

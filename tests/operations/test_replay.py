@@ -1,0 +1,206 @@
+"""One case computed again: equal bit for bit, or every difference named; and what a mistake in the question costs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import PARABOLA, PILOTED, rewritten
+
+from evogt_study.errors import InputError, ResultError
+from evogt_study.operations.compare_runs import differences, software_changes
+from evogt_study.operations.replay import replay
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.results.provenance import software_set
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+from evogt_study.study.typed_points import read_point
+from evogt_study.workers.batch import Batch, run_batch
+
+OWN = """
+    import numpy as np
+    def method(family, epsilon, seed):
+        if seed == 2 and family == "b":
+            raise ValueError("no luck")
+        error = float("nan") if seed == 3 else epsilon * (1 + seed)
+        return {"error": error, "rank": 7, "word": family, "trace": ("n", 0.1 * np.arange(1 + seed))}
+"""
+REST = '[axes]\nfamily = ["a", "b"]\nepsilon = [0.2, 0.1]\nseed = { count = 4 }\n'
+
+
+@pytest.fixture
+def result(own_study, result_of, tmp_path):
+    return result_of(own_study(OWN, REST), tmp_path / "own.nc")
+
+
+def test_each_case_of_the_papers_method_is_equal_bit_for_bit(small_study, result_of, tmp_path):
+    study = Study.from_text(small_study)
+    path = result_of(study, tmp_path / "small.nc")
+    for dictionary, k, seed in [("transnet", 1, 0), ("gtransnet", 2, 2)]:
+        made = replay(path, {"dictionary": dictionary, "k": k, "seed": seed})
+        assert made.equal, made.told()
+        assert {"error", "rank", "coefficients", "field", "error_history"} <= set(made.compared)
+        assert (made.software, made.raised, made.case.key) == ("", "", made.stored_key)
+
+
+def test_an_equal_run(result):
+    made = replay(result, read_point("seed=1,family=a,epsilon=0.20"))
+    assert made.equal
+    assert made.point == "family=a, epsilon=0.2, seed=1"
+    assert made.told() == ["  equal bit for bit: error, rank, word, trace"]  # trace is longer in other runs
+
+
+def test_the_last_bit_of_one_value(result):
+    def change(data):
+        data["trace"].values[0, 0, 2, 1] = np.nextafter(data["trace"].values[0, 0, 2, 1], 1)
+
+    made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 2})
+    assert not made.equal
+    assert made.told() == [
+        "  trace[1]: 0.10000000000000002 in the file, 0.10000000000000001 now, relative difference 6.9e-17 "
+        "(1 of 3 values differ)",
+        "  equal bit for bit: error, rank, word",
+    ]
+
+
+def test_words_and_missing_values_that_differ(result):
+    def change(data):
+        data["word"].values[0, 0, 1] = "z"
+        data["rank"].values[0, 0, 1] = np.nan
+
+    made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 1})
+    assert [line.strip() for line in made.told()[:2]] == [
+        "rank: nan in the file, 7 now",
+        "word: 'z' in the file, 'a' now",
+    ]
+
+
+def test_a_run_that_raises_tells_where(result):
+    made = replay(result, {"family": "b", "epsilon": 0.1, "seed": 2})
+    assert (made.equal, made.status, made.stored_status) == (False, Status.failed, Status.failed)
+    assert 'method.py", line 5, in method' in made.raised
+    assert made.raised.endswith("ValueError: no luck\n")
+    assert made.told() == ["  as in the file: failed, ValueError: no luck"]
+    diverged = replay(result, {"family": "a", "epsilon": 0.1, "seed": 3})
+    assert (diverged.equal, diverged.status) == (False, Status.diverged)
+
+
+def test_a_file_whose_fate_is_another(result):
+    def change(data):
+        data["status"].values[0, 0, 0] = Status.lost
+        data["message"].values[0, 0, 0] = "the worker died"
+
+    made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 0})
+    assert not made.equal
+    assert made.told() == ["  in the file: lost, the worker died", "  now: ok"]
+
+
+def test_code_that_has_changed_is_said_to_be_another_computation(own_study, result):
+    own_study(OWN.replace("epsilon * (1", "epsilon * (2"), REST)
+    made = replay(result, {"family": "a", "epsilon": 0.2, "seed": 1})
+    assert made.case.key != made.stored_key
+    lines = made.told()
+    assert f"another computation than the file's, case {made.stored_key}" in lines[0]
+    assert "relative difference 5.0e-01" in lines[1]
+    own_study("# a comment\n" + OWN.replace("\n    ", "\n"), REST)
+    assert replay(result, {"family": "a", "epsilon": 0.2, "seed": 1}).equal  # comments are no part of the computation
+
+
+def test_code_that_has_moved(result, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "method.py").rename(tmp_path / "elsewhere" / "method.py")
+    at = {"family": "a", "epsilon": 0.2, "seed": 1}
+    with pytest.raises(ResultError, match="own.nc cannot be used: .*method.py.* --code FOLDER"):
+        replay(result, at)
+    assert replay(result, at, code=tmp_path / "elsewhere").equal
+
+
+def test_other_software_is_said(result):
+    def change(data):
+        sets = data["software"].attrs["software_sets"]
+        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+
+    made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 1})
+    assert f"numpy 1.0.0, here {np.__version__}" in made.software
+    assert made.equal
+    assert made.told()[0].startswith("  the file's run was made by other software: ")
+    assert software_changes(software_set(), software_set()) == ""
+
+
+def test_what_a_pilot_chose_is_read_and_its_runs_can_be_replayed(own_study, result_of, tmp_path):
+    path = result_of(own_study(PARABOLA, PILOTED), tmp_path / "own.nc")
+
+    def change(data):
+        data["gamma"].values[0] = 6  # not what the pilot would choose: 1
+
+    assert replay(path, {"target": 2, "seed": 1}).case.values["gamma"] == 1
+    assert replay(path, {"target": 2, "seed": 101, "candidate": 2}, pilot=True).equal
+    assert replay(rewritten(path, change), {"target": 2, "seed": 1}).case.values["gamma"] == 6
+
+    def impossible(data):
+        data["gamma"].values[0] = 7
+
+    with pytest.raises(ResultError, match=r"candidates \(1, 4, 6\), got 7"):
+        replay(rewritten(path, impossible), {"target": 2, "seed": 1})
+
+
+def test_axes_of_one_value_may_be_left_out(own_study, result_of, tmp_path):
+    path = result_of(
+        own_study(OWN, REST.replace('["a", "b"]', '["a"]').replace("[0.2, 0.1]", "[0.2]")), tmp_path / "o.nc"
+    )
+    assert replay(path, {"seed": 1}).point == "family=a, epsilon=0.2, seed=1"
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("sed=1", r"must name axes of .*own.nc \(family, epsilon, seed\), got 'sed'; did you mean `seed`\?"),
+        ("tau=1", r"must name axes .*, got 'tau'"),
+        ("seed=1,seed=2", "must name each axis once, got seed twice"),
+        ("1", "must read axis=value,axis=value, got '1'"),
+        ("family=a,seed=1", r"got none for epsilon \(.*own.nc has 0.2, 0.1\)"),
+        ("family=a,epsilon=0.2,seed=4", r"`seed` must be one of 0, 1, 2, 3 \(.*own.nc\), got '4'"),
+        ("family=c,epsilon=0.2,seed=1", "`family` must be one of a, b"),
+        ("family=a,epsilon=,seed=1", "`epsilon` must be one of 0.2, 0.1 .*, got ''"),
+        ("family=a,epsilon=nan,seed=1", "`epsilon` must be one of 0.2, 0.1 .*, got 'nan'"),
+    ],
+)
+def test_points_that_are_not_there(result, at, told):
+    with pytest.raises(InputError, match=told):
+        replay(result, read_point(at))
+
+
+def test_values_with_commas_and_rules_are_found_by_their_labels(small_study, result_of, tmp_path):
+    text = small_study.replace("k = [1, 2]", "k = [1]\nhidden = [[24], [24, 12]]\nquadrature = [40, 50]")
+    text = text.replace("N1 = 24\n", "").replace("quadrature = 40\n", "").replace("3 }", "1 }")
+    path = result_of(Study.from_text(text.replace('"transnet", ', "")), tmp_path / "small.nc")
+    made = replay(path, read_point("hidden=24,12, quadrature=50"))
+    assert made.equal
+    assert made.case.values["hidden"] == (24, 12)
+    assert "quadrature=gauss_legendre(50)" in made.point
+
+
+def test_a_point_without_a_run(own_study, result_of, tmp_path):
+    rest = PILOTED.replace("[1, 4, 6]", "{ 2 = [1, 4], 5 = [6] }")
+    path = result_of(own_study(PARABOLA, rest), tmp_path / "own.nc")
+    with pytest.raises(InputError, match="no run is planned at target=5, candidate=1, seed=100"):
+        replay(path, {"target": 5, "candidate": 1, "seed": 100}, pilot=True)
+
+
+def test_a_result_without_pilot_or_no_result(result, tmp_path):
+    with pytest.raises(ResultError, match="leave out --pilot"):
+        replay(result, {"seed": 1}, pilot=True)
+    with pytest.raises(ResultError, match="gone.nc"):
+        replay(tmp_path / "gone.nc", {})
+
+
+def test_several_runs_are_compared_at_once(own_study):
+    study = own_study(OWN, REST)
+    plan = study_plan(study)
+    assert pilot_plan(study) is None
+    cases = [case for case in plan.cases() if case.values["family"] == "a" and case.values["seed"] < 3]
+    records = run_batch(Batch.of(plan.spec, cases))
+    same = [(row, row) for row in range(len(cases))]
+    assert differences(records, records, same) == []
+    (error, trace) = (each for each in differences(records, records, [(0, 0), (0, 1)]) if each.name != "word")
+    assert (error.pairs, trace.pairs) == ((1,), (1,))
+    assert Path(study.file).exists()

@@ -1,0 +1,592 @@
+"""Studies run on real worker processes, into real files."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import xarray as xr
+from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
+
+import evogt_study as evs
+from evogt_study.errors import PilotError, ResultError
+from evogt_study.operations import run as run_module
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.netcdf import read_result
+from evogt_study.results.shards import shard_files, shard_folder, write_shard
+from evogt_study.results.unfinished_result import unfinished
+from evogt_study.schema.records import Stack
+from evogt_study.schema.variables import Status
+from evogt_study.workers import batch_size
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.local_cluster import connected
+
+
+@pytest.fixture
+def small(small_study):
+    return evs.Study.from_text(small_study)
+
+
+def test_result_is_labelled_and_whole(small, client, tmp_path):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    assert data.error.dims == ("dictionary", "k", "seed")
+    assert data.error_history.dims == ("dictionary", "k", "seed", "time")
+    assert data.coefficients.dims == ("dictionary", "k", "seed", "time", "mode")
+    assert data.field.dims == data.exact_field.dims == ("dictionary", "k", "seed", "time", "x")
+    assert (data.status == Status.ok).all()
+    assert data.error.notnull().all()
+    np.testing.assert_allclose(data.time, [0, 0.05, 0.1])
+    np.testing.assert_array_equal(data.error_history.isel(time=-1), data.error)
+    np.testing.assert_array_equal(data.error_history.isel(time=0), data.initial_error)
+    np.testing.assert_allclose(np.sqrt((data.coefficients**2).sum("mode")), data.norm_history)
+    exact = np.exp(-data.time) * np.sin(data.k * np.pi * data.x)
+    np.testing.assert_allclose(
+        data.exact_field.isel(dictionary=0, seed=0), exact.transpose("k", "time", "x"), atol=1e-14
+    )
+    assert os.listdir(tmp_path) == ["small.nc"]
+
+
+def test_run_equals_solve(small, client):
+    data = evs.run(small, client=client)
+    problem = evs.Statement(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=2)
+    dictionary = evs.Dictionary("gtransnet", N=12, N1=24, gamma=2)
+    one = evs.solve(problem, dictionary, 1, quadrature=40, validation=60, dt=0.01, final_time=0.1, times=3)
+    case = data.sel(dictionary="gtransnet", k=2, seed=1)
+    for name in (
+        "error",
+        "initial_error",
+        "rank",
+        "retained_condition",
+        "mass_defect",
+        "error_history",
+        "norm_history",
+    ):
+        np.testing.assert_array_equal(case[name], one[name], err_msg=name)
+
+
+def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch, tmp_path):
+    many = evs.run(small, client=client, output=tmp_path / "a.nc")
+    monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1)
+    single = evs.run(small, client=client, output=tmp_path / "b.nc")
+    with connected(None, 1) as lone:
+        monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1000)
+        one = evs.run(small, client=lone, output=tmp_path / "c.nc")
+    same_numbers(many, single)
+    same_numbers(many, one)
+
+
+def test_file_equals_what_is_returned(small, client, tmp_path):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    same_numbers(data, read_study(tmp_path / "small.nc"))
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+def test_file_opens_with_every_label(small, client, tmp_path, engine):
+    data = evs.run(small, client=client, output=tmp_path / "small.nc")
+    with xr.open_dataset(tmp_path / "small.nc", engine=engine) as opened:
+        assert set(opened.coords) == set(data.coords)
+        for name, coord in data.coords.items():
+            assert opened[name].dims == coord.dims
+            np.testing.assert_array_equal(opened[name], coord)
+        described = {name: opened[name].attrs for name in opened.variables}
+    for name, attributes in described.items():
+        assert attributes["long_name"], name
+
+
+def events_of(study, **options):
+    events = []
+    data = evs.run(study, listener=events.append, **options)
+    return data, {event.phase: event for event in events}
+
+
+@pytest.mark.parametrize("option", ["--scheduler", "--scheduler-file"])
+def test_command_uses_a_running_scheduler(small_study, small, client, tmp_path, option):
+    (tmp_path / "small.toml").write_text(small_study)
+    (tmp_path / "scheduler.json").write_text(json.dumps({"address": client.scheduler.address}))
+    place = {"--scheduler": client.scheduler.address, "--scheduler-file": "scheduler.json"}[option]
+    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q", option, place]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
+    same_numbers(read_study(tmp_path / "a.nc"), evs.run(small, client=client))
+
+
+def test_second_run_computes_nothing(small, client, tmp_path):
+    first = evs.run(small, client=client, output=tmp_path / "small.nc")
+    second, events = events_of(small, client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 0)
+    xr.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
+
+
+def test_complete_result_starts_no_cluster(small, client, tmp_path):
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    before = set(psutil.Process().children(recursive=True))
+    evs.run(small, output=tmp_path / "small.nc", listener=lambda event: None)
+    assert set(psutil.Process().children(recursive=True)) == before
+
+
+def test_extended_study_computes_the_new_cases_only(small_study, client, tmp_path):
+    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 5").replace("k = [1, 2]", "k = [1, 2, 3]"))
+    data, events = events_of(longer, client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 2 * 3 * 5 - 12)
+    same_numbers(data, evs.run(longer, client=client))
+
+
+def test_a_constant_that_becomes_an_axis_keeps_its_runs(small_study, client, tmp_path):
+    evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
+    text = small_study.replace("gamma = 2\n", "").replace("k = [1, 2]", "k = [1, 2]\ngamma = [3, 2]")
+    data, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert (events["study"].reused, events["study"].done) == (12, 12)
+    same_numbers(data, evs.run(evs.Study.from_text(text), client=client))
+
+
+def test_equal_cases_are_computed_once_and_taken_up_again(small_study, client, tmp_path):
+    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1, 2]\nN1 = [24, 30]")
+    path = tmp_path / "small.nc"
+    data, events = events_of(evs.Study.from_text(text), client=client, output=path)
+    transnet = data.sel(dictionary="transnet")
+    np.testing.assert_array_equal(transnet.error.sel(N1=24), transnet.error.sel(N1=30))
+    assert (transnet.case_key.sel(N1=24) == transnet.case_key.sel(N1=30)).all()
+    assert len(np.unique(data.case_key)) == 6 + 12
+    assert events["study"].done == 24
+    again, events = events_of(evs.Study.from_text(text), client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (24, 0)
+    same_numbers(data, again)
+
+
+def test_changed_constant_is_refused_and_nothing_is_lost(small_study, client, tmp_path):
+    path = tmp_path / "small.nc"
+    evs.run(evs.Study.from_text(small_study), client=client, output=path)
+    before = path.read_bytes()
+    changed = evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3"))
+    with pytest.raises(ResultError, match="holds 12 finished runs that study does not ask for"):
+        evs.run(changed, client=client, output=path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["small.nc"]
+
+
+def test_a_pilot_is_not_dropped_with_its_runs(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
+    before = path.read_bytes()
+    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
+    with pytest.raises(ResultError, match=r"holds 12 finished runs that .* does not ask for .*the pilot"):
+        evs.run(own_study(PARABOLA, constant), client=client, output=path)
+    assert path.read_bytes() == before
+
+
+def test_a_refused_extension_leaves_the_result_to_be_read_as_it_is(own_study, client, evogt, tmp_path):
+    """Another candidate is better now: the runs of the earlier choice are not replaced, nor said to be missing."""
+    path = tmp_path / "own.nc"
+    evs.run(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), client=client, output=path)
+    known = evs.open(path)
+    with pytest.raises(ResultError, match="finished runs that .* does not ask for"):
+        evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
+    found = unfinished(path)
+    assert (found["study"].status == Status.ok).all()
+    assert found["pilot"].status.shape == (2, 3, 2)
+    xr.testing.assert_equal(found["study"].error, known.error)
+    code, out, _ = evogt("status", path)
+    assert (code, "(study): 4 runs, 4 ok" in out) == (0, True)
+
+
+def test_a_pilot_that_cannot_choose_any_more_leaves_the_result_to_be_read(own_study, client, evogt, tmp_path):
+    path = tmp_path / "own.nc"
+    method = (
+        "def method(seed, gamma, target):\n    assert target != 7, 'too much'\n"
+        "    return {'error': abs(gamma - target) + seed}\n"
+    )
+    evs.run(own_study(method, PILOTED), client=client, output=path)
+    with pytest.raises(PilotError):
+        evs.run(own_study(method, PILOTED.replace("[2, 5]", "[2, 5, 7]")), client=client, output=path)
+    code, out, err = evogt("summary", path, "--over", "seed")
+    assert (code, "is not finished; this is what there is" in err) == (0, True)
+    assert out == evogt("summary", shutil.copy(path, tmp_path / "copy.nc"), "--over", "seed")[1]
+
+
+def test_what_a_link_leads_to_is_written(small, client, tmp_path):
+    (tmp_path / "disk").mkdir()
+    link, target = tmp_path / "small.nc", tmp_path / "disk" / "s.nc"
+    link.symlink_to(Path("disk") / "s.nc")
+    evs.run(small, client=client, output=link)
+    assert link.is_symlink()
+    assert os.listdir(tmp_path / "disk") == ["s.nc"]
+    same_numbers(read_study(link), read_study(target))
+
+
+def test_the_history_grows_with_the_result(small_study, client, tmp_path):
+    """A line for each time that runs were computed, and none where they were all there."""
+    path = tmp_path / "small.nc"
+    first = evs.run(evs.Study.from_text(small_study), client=client, output=path).history
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
+    second = evs.run(longer, client=client, output=path).history
+    assert (first.count("\n"), second.splitlines()[0]) == (0, first)
+    assert len(second.splitlines()) == 2
+    assert evs.run(longer, client=client, output=path).history == second
+
+
+def test_other_study_in_the_way_is_refused(small_study, client, tmp_path):
+    path = tmp_path / "result.nc"
+    evs.run(evs.Study.from_text(small_study), client=client, output=path)
+    other = evs.Study.from_text(small_study.replace('name = "small"', 'name = "other"'))
+    with pytest.raises(ResultError, match="is the result of the study 'small', not of 'other'"):
+        evs.run(other, client=client, output=path)
+
+
+def test_other_file_in_the_way_is_refused(small, client, tmp_path):
+    path = tmp_path / "result.nc"
+    path.write_text("not NetCDF")
+    with pytest.raises(ResultError, match="in the way"):
+        evs.run(small, client=client, output=path)
+    assert path.read_text() == "not NetCDF"
+
+
+FAILING = """
+    def method(seed, scale=1.0):
+        if seed == 3:
+            raise ValueError(f"seed {seed} is unlucky\\nvery")
+        error = float("nan") if seed == 5 else scale * seed
+        return {"error": error, "steps": 2 * seed, "trace": ("n", [seed] * (seed + 1))}
+"""
+
+
+def test_failed_and_diverged_runs_are_data(own_study, client, tmp_path):
+    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
+    data, events = events_of(study, client=client, output=tmp_path / "own.nc")
+    assert data.status.values.tolist() == [1, 1, 1, 2, 1, 3, 1]
+    assert data.message.values.tolist() == [""] * 3 + [
+        "ValueError: seed 3 is unlucky very",
+        "",
+        "DivergedError: `error` is not finite",
+        "",
+    ]
+    np.testing.assert_array_equal(data.error, [0, 1, 2, np.nan, 4, np.nan, 6])
+    np.testing.assert_array_equal(data.steps, [0, 2, 4, np.nan, 8, np.nan, 12])
+    np.testing.assert_array_equal(data.trace.sel(seed=2), [2, 2, 2, np.nan, np.nan, np.nan, np.nan])
+    assert (events["study"].done, events["study"].failed) == (7, 2)
+    same_numbers(data, read_study(tmp_path / "own.nc"))
+
+
+def test_failed_runs_are_kept_or_tried_again(own_study, client, tmp_path):
+    rest = "[axes]\nseed = { start = 0, count = 7 }"
+    path = tmp_path / "own.nc"
+    evs.run(own_study(FAILING, rest), client=client, output=path)
+    _, kept = events_of(own_study(FAILING, rest), client=client, output=path)
+    assert kept["study"].done == 0
+    data, again = events_of(own_study(FAILING, rest), client=client, output=path, retry_failed=True)
+    assert again["study"].done == 1  # the diverged run would diverge again
+    assert data.attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
+
+
+def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
+    evs.run(study, client=client, output=path)
+    failed = next(case for case in study_plan(study).cases() if case.values["seed"] == 3)
+    ok = run_batch(Batch.of(study.spec, [failed]))
+    stack = Stack("error", (), np.array([0]), np.array([30.0]))
+    retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
+    write_shard(shard_folder(path), retried)
+    data = evs.run(study, client=client, output=path)
+    assert (int(data.status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
+    assert int(data.attempts.sel(seed=3)) == 2
+    assert not shard_folder(path).exists()
+
+
+def test_shards_of_runs_that_are_not_asked_for_stay(own_study, client, tmp_path):
+    path = tmp_path / "own.nc"
+    other = own_study(FAILING, "[axes]\nseed = [90]", name="other")
+    shard = write_shard(shard_folder(path), run_batch(Batch.of(other.spec, list(study_plan(other).cases()))))
+    evs.run(own_study(FAILING, "[axes]\nseed = [0, 1]"), client=client, output=path)
+    assert shard.exists()
+
+
+def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client, tmp_path):
+    source = """
+        import numpy as np, xarray as xr
+        def method(n, seed=0):
+            wave = {"long_name": "index of refraction"}
+            return xr.Dataset({"u": ("lam", n + np.arange(3.0), {"units": "m", "long_name": "height"}), "count": n},
+                              {"lam": ("lam", [0.1, 0.2, 0.3], wave)})
+    """
+    path = tmp_path / "own.nc"
+    rest = "[axes]\nn = [1, 2]\n[[when]]\nmatch = { n = 2 }\nset = { seed = 5 }"
+    evs.run(own_study(source, rest), client=client, output=path)
+    longer = own_study(source, rest.replace("[1, 2]", "[1, 2, 3]"))
+    data, events = events_of(longer, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (2, 1)
+    same_numbers(data, evs.run(longer, client=client))
+    assert (data.u.attrs["units"], data.u.attrs["long_name"]) == ("m", "height")
+    assert data.lam.values.tolist() == [0.1, 0.2, 0.3]
+    assert read_study(path)["count"].encoding["dtype"] == np.int64
+
+
+PARABOLA = """
+    def method(seed, gamma, target, broken=-1.0):
+        if gamma == broken and seed == 101:
+            raise RuntimeError("broken candidate")
+        return {"error": abs(gamma - target) + 0.01 * (seed % 3)}
+"""
+PILOT = """
+    [axes]
+    target = [2, 5, 7]
+    seed = { start = 0, count = 4 }
+    [constants]
+    broken = BROKEN
+    [pilot]
+    parameter = "gamma"
+    seeds = { start = 100, count = 3 }
+    by = ["target"]
+    candidates = [1, 4, 6, 9]
+"""
+
+
+def test_pilot_takes_the_least_mean_and_the_smaller_of_equals(own_study, client, tmp_path):
+    study = own_study(PARABOLA, PILOT.replace("BROKEN", "-1.0"))
+    data = evs.run(study, client=client, output=tmp_path / "own.nc")
+    assert data.gamma.dims == ("target",)
+    assert data.gamma.values.tolist() == [1, 4, 6]  # 5 is as far from 4 as from 6
+    np.testing.assert_allclose(data.error.sel(target=5, seed=0), 1.0)
+    pilot = read_result(tmp_path / "own.nc")["pilot"]
+    assert pilot.error.dims == ("target", "candidate", "seed")
+    assert pilot.gamma.values.tolist() == [1, 4, 6, 9]
+    assert pilot.seed.values.tolist() == [100, 101, 102]
+
+
+def test_pilot_does_not_choose_on_survivors(own_study, client):
+    data = evs.run(own_study(PARABOLA, PILOT.replace("BROKEN", "4.0")), client=client)
+    assert data.gamma.values.tolist() == [1, 6, 6]  # two of three runs with gamma = 4 are ok, which does not count
+
+
+def test_pilot_without_usable_candidate_says_so(own_study, client):
+    source = "def method(seed, gamma, target, broken):\n    raise RuntimeError('no')"
+    with pytest.raises(PilotError, match="cannot minimise `error`"):
+        evs.run(own_study(source, PILOT.replace("BROKEN", "0")), client=client)
+
+
+def test_runs_that_disagree_on_a_shape_are_settled_by_the_first(own_study, client):
+    source = """
+        import numpy as np
+        def method(seed):
+            return {"error": 1.0, "path": ("a" if seed != 1 else "b", np.ones(3))}
+    """
+    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
+    assert data.path.dims == ("seed", "a")
+    assert data.status.values.tolist() == [1, 2, 1]
+    assert "over (b), but a variable of numbers over (a) in other runs" in str(data.message.values[1])
+    assert np.isnan(data.error.values[1])
+
+
+def test_dataset_of_a_method_keeps_its_labels(own_study, client, tmp_path):
+    source = """
+        import numpy as np, xarray as xr
+        def method(seed, mode="fast"):
+            x = np.linspace(0, 1, 4)
+            return xr.Dataset({"u": ("x", seed + x, {"units": "m", "long_name": "height"}), "ok": True, "tag": mode},
+                              {"x": ("x", x, {"units": "km"})})
+    """
+    study = own_study(source, '[axes]\nmode = ["fast", "slow"]\nseed = [0, 1]')
+    evs.run(study, client=client, output=tmp_path / "own.nc")
+    data = read_study(tmp_path / "own.nc")
+    np.testing.assert_allclose(data.u.sel(mode="slow", seed=1), 1 + np.linspace(0, 1, 4))
+    assert data.u.attrs["units"] == "m"
+    assert data.x.attrs["units"] == "km"
+    assert data.tag.values.tolist() == [["fast", "fast"], ["slow", "slow"]]
+    assert data.ok.values.tolist() == [[1, 1], [1, 1]]
+
+
+def test_times_that_differ_between_runs_stand_beside_an_index(small_study, client, tmp_path):
+    text = small_study.replace("k = [1, 2]", "final_time = [0.1, 0.2]").replace("final_time = 0.1\n", "k = 1\n")
+    data = evs.run(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert data.time.values.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(data.time_values.sel(final_time=0.2, seed=0, dictionary="transnet"), [0, 0.1, 0.2])
+    again, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
+    assert events["study"].done == 0
+    same_numbers(data, again)
+
+
+def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    data = read_study(tmp_path / "small.nc")
+    assert data.attrs["study"] == small_study
+    assert data.attrs["Conventions"] == "CF-1.11, ACDD-1.3"
+    versions = json.loads(data.attrs["versions"])
+    assert {"numpy", "scipy", "xarray", "dask", "netCDF4", "evogt-study", "python", "blas"} <= set(versions)
+    sets = json.loads(data.software.attrs["software_sets"])
+    assert len(sets) == 1
+    assert sets[0]["numpy"] == np.__version__
+    assert (data.software == 0).all()
+
+
+def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
+    written = []
+    real = run_module.write_shard
+
+    def counted(*arguments):
+        written.append(real(*arguments))
+        return written[-1]
+
+    monkeypatch.setattr(run_module, "write_shard", counted)
+    study = evs.Study.from_text(small_study.replace("count = 3", "count = 40"))
+    evs.run(study, client=client, output=tmp_path / "small.nc")
+    assert 2 <= len(written) < 40
+    assert not shard_folder(tmp_path / "small.nc").exists()
+
+
+def test_twenty_thousand_runs(own_study, client, tmp_path):
+    """Every value in its place, in few shards; and nothing is done again."""
+    source = """
+        def method(i, j, word):
+            if i == 77:
+                raise ValueError(f"no {j}")
+            return {"error": float(100 * i + j), "said": word}
+    """
+    study = own_study(source, '[axes]\nj = { count = 50 }\nword = ["a", "b"]\ni = { count = 200 }')
+    path, started = tmp_path / "own.nc", time.perf_counter()
+    data, events = events_of(study, client=client, output=path)
+    expected = data.j + 100.0 * data.i.where(data.i != 77)
+    np.testing.assert_array_equal(data.error, expected.broadcast_like(data.error).transpose("j", "word", "i"))
+    assert (events["study"].done, events["study"].failed) == (20_000, 100)
+    assert (data.message.sel(i=77, j=9) == "ValueError: no 9").all()
+    assert set(data.said.sel(word="b", i=0).values.tolist()) == {"b"}
+    again, events = events_of(study, client=client, output=path)
+    assert events["study"].done == 0
+    same_numbers(again, data)
+    assert path.stat().st_size < 60 * 20_000
+    assert time.perf_counter() - started < 30  # a few seconds; 0.3 ms a run are the aim
+
+
+def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_path):
+    source = "def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n"
+    study = own_study(source, "[axes]\ni = { count = 3000 }")
+    whole = evs.run(study, client=client)
+    plan = study_plan(study)
+    cases, path = list(plan.cases()), tmp_path / "own.nc"
+    for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
+        write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, cases[start : start + 500])))
+    data, events = events_of(study, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (2000, 1000)
+    same_numbers(data, whole)
+    assert not shard_folder(path).exists()
+
+
+def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(small, client, tmp_path):
+    shards = shard_folder(tmp_path / "small.nc")
+    shards.mkdir()
+    left = [tmp_path / ".small.nc.12-0a1b2c3d.tmp", shards / ".ab.shard.12-0a1b2c3d.tmp"]
+    others = [tmp_path / ".small.nc.b.nc.12-0a1b2c3d.tmp", tmp_path / ".small.nc.tmp", tmp_path / "small.nc.tmp"]
+    for path in [*left, *others]:
+        path.write_bytes(b"half")
+    evs.run(small, client=client, output=tmp_path / "small.nc")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "small.nc", *others])
+
+
+def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client, tmp_path):
+    study = own_study("def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n", "[axes]\ni = { count = 400 }")
+    cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"
+    starts = (0, 100, 200, 300)
+    shards = [
+        write_shard(shard_folder(path), run_batch(Batch.of(study.spec, cases[start : start + 100]))) for start in starts
+    ]
+    content = shards[0].read_bytes()
+    shards[0].write_bytes(content[: len(content) // 2])
+    flipped = bytearray(shards[1].read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    shards[1].write_bytes(flipped)
+    shards[2].unlink()
+    data, events = events_of(study, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (100, 300)
+    same_numbers(data, evs.run(study, client=client))
+    assert not shard_folder(path).exists()
+
+
+def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    source = """
+        import os
+        import numpy, scipy.linalg
+        from threadpoolctl import threadpool_info
+        def method(seed):
+            return {"threads": max(info["num_threads"] for info in threadpool_info()),
+                    "variable": int(os.environ["OPENBLAS_NUM_THREADS"])}
+    """
+    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2, 3]"), workers=2)
+    assert data.threads.values.tolist() == data.variable.values.tolist() == [1, 1, 1, 1]
+
+
+def test_embedded_cluster_listens_on_loopback_only_and_leaves_no_process():
+    me = psutil.Process()
+    before = set(me.children(recursive=True))
+    known = {(c.laddr.ip, c.laddr.port) for c in listening(me, before)}
+    with connected(None, 2) as client:
+        client.wait_for_workers(2)
+        started = set(me.children(recursive=True)) - before
+        addresses = {c.laddr.ip for c in listening(me, started) if (c.laddr.ip, c.laddr.port) not in known}
+    assert len(started) >= 2
+    assert addresses == {"127.0.0.1"}
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive
+
+
+def listening(me, children):
+    return [c for process in [me, *children] for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+
+
+SLOW = """
+    import time
+    def method(seed):
+        time.sleep(0.05)
+        return {"error": float(seed)}
+"""
+
+
+def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path):
+    study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 120 }")
+    path = tmp_path / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", study.file, "-o", str(path), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: shard_files(shard_folder(path)), process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(2)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1].startswith("evogt: interrupted; finished runs are kept")
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+    assert not path.exists()
+    data, events = events_of(study, output=path, workers=2)
+    assert 0 < events["study"].reused < 120
+    assert events["study"].reused + events["study"].done == 120
+    np.testing.assert_array_equal(data.error, np.arange(120))
+
+
+def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, small_study, client, tmp_path):
+    path = tmp_path / "small.nc"
+    evs.run(small, client=client, output=path)
+
+    def aged(data):  # as if an older NumPy had computed all of it
+        sets = data["software"].attrs["software_sets"]
+        data["software"].attrs["software_sets"] = re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', sets)
+
+    rewritten(path, aged)
+    longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
+    mixed, events = events_of(longer, client=client, output=path)
+    assert (events["study"].reused, events["study"].done) == (12, 4)
+    sets = json.loads(mixed.software.attrs["software_sets"])
+    assert len(sets) == 2
+    old = next(number for number, entry in enumerate(sets) if entry["numpy"] == "1.0.0")
+    assert int((mixed.software == old).sum()) == 12
+    again, events = events_of(longer, client=client, output=path, rerun_outdated=True)
+    assert (events["study"].reused, events["study"].done) == (4, 12)
+    assert len(json.loads(again.software.attrs["software_sets"])) == 1
+    same_numbers(again, evs.run(longer, client=client))

@@ -1,0 +1,296 @@
+"""Several studies on the same workers: numbers as one by one, and one that fails takes nothing from another."""
+
+import os
+import threading
+import time
+
+import dask
+import numpy as np
+import psutil
+import pytest
+import xarray as xr
+from helpers import read_study, same_numbers
+
+import evogt_study as evs
+from evogt_study.errors import PilotError, ResultError
+from evogt_study.operations.run import STUDIES_AT_ONCE, run_all
+from evogt_study.results.netcdf import read_result
+from evogt_study.results.shards import shard_folder
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+from evogt_study.workers import local_cluster as cluster_module
+
+BASELINE = """
+name = "fem"
+method = "p1_fem"
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(k*pi*x)"
+diffusion = "1/10"
+[axes]
+k = [1, 2, 3]
+[constants]
+unknowns = 9
+validation = 8
+final_time = 1
+dt = 0.25
+"""
+SLEEPY = """
+    import time
+    def method(seed, nap=0.0):
+        time.sleep(nap)
+        return {"error": float(seed), "square": seed**2}
+"""
+WITH_PILOT = """
+[axes]
+seed = [0, 1]
+[pilot]
+parameter = "nap"
+seeds = [7, 8]
+by = []
+candidates = [0.001, 0.002]
+"""
+
+
+@pytest.fixture
+def studies(small_study, own_study):
+    """Five: more than run at a time, of several methods, one with a pilot."""
+    return [
+        Study.from_text(small_study),
+        Study.from_text(BASELINE),
+        own_study(SLEEPY, "[axes]\nseed = { count = 30 }", name="sleepy"),
+        own_study(SLEEPY, WITH_PILOT, name="piloted"),
+        Study.from_text(small_study.replace('"small"', '"other"').replace("gamma = 2", "gamma = 3")),
+    ]
+
+
+def test_results_are_those_of_one_study_at_a_time(studies, client, tmp_path):
+    assert len(studies) > STUDIES_AT_ONCE
+    together = tmp_path / "together"
+    paths = list(run_all(studies, together, client=client))
+    assert sorted(paths) == sorted(together / f"{study.name}.nc" for study in studies)
+    assert sorted(os.listdir(together)) == sorted(f"{study.name}.nc" for study in studies)  # no shards are left
+    for study in studies:
+        alone = tmp_path / "alone" / f"{study.name}.nc"
+        evs.run(study, client=client, output=alone)
+        one, other = read_result(together / f"{study.name}.nc"), read_result(alone)
+        assert one.keys() == other.keys()
+        for group, data in one.items():
+            same_numbers(data, other[group])
+            assert (data.status == Status.ok).all()
+    assert set(read_result(together / "piloted.nc")) == {"study", "pilot"}
+
+
+def test_events_name_their_study_and_a_second_call_computes_nothing(studies, client, tmp_path):
+    def run():
+        events = {}
+
+        def listener(event):
+            events.setdefault(event.phase, []).append(event)
+
+        list(run_all(studies, tmp_path, client=client, listener=listener))
+        return events
+
+    first = run()
+    assert set(first) == {"small", "fem", "sleepy", "piloted", "piloted pilot", "other"}
+    assert {phase: events[-1].done for phase, events in first.items()} == {
+        "small": 12, "fem": 3, "sleepy": 30, "piloted": 2, "piloted pilot": 4, "other": 12,
+    }  # fmt: skip
+    for events in first.values():
+        assert events[0].done == 0
+        assert events[-1].final
+    second = run()
+    assert set(second) == set(first)
+    for events in second.values():
+        assert (events[-1].done, events[-1].reused) == (0, events[-1].total)
+
+
+def test_a_complete_folder_starts_no_cluster(studies, client, tmp_path, monkeypatch):
+    list(run_all(studies[:2], tmp_path, client=client))
+
+    def none(**_):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(cluster_module, "LocalCluster", none)
+    assert len(list(run_all(studies[:2], tmp_path))) == 2
+
+
+def test_nothing_to_do(client, tmp_path):
+    assert list(run_all([], tmp_path / "new", client=client)) == []
+
+
+def test_results_come_as_they_are_written(own_study, client, tmp_path):
+    """A short study is handed out while a long one runs."""
+    long = own_study(SLEEPY, "[axes]\nseed = { count = 40 }\n[constants]\nnap = 0.05", name="long")
+    short = own_study(SLEEPY, "[axes]\nseed = [0]", name="short")
+    names = []
+    for path in run_all([long, short], tmp_path / "out", client=client):
+        names.append(path.name)
+        assert read_study(path).error.notnull().all()
+        if path.name == "short.nc":
+            assert not (tmp_path / "out" / "long.nc").exists()
+    assert names == ["short.nc", "long.nc"]
+
+
+# --- a study that cannot go on ----------------------------------------------------------------------------------------
+
+UNLUCKY = """
+def method(seed, gamma):
+    if seed == 8:
+        raise ValueError("no luck")
+    return {"error": gamma}
+"""
+HOPELESS = 'name = "hopeless"\nmethod = "unlucky.py:method"\n' + WITH_PILOT.replace('"nap"', '"gamma"')
+
+
+def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, client, tmp_path):
+    long = own_study(SLEEPY, "[axes]\nseed = { count = 160 }\n[constants]\nnap = 0.02", name="long")
+    done = own_study(SLEEPY, "[axes]\nseed = [0, 1]", name="done")
+    (tmp_path / "unlucky.py").write_text(UNLUCKY)
+    hopeless = Study.from_text(HOPELESS, str(tmp_path / "hopeless.toml"))
+    out = tmp_path / "out"
+
+    def hold_back(event):
+        """The pilot begins when the others have something to lose."""
+        limit = time.monotonic() + 10
+        while event.phase == "hopeless pilot" and not event.done and time.monotonic() < limit:
+            if (out / "done.nc").exists() and any(shard_folder(out / "long.nc").glob("[!.]*")):
+                return
+            time.sleep(0.01)
+
+    before = set(threading.enumerate())
+    with pytest.raises(PilotError, match="the pilot cannot choose `gamma`: no candidate of 2 .* no luck"):
+        list(run_all([long, hopeless, done], out, client=client, listener=hold_back))
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("ThreadPool")]
+    assert (out / "done.nc").exists()
+    assert any(shard_folder(out / "long.nc").glob("[!.]*"))
+    assert not (out / "long.nc").exists()
+    assert not (out / "hopeless.nc").exists()
+    # the same call without the study that failed goes on where the others were
+    events = {}
+    paths = list(run_all([long, done], out, client=client, listener=lambda event: events.update({event.phase: event})))
+    assert len(paths) == 2
+    assert 0 < events["long"].reused < 160
+    assert events["long"].reused + events["long"].done == 160
+    assert (events["done"].reused, events["done"].done) == (2, 0)
+    np.testing.assert_array_equal(read_study(out / "long.nc").error, np.arange(160))
+    assert not shard_folder(out / "long.nc").exists()
+
+
+def test_a_result_of_another_study_in_the_way(studies, client, tmp_path):
+    evs.run(studies[1], client=client, output=tmp_path / "small.nc")
+    before = (tmp_path / "small.nc").read_bytes()
+    with pytest.raises(ResultError, match="small.nc is the result of the study 'fem', not of 'small'"):
+        list(run_all(studies[:2], tmp_path, client=client))
+    assert (tmp_path / "small.nc").read_bytes() == before
+
+
+def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_path):
+    source = """
+        def method(seed):
+            if seed == 1:
+                raise ValueError("no luck")
+            return {"error": float(seed)}
+    """
+    study = own_study(source, "[axes]\nseed = [0, 1, 2]")
+    (path,) = run_all([study], tmp_path / "out", client=client)
+    assert read_study(path).status.values.tolist() == [Status.ok, Status.failed, Status.ok]
+
+    def done(**options):
+        events = []
+        list(run_all([study], tmp_path / "out", client=client, listener=events.append, **options))
+        return events[-1].done
+
+    assert done() == 0
+    assert done(retry_failed=True) == 1
+    assert read_study(path).attempts.values.tolist() == [1, 2, 1]
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_folder_is_made(studies, client, tmp_path):
+    folder = tmp_path / "a" / "b" / "c"
+    assert list(run_all(studies[1:2], folder, client=client)) == [folder / "fem.nc"]
+
+
+@pytest.mark.parametrize("place", ["file", "file/deep", "x" * 300])
+def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(studies, tmp_path, monkeypatch, place):
+    def none(**_):
+        raise AssertionError("a cluster was started")
+
+    monkeypatch.setattr(cluster_module, "LocalCluster", none)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="cannot write .*; choose another place with -o") as caught:
+        list(run_all(studies, tmp_path / place))
+    assert len(str(caught.value).splitlines()) == 1
+    assert sorted(os.listdir(tmp_path)) == ["file", "method.py", "piloted.toml", "sleepy.toml"]
+
+
+def test_a_folder_in_place_of_one_result(studies, client, tmp_path):
+    (tmp_path / "out" / "fem.nc").mkdir(parents=True)
+    with pytest.raises(ResultError, match="fem.nc: .*folder"):
+        list(run_all(studies, tmp_path / "out", client=client))
+    assert os.listdir(tmp_path / "out") == ["fem.nc"]
+
+
+# --- nothing is left behind -------------------------------------------------------------------------------------------
+
+
+def test_no_process_and_no_thread_is_left_behind(studies, tmp_path):
+    me = psutil.Process()
+    processes, threads = set(me.children(recursive=True)), set(threading.enumerate())
+    started = set()
+
+    def listener(event):
+        started.update(set(me.children(recursive=True)) - processes)
+
+    assert len(list(run_all(studies[:3], tmp_path / "out", workers=1, listener=listener))) == 3
+    assert started
+    _, alive = psutil.wait_procs([each for each in started if "resource_tracker" not in command(each)], timeout=10)
+    assert not alive
+    left = [thread.name for thread in set(threading.enumerate()) - threads if thread.is_alive()]
+    assert not [name for name in left if name.startswith(("ThreadPool", "AsyncProcess", "Nanny"))]
+
+
+def command(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def test_a_call_that_is_given_up_stops_the_rest(own_study, client, tmp_path):
+    """As when the one who reads the results fails: what is finished is kept, and the client lives on."""
+    long = own_study(SLEEPY, "[axes]\nseed = { count = 160 }\n[constants]\nnap = 0.02", name="long")
+    short = own_study(SLEEPY, "[axes]\nseed = [0]", name="short")
+    before = set(threading.enumerate())
+    results = run_all([short, long], tmp_path / "out", client=client)
+    assert next(results).name == "short.nc"
+    begun = time.monotonic()
+    results.close()
+    assert time.monotonic() - begun < 6.0
+    assert not (tmp_path / "out" / "long.nc").exists()
+    new = set(threading.enumerate()) - before
+    assert not [thread for thread in new if thread.name.startswith("ThreadPool")]
+    assert client.submit(lambda: 7, pure=False).result(timeout=10) == 7
+
+
+def test_settings_are_left_as_they_were(studies, client, tmp_path):
+    """Studies write their results in threads of one process, and Dask's settings belong to all of them."""
+    before = dask.config.get("scheduler", None)
+    for _ in run_all(studies, tmp_path, client=client):
+        pass
+    assert dask.config.get("scheduler", None) == before
+
+
+def test_a_failure_while_the_cluster_is_starting_leaves_no_cluster(own_study, small_study, tmp_path):
+    before = set(psutil.Process().children(recursive=True))
+    in_the_way = tmp_path / "small.nc"
+    xr.Dataset({"a": 1.0}).to_netcdf(in_the_way)
+    others = [own_study(SLEEPY, "[axes]\nseed = { count = 30 }", name=f"sleepy{i}") for i in range(2)]
+    with pytest.raises(ResultError, match="is in the way"):
+        list(run_all([*others, Study.from_text(small_study)], tmp_path, workers=1))
+    left = [child for child in psutil.Process().children(recursive=True) if child not in before]
+    _, alive = psutil.wait_procs([child for child in left if "resource_tracker" not in command(child)], timeout=20)
+    assert not alive

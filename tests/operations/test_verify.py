@@ -1,0 +1,412 @@
+"""A result is all well, or everything that is wrong with it is named; flipped bits that matter are found."""
+
+import json
+import os
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import h5py
+import netCDF4
+import numpy as np
+import psutil
+import pytest
+from helpers import PARABOLA, PILOTED, eventually, rewritten
+
+from evogt_study.errors import ResultError
+from evogt_study.operations.verify import verify
+from evogt_study.results import integrity
+from evogt_study.results.digests import DIGESTS
+from evogt_study.results.integrity import damaged_parts
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+
+OWN = """
+    def method(family, seed):
+        if seed == 2 and family == "b":
+            raise ValueError("no luck")
+        error = float("nan") if seed == 3 else 0.1 * (1 + seed)
+        return {"error": error, "rank": 7, "word": family, "trace": ("n", [0.1] * (1 + seed))}
+"""
+REST = '[axes]\nfamily = ["a", "b"]\nseed = { count = 4 }\n'
+
+
+@pytest.fixture
+def result(own_study, result_of, tmp_path):
+    return result_of(own_study(OWN, REST), tmp_path / "own.nc")
+
+
+@pytest.fixture
+def piloted(own_study, result_of, tmp_path):
+    return result_of(own_study(PARABOLA, PILOTED), tmp_path / "own.nc")
+
+
+def findings(path, **options):
+    made = verify(path, **options)
+    assert made.well == (not made.findings)
+    return list(made.findings)
+
+
+# --- all well ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_of_the_papers_method(small_study, result_of, tmp_path):
+    made = verify(result_of(Study.from_text(small_study), tmp_path / "small.nc"), sample=4)
+    assert made.findings == ()
+    assert len(set(made.recomputed)) == 4
+    assert all(
+        line.startswith("study run dictionary=") and line.endswith("equal bit for bit") for line in made.recomputed
+    )
+
+
+def test_failed_and_diverged_runs_are_outcomes(result):
+    made = verify(result, sample=100)
+    assert made.findings == ()
+    assert len(made.recomputed) == 5  # of eight, one failed and two diverged
+
+
+def test_a_pilot_is_checked_and_sampled_too(piloted):
+    made = verify(piloted, sample=100)
+    assert made.findings == ()
+    assert sum(line.startswith("pilot run") for line in made.recomputed) == 12
+    assert sum(line.startswith("study run") for line in made.recomputed) == 4
+
+
+def test_the_sample_is_the_seeds(result):
+    drawn = [verify(result, sample=2, seed=seed).recomputed for seed in range(8)]
+    assert verify(result, sample=2, seed=5).recomputed == drawn[5]
+    assert len(set(drawn)) > 1
+    assert verify(result, sample=0).recomputed == ()
+
+
+def test_a_method_that_returns_everything_a_result_can_hold(own_study, result_of, tmp_path):
+    method = """
+        import numpy as np, xarray as xr
+        def method(flag, widths, seed):
+            odd = {"units": "days since 2000-01-01", "empty": "", "one": 1, "half": 0.5, "word": "höhe", "list": "a b"}
+            x = xr.DataArray(np.array([1, 2, 2 + seed]), dims="x", attrs=odd)
+            u = xr.DataArray(np.array([0.5, -np.nan, -0.0], dtype="f4"), {"x": x}, "x", attrs=odd)
+            words = (("x",), np.array(["", "ä", "b" * seed]))
+            return {"u": u, "n": 3 if flag else 2.5, "ok": flag, "words": words, "error": 1.0, "k": np.uint8(seed)}
+    """
+    rest = "[axes]\nflag = [true, false]\nwidths = [[1, 2], [3]]\nseed = [0, 1]\n"
+    made = verify(result_of(own_study(method, rest), tmp_path / "own.nc"), sample=100)
+    assert made.findings == ()
+    assert len(made.recomputed) == 8
+    assert all(line.endswith("equal bit for bit") for line in made.recomputed)
+
+
+def test_a_result_without_digests_is_checked_otherwise(result):
+    with netCDF4.Dataset(result, "a") as file:
+        file.delncattr(DIGESTS)
+    assert findings(result) == []
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def stored_at(path):
+    """Where each variable's stored chunk is: its offset and size in the file."""
+    with h5py.File(path) as file:
+        chunks = {name: file[name].id for name in file if file[name].chunks and file[name].id.get_num_chunks()}
+        return {name: (info.byte_offset, info.size) for name, at in chunks.items() for info in [at.get_chunk_info(0)]}
+
+
+@pytest.mark.parametrize("name", ["error", "trace", "status", "wall_seconds"])
+def test_one_bit_of_a_number_is_found_by_the_checksum(result, name):
+    offset, size = stored_at(result)[name]
+    whole = bytearray(result.read_bytes())
+    whole[offset + size // 2] ^= 1
+    result.write_bytes(whole)
+    made = verify(result)
+    assert [
+        line for line in made.findings if line.startswith(f"study: `{name}` is damaged: its checksum does not hold")
+    ]
+    assert len(made.findings) == 1
+    assert made.left_out == "nothing else was checked"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        (b"what became of the run", b"what became of the rum", "`status`"),
+        (b"one run for each point", b"one sun for each point", "a global attribute"),
+    ],
+)
+def test_attributes_have_digests(result, old, new, part):
+    whole = result.read_bytes()
+    assert whole.count(old) >= 1
+    result.write_bytes(whole.replace(old, new))
+    told = findings(result)
+    assert any(f"study: {part} is damaged: it is not what was written" in line for line in told) or "cannot" in told[0]
+
+
+def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
+    """In numbers and in words."""
+    whole = result.read_bytes()
+    numbers = [at for offset, size in stored_at(result).values() for at in range(offset, offset + size)]
+    words = [at.start() for at in re.finditer(rb"(?<=[ -~]{6})[ -~](?=[ -~]{6})", whole) if at.start() not in numbers]
+    before = read_result(result)["study"]
+    drawn = random.Random(7)
+    found = 0
+    for position in drawn.sample(numbers, 15) + drawn.sample(words, 15):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << drawn.randrange(7)
+        result.write_bytes(damaged)
+        try:
+            well = verify(result, sample=0).well
+        except ResultError:  # it does not even look like a result any more
+            well = False
+        found += not well
+        assert not well or read_result(result)["study"].identical(before), position
+    assert found > 24
+
+
+def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
+    """In its heap of words, a size of zero: the library looks for the next word where it is already."""
+    monkeypatch.setattr(integrity, "SECONDS", 3)
+    whole = bytearray(result.read_bytes())
+    at = whole.index(b"GCOL") + 16
+    for _ in range(2):
+        at += 16 + -(-int.from_bytes(whole[at + 8 : at + 16], "little") // 8) * 8
+    whole[at : at + 16] = bytes(16)
+    result.write_bytes(whole)
+    made = verify(result)
+    assert made.left_out == "nothing else was checked"
+    assert len(made.findings) == 1
+    assert re.search(r"the file is damaged: (reading it did not end within 3 s|it cannot be opened)", made.findings[0])
+    assert reading(result) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result, monkeypatch, seed):
+    """Whatever bytes are changed, the command ends."""
+    monkeypatch.setattr(integrity, "SECONDS", 10)
+    whole, before, drawn = result.read_bytes(), read_result(result)["study"], random.Random(seed)
+    numbers = {at for offset, size in stored_at(result).values() for at in range(offset, offset + size)}
+    tables = [at for at in range(len(whole)) if at not in numbers and whole[at]]
+    for _ in range(60):
+        damaged, at = bytearray(whole), drawn.choice(tables)
+        change = drawn.choice([bytes(16), b"\xff" * 8, bytes([drawn.randrange(256)]), bytes([whole[at] ^ 1])])
+        damaged[at : at + len(change)] = change
+        result.write_bytes(damaged[: len(whole)])
+        try:
+            well = verify(result, sample=0).well
+        except ResultError:
+            well = False
+        assert not well or read_result(result)["study"].identical(before), at
+    assert reading(result) == []
+
+
+def reading(path):
+    """Processes of ours that are reading this file."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.Error):  # it has just ended
+            found += [process] * (str(path) in process.cmdline())
+    return found
+
+
+def test_a_library_that_takes_its_process_with_it(tmp_path):
+    """Reading a pipe without a writer lasts until it is killed."""
+    os.mkfifo(tmp_path / "own.nc")
+    with ThreadPoolExecutor(1) as thread:
+        told = thread.submit(damaged_parts, tmp_path / "own.nc")
+        eventually(lambda: reading(tmp_path / "own.nc"))[0].kill()
+        assert told.result(60) == ["the file is damaged: reading it crashed (SIGKILL)"]
+
+
+def test_a_truncated_file_and_one_that_is_none(result, tmp_path):
+    result.write_bytes(result.read_bytes()[:-3000])
+    assert "the file is damaged: it cannot be opened" in findings(result)[0]
+    for name, content in (("text.nc", b"a,b\n"), ("empty.nc", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ResultError, match=f"cannot read .*{name}"):
+            verify(tmp_path / name)
+    with pytest.raises(ResultError, match="gone.nc"):
+        verify(tmp_path / "gone.nc")
+    with netCDF4.Dataset(tmp_path / "other.nc", "w") as file:
+        file.title = "another package's"
+    with pytest.raises(ResultError, match="other.nc is not a result"):
+        verify(tmp_path / "other.nc")
+
+
+# --- what is written, but wrong ---------------------------------------------------------------------------------------
+
+
+def one(data, name, value, at=(0, 0)):
+    data[name].values[at] = value
+
+
+CHANGES = {
+    "an error that is missing": (
+        lambda data: one(data, "error", np.nan),
+        ["study: 1 runs are ok without finite `error`, e.g. family=a, seed=0"],
+    ),
+    "a value of a failed run": (
+        lambda data: one(data, "rank", 7, (1, 2)),
+        ["study: 1 runs are not ok but have a value of `rank`, e.g. family=b, seed=2"],
+    ),
+    "a status that is none": (
+        lambda data: one(data, "status", 9),
+        ["`status` must be one of 0, 1, 2, 3, 4, 5, got 9"],
+    ),
+    "a message of a run that is ok": (lambda data: one(data, "message", "hm"), ["1 runs have a `message` that does"]),
+    "no attempt": (lambda data: one(data, "attempts", 0), ["1 runs have `attempts` that do not fit"]),
+    "no time": (lambda data: one(data, "wall_seconds", np.nan), ["1 runs have `wall_seconds` that do not fit"]),
+    "unknown software": (
+        lambda data: one(data, "software", 3),
+        ["`software` must be an index into its 1 software_sets, got 3"],
+    ),
+    "another key": (
+        lambda data: one(data, "case_key", "0" * 20),
+        ["1 of 8 case keys are not those that the study asks for, e.g. at family=a, seed=0: 00000000000000000000 in"],
+    ),
+    "a lost run": (
+        lambda data: [
+            one(data, "status", Status.lost, (1, 2)),
+        ],
+        ["study: 1 runs of 8 are lost; `evogt run` computes them (--retry-failed), e.g. family=b, seed=2"],
+    ),
+    "another value": (lambda data: data["error"].values.__imul__(2), ["relative difference 5.0e-01"]),
+    "an attribute that is missing": (lambda data: data.attrs.pop("cpu"), ["the attribute `cpu` is missing"]),
+    "another title": (
+        lambda data: data.attrs.update(title="x"),
+        ["the attribute `title` must be 'own', got 'x'"],
+    ),
+    "no long name": (lambda data: data["trace"].attrs.pop("long_name"), ["`trace` must have a long_name"]),
+    "other flags": (lambda data: data["status"].attrs.update(flag_meanings="good bad"), ["the flags of `status`"]),
+    "units of a time": (lambda data: data["wall_seconds"].attrs.update(units="h"), ["attribute units = 's', got 'h'"]),
+    "another study text": (
+        lambda data: data.attrs.update(study=data.attrs["study"] + "# more"),
+        ["study: the attribute `study` must have the SHA-256"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_wrong_is_named(result, name):
+    change, wanted = CHANGES[name]
+    told = findings(rewritten(result, change), sample=1)
+    for fragment in wanted:
+        assert any(fragment in line for line in told), told
+
+
+def test_all_findings_are_listed(result):
+    def change(data):
+        data.attrs.pop("cpu")
+        one(data, "case_key", "0" * 20)
+        one(data, "error", 5.0, (0, 1))
+
+    told = findings(rewritten(result, change), sample=10)
+    assert len(told) == 3
+    assert told[0] == "study: the attribute `cpu` is missing"
+    assert told[1].startswith("study: 1 of 8 case keys are not those that the study asks for")
+    assert told[2].startswith("study run family=a, seed=1, computed again: error: 5 in the file, 0.2")
+    assert told[2].endswith("now, relative difference 9.6e-01")
+
+
+def test_coordinates_have_to_be_the_studys(result):
+    def change(data):
+        data["seed"] = ("seed", [0, 1, 2, 5], data["seed"].attrs)
+
+    assert "the coordinate `seed` must be 0, 1, 2, 3, got 0, 1, 2, 5" in findings(rewritten(result, change))[0]
+
+
+def test_axes_that_are_not_the_studys(result):
+    groups = read_result(result)
+    write_result(result, groups["study"].isel(seed=slice(2)), None)
+    with pytest.raises(ResultError, match=r"must have the axes 2 family x 4 seed .*got 2 family x 2 seed"):
+        verify(result)
+
+
+def test_equal_keys_with_different_values(small_study, result_of, tmp_path):
+    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")
+    path = result_of(Study.from_text(text), tmp_path / "small.nc")
+    assert findings(path) == []
+
+    def change(data):
+        data["norm_history"].values[0, 0, 1, 0, 1] += 1e-15  # transnet has no N1
+
+    assert any(
+        "1 cases have the key of another, but other values: norm_history[1]" in line
+        for line in findings(rewritten(path, change), sample=0)
+    )
+
+
+def test_a_choice_that_is_not_the_pilots(piloted):
+    def change(data):
+        data["gamma"].values[0] = 6
+
+    told = findings(rewritten(piloted, change))
+    assert "the pilot's runs choose gamma = 1 for target=2, the file has 6" in told
+    assert any("2 of 4 case keys are not those" in line for line in told)
+
+
+def test_a_pilot_that_is_missing(piloted):
+    data = read_result(piloted)["study"]
+    del data.attrs["pilot_group"]
+    write_result(piloted, data, None)
+    assert "the study has a pilot, but the file lacks its runs" in findings(piloted)
+
+
+def test_code_that_changed_and_code_that_moved(own_study, result, tmp_path):
+    own_study(OWN.replace("0.1 * (1", "0.2 * (1"), REST)
+    made = verify(result)
+    assert "8 of 8 case keys are not those that the study asks for" in made.findings[0]
+    assert "Python file" in made.findings[0]
+    assert made.recomputed == ()  # it would be another computation
+    own_study(OWN, REST)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "method.py").rename(tmp_path / "elsewhere" / "method.py")
+    with pytest.raises(ResultError, match="--code FOLDER"):
+        verify(result)
+    assert verify(result, code=tmp_path / "elsewhere").well
+
+
+def test_a_run_that_fails_now(own_study, result_of, tmp_path):
+    """A neighbour that the file imports is no part of the case key."""
+    (tmp_path / "neighbour.py").write_text("")
+    method = """
+        from pathlib import Path
+        def method(seed):
+            assert not Path(__file__).with_name("neighbour.py").read_text()
+            return {"error": 1.0}
+    """
+    path = result_of(own_study(method, "[axes]\nseed = [0, 1]\n"), tmp_path / "own.nc")
+    (tmp_path / "neighbour.py").write_text("1")
+    told = findings(path, sample=1)
+    assert len(told) == 1
+    assert "is ok in the file, but computed again: AssertionError" in told[0]
+
+
+# --- other software ---------------------------------------------------------------------------------------------------
+
+
+def by_other_software(factor, names=("error",)):
+    def change(data):
+        for name in names:
+            data[name].values[...] *= factor
+        sets = data["software"].attrs["software_sets"]
+        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+
+    return change
+
+
+def test_other_software_is_judged_by_the_relative_difference(result):
+    made = verify(rewritten(result, by_other_software(1 + 1e-10)), sample=1)
+    assert made.findings == ()
+    assert "relative difference at most 1.0e-10 with other software (numpy 1.0.0, here " in made.recomputed[0]
+    told = findings(rewritten(result, by_other_software(1 + 1e-7)), sample=1)
+    assert len(told) == 1
+    assert "error: " in told[0]
+
+
+def test_what_rounding_decides_is_not_judged_with_other_software(small_study, result_of, tmp_path):
+    path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
+    assert findings(rewritten(path, by_other_software(-3.0, ["mass_defect", "coefficients"]))) == []
+    assert len(findings(rewritten(path, by_other_software(2.0, ["rank"])), sample=2)) == 2
+    assert json.loads(read_result(path)["study"]["software"].attrs["software_sets"])[0]["numpy"] == "1.0.0"

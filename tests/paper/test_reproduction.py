@@ -1,0 +1,441 @@
+"""Reading published numbers and the results that they are compared with; what makes an entry differ."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from evogt_study.errors import InputError
+from evogt_study.paper.agreement import Measure, Verdict
+from evogt_study.paper.reproduction import (
+    KNOWN,
+    PRESCRIBED,
+    REFINED,
+    TABLES,
+    Computed,
+    KnownDifference,
+    Row,
+    at,
+    judged,
+    known_differences,
+    published,
+    ratio,
+    read_csv,
+    single,
+    statistic,
+)
+from evogt_study.paper.reproduction_run import studies_at
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "data" / "published"
+PAPER = ROOT / "studies" / "paper"
+
+# --- the published numbers --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return published(FOLDER)
+
+
+def test_every_number_of_every_file_is_a_row(rows):
+    """Counted in the files themselves: one a line, and one a filled cell of the table of shape parameters."""
+    found = {name: sum(row.file == name for row in rows) for name in TABLES}
+    expected = {name: len((FOLDER / f"{name}.csv").read_text().splitlines()) - 1 for name in TABLES}
+    cells = [line.split(",")[2:] for line in (FOLDER / "gamma_selected.csv").read_text().splitlines()[1:]]
+    expected["gamma_selected"] = sum(bool(cell) for line in cells for cell in line)
+    assert found == expected
+    assert len(rows) == sum(expected.values()) == 345
+
+
+def test_every_file_is_compared_but_for_what_is_put_in_and_what_is_said_about_it():
+    """The candidates of the pilot are what the studies are given, not what comes out of them."""
+    assert {path.stem for path in FOLDER.glob("*.csv")} == {*TABLES, KNOWN, "gamma_candidates"}
+
+
+def test_no_number_stands_twice(rows):
+    places = [(row.file, tuple(sorted(row.labels.items()))) for row in rows]
+    assert len(set(places)) == len(places)
+
+
+def test_rows_say_what_they_are(rows):
+    for row in rows:
+        assert row.table
+        assert row.published.strip() == row.published != ""
+        assert row.labels["variable"]
+        assert not set(row.labels) & {"table", "source", "value"}
+    first = next(row for row in rows if row.file == "threshold")
+    assert first == Row(
+        "threshold",
+        "tau_diag",
+        {"tau": "1e-8", "dictionary": "transnet", "variable": "error", "statistic": "mean"},
+        "8.91e-1",
+    )
+
+
+def test_numbers_of_passages_of_text_are_of_no_table(rows):
+    assert {row.table for row in rows if row.file == "quadrature"} == {"text"}
+
+
+def test_shape_parameters_are_one_row_for_each_dictionary(rows):
+    found = {
+        (row.labels["study"], row.labels.get("epsilon"), row.labels["dictionary"]): row.published
+        for row in rows
+        if row.file == "gamma_selected"
+    }
+    assert found["oscillatory_1d", "0.05", "gtransnet"] == "22"
+    assert found["oscillatory_1d", "0.1", "gaussian_rf"] == "8"
+    assert all(published for published in found.values())
+
+
+def test_every_row_is_computed_by_studies_of_the_paper(rows):
+    names = {path.stem for path in PAPER.glob("*.toml")}
+    needed = {name for row in rows for name in TABLES[row.file].studies(row.labels)}
+    assert needed <= names
+    assert names - needed == {"nonseparable_2d_field"}  # a figure, of which no number is printed
+    assert set(PRESCRIBED.values()) <= names
+    assert {study for study, _ in REFINED.values()} <= names
+
+
+def test_what_is_noise_or_a_bound_is_fixed_beforehand(rows):
+    measures = {}
+    for row in rows:
+        measures.setdefault(TABLES[row.file].measure(row.labels), set()).add(row.labels["variable"])
+    assert measures[Measure.bound] == {"augmented scaled condition estimate, upper bound"}
+    assert measures[Measure.order] == {
+        "mass_defect",
+        "relative change of the final DOP853 coefficient vector when tolerances are tightened",
+    }
+
+
+@pytest.mark.parametrize("name", ["oscillatory_1d", "gamma_selected"])
+def test_a_missing_file_is_one_line(tmp_path, name):
+    shutil.copytree(FOLDER, tmp_path / "copy")
+    (tmp_path / "copy" / f"{name}.csv").unlink()
+    with pytest.raises(InputError, match=f"cannot read the published numbers .*{name}.csv: No such file"):
+        published(tmp_path / "copy")
+
+
+def test_a_file_that_is_no_text_is_one_line(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot read the published numbers .*a.csv: .*utf-8"):
+        read_csv(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="Is a directory"):
+        read_csv(tmp_path)
+
+
+def test_digits_are_read_as_they_were_printed(tmp_path):
+    (tmp_path / "a.csv").write_text('variable,value\n"a, b",1.50e-1\nc,2.000\n')
+    assert read_csv(tmp_path / "a.csv") == [
+        {"variable": "a, b", "value": "1.50e-1"},
+        {"variable": "c", "value": "2.000"},
+    ]
+
+
+# --- reading a number off a result ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data():
+    """error = 1 ... 12 over dictionary x epsilon x seed."""
+    return xr.Dataset(
+        {"error": (("dictionary", "epsilon", "seed"), np.arange(1.0, 13.0).reshape(2, 2, 3))},
+        {"dictionary": ["transnet", "gtransnet"], "epsilon": [0.2, 0.1], "seed": [0, 1, 2]},
+    )
+
+
+def test_labels_that_are_dimensions_select(data):
+    found = at(data.error, {"epsilon": "1e-1", "dictionary": "gtransnet", "variable": "error", "statistic": "mean"})
+    assert found.dims == ("seed",)
+    assert found.values.tolist() == [10.0, 11.0, 12.0]
+
+
+def test_labels_that_are_not_dimensions_say_something_else(data):
+    xr.testing.assert_identical(at(data.error, {"dt": "1", "method": "evolution"}), data.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("mean", 2.0), ("std", 1.0), ("median", 2.0), ("max", 3.0)]
+)  # of 1, 2, 3; the standard deviation has n - 1
+def test_statistics_by_the_papers_names(data, name, value):
+    assert statistic(data.error.isel(dictionary=0, epsilon=0), name) == Computed(value, 3, 3)
+
+
+def test_statistics_are_over_all_that_is_left(data):
+    assert statistic(data.error, "mean") == Computed(6.5, 12, 12)
+    assert statistic(data.error, "max") == Computed(12.0, 12, 12)
+
+
+def test_a_single_run_is_its_own_mean(data):
+    assert single(data.error.isel(dictionary=0, epsilon=0, seed=1)) == Computed(2.0, 1, 1)
+
+
+def test_runs_that_are_missing_are_counted(data):
+    values = data.error.isel(dictionary=0, epsilon=0).copy(data=[1.0, np.nan, 4.0])
+    assert statistic(values, "max") == Computed(4.0, 2, 3)
+    assert statistic(values, "mean") == Computed(2.5, 2, 3)
+
+
+def test_a_gain_is_a_ratio_of_statistics_and_not_of_runs(data):
+    values = data.error.isel(epsilon=0).copy(data=[[1.0, 2.0, 9.0], [1.0, 1.0, 4.0]])
+    assert ratio(values, "transnet/gtransnet", "gain") == Computed(2.0, 6, 6)
+    assert ratio(values, "transnet/gtransnet", "median_gain") == Computed(2.0, 6, 6)
+    assert ratio(values, "gtransnet/transnet", "gain") == Computed(0.5, 6, 6)
+    with_gap = values.copy(data=[[1.0, np.nan, 9.0], [1.0, 1.0, 4.0]])
+    assert ratio(with_gap, "transnet/gtransnet", "gain") == Computed(2.5, 5, 6)
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+def threshold(errors):
+    """A result of the study `threshold` with these errors over seeds, for tau = 1e-8 and one dictionary."""
+    errors = np.asarray(errors, dtype=float)
+    return xr.Dataset(
+        {"error": (("tau", "dictionary", "seed"), errors[None, None, :])},
+        {"tau": [1e-8], "dictionary": ["transnet"], "seed": np.arange(len(errors))},
+    )
+
+
+def row(value, file="threshold", **labels):
+    named = {"tau": "1e-8", "dictionary": "transnet", "variable": "error", "statistic": "max"}
+    return Row(file, "tau_diag", {**named, **labels}, value)
+
+
+def test_an_entry_holds_both_numbers_and_the_runs():
+    (entry,) = judged([row("2.00e-1", statistic="mean")], {"threshold": threshold([0.1, 0.3])})
+    assert (entry.file, entry.table, entry.published, entry.measure) == ("threshold", "tau_diag", "2.00e-1", "digits")
+    assert entry.computed == pytest.approx(0.2)
+    assert (entry.n_ok, entry.n_planned, entry.known) == (2, 2, "")
+    assert entry.verdict is Verdict.all_digits
+    assert entry.agrees
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("3.00e-1", Verdict.all_digits), ("3.01e-1", Verdict.one_unit), ("3.02e-1", Verdict.differs)],
+)
+def test_the_verdict_is_that_of_the_digits(value, expected):
+    (entry,) = judged([row(value)], {"threshold": threshold([0.1, 0.3])})
+    assert entry.verdict is expected
+
+
+def test_noise_is_judged_by_its_order():
+    defects = threshold([1e-12, 3e-12]).rename(error="mass_defect")
+    (entry,) = judged([row("2.00e-12", variable="mass_defect")], {"threshold": defects})
+    assert (entry.measure, entry.verdict) == (Measure.order, Verdict.same_order)
+
+
+def test_rows_whose_studies_are_absent_are_left_out():
+    two = [row("3.00e-1"), row("1", file="quadrature", quadrature="80")]
+    assert [entry.file for entry in judged(two, {"threshold": threshold([0.3])})] == ["threshold"]
+    assert judged(two, {}) == []
+    refined = Row("cross_grid", "text", {"variable": next(iter(REFINED))}, "1")
+    assert judged([refined], {"operator_2d": threshold([0.3])}) == []  # it needs the refined study too
+
+
+def test_a_number_over_fewer_runs_differs_whatever_it_is():
+    (entry,) = judged([row("3.00e-1")], {"threshold": threshold([0.1, np.nan, 0.3])})
+    assert entry.computed == 0.3
+    assert (entry.n_ok, entry.n_planned) == (2, 3)
+    assert entry.verdict is Verdict.differs
+    assert not entry.agrees
+
+
+KNOWN_ONE = KnownDifference("threshold", {"tau": "1e-8", "statistic": "max"}, "3.00e-1", "a misprint")
+
+
+def test_a_known_difference_is_excused():
+    (entry,) = judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
+    assert (entry.verdict, entry.known) == (Verdict.differs, "a misprint")
+    assert entry.agrees
+
+
+def test_a_known_difference_never_excuses_missing_runs():
+    results = {"threshold": threshold([0.3, np.nan])}
+    for value in ("3.00e-1", "9.99e-1"):
+        (entry,) = judged([row(value)], results, [KNOWN_ONE])
+        assert (entry.verdict, entry.known) == (Verdict.differs, "")
+        assert not entry.agrees
+
+
+def test_a_known_difference_is_not_mentioned_where_the_number_agrees():
+    (entry,) = judged([row("3.00e-1")], {"threshold": threshold([0.3])}, [KNOWN_ONE])
+    assert (entry.verdict, entry.known) == (Verdict.all_digits, "")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"file": "quadrature"},
+        {"labels": {"tau": "1e-10"}},
+        {"labels": {"tau": "1e-8", "statistic": "mean"}},
+        {"labels": {"tau": "1e-8", "epsilon": "0.1"}},  # a label that the row does not have
+        {"labels": {"tau": "0.00000001"}},  # labels are compared as printed
+        {"computed": "3.01e-1"},  # another number than the one that was looked at
+    ],
+)
+def test_a_known_difference_excuses_only_the_entries_that_it_names(other):
+    right = {"file": "threshold", "labels": {}, "computed": "3.00e-1", "explanation": "a misprint"}
+    assert judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [KnownDifference(**right)])[0].agrees
+    known = KnownDifference(**{**right, **other})
+    (entry,) = judged([row("9.99e-1")], {"threshold": threshold([0.3])}, [known])
+    assert entry.known == ""
+    assert not entry.agrees
+
+
+def test_known_differences_are_read(tmp_path):
+    (tmp_path / f"{KNOWN}.csv").write_text(
+        "file,entries,computed,explanation\n"
+        'threshold,k=8; method=m ;statistic = mean,1.0,"one, two"\n'
+        '"cross_grid","variable=relative change, fixed",2e-3,three\n'
+    )
+    assert known_differences(tmp_path) == [
+        KnownDifference("threshold", {"k": "8", "method": "m", "statistic": "mean"}, "1.0", "one, two"),
+        KnownDifference("cross_grid", {"variable": "relative change, fixed"}, "2e-3", "three"),
+    ]
+    (tmp_path / f"{KNOWN}.csv").write_text("file,entries,computed,explanation\ntreshold,a=1,1.0,why\n")
+    with pytest.raises(InputError, match="`file` must be one of .*, got 'treshold'"):
+        known_differences(tmp_path)
+    (tmp_path / f"{KNOWN}.csv").unlink()
+    with pytest.raises(InputError, match=f"cannot read .*{KNOWN}.csv"):
+        known_differences(tmp_path)
+
+
+def test_each_known_difference_of_the_paper_names_one_number(rows):
+    """An explanation of more than it was written for would hide what nobody has looked at."""
+    for known in known_differences(FOLDER):
+        assert sum(known.explains(row, float(known.computed)) for row in rows) == 1, known
+        assert len(known.explanation) > 40
+
+
+# --- what cannot be read, or was not computed ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must have a column `value`, got none"),
+        ("table,tau\n", "must have a column `value`"),
+        ("table,value\n", "must have rows, got none"),
+        ("table,tau,value\na,1\n", "line 2 must have 3 columns"),
+        ("table,value\na,1,2\n", "line 2 must have 2 columns"),
+        ('table,value\na,"1\n', "must be CSV"),
+    ],
+)
+def test_a_malformed_file_is_told_with_its_line(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_csv(tmp_path / "a.csv", "value")
+
+
+def test_values_that_are_not_on_the_axes_are_not_computed():
+    results = {"threshold": threshold([0.3])}
+    assert judged([row("1", tau="1e-9"), row("1", dictionary="gtransnet")], results) == []
+
+
+def test_a_variable_that_no_run_returned_is_missing_not_absent():
+    data = threshold([0.1, 0.3]).assign(status=lambda data: xr.zeros_like(data.error).astype(np.int8))
+    (entry,) = judged([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
+    assert (entry.n_ok, entry.n_planned, entry.verdict) == (0, 2, Verdict.differs)
+
+
+@pytest.mark.parametrize("labels", [{"variable": "eror"}, {"statistic": "mode"}])
+def test_a_row_that_nothing_could_compute_is_told(labels):
+    with pytest.raises(InputError, match=r"threshold|unknown variable"):
+        judged([row("1", **labels)], {"threshold": threshold([0.3])})
+
+
+# --- tables with a reading of their own -------------------------------------------------------------------------------
+
+
+def test_the_observed_order_is_of_two_step_sizes():
+    data = xr.Dataset({"coefficient_error": ("dt", [4.1e-4, 1.0e-4])}, {"dt": [0.01, 0.005]})
+    labels = {"dt": "5e-3", "problem": "autonomous"}
+    error, order = judged(
+        [
+            Row("temporal_convergence", "t", {**labels, "variable": "coefficient_error"}, "1.00e-4"),
+            Row("temporal_convergence", "t", {**labels, "variable": "observed_order"}, "2.036"),
+        ],
+        {"temporal_autonomous": data},
+    )
+    assert (error.n_ok, order.n_ok) == (1, 2)
+    assert order.computed == pytest.approx(np.log2(4.1))
+    assert {error.verdict, order.verdict} == {Verdict.all_digits}
+
+
+@pytest.mark.parametrize(
+    ("resolutions", "expected"),
+    [
+        ([1e-17, 2e-17, 0.0], "singular"),
+        ([1e-17, 1e-10, 1e-10], "partly singular"),
+        ([3e-11, 2e-11, 1e-12], "1e10"),
+    ],
+)
+def test_raw_conditions_are_an_order_of_magnitude_or_a_word(resolutions, expected):
+    data = xr.Dataset(
+        {"raw_resolution": (("epsilon", "seed"), [resolutions])}, {"epsilon": [0.2], "seed": [0, 1, 2]}
+    )  # fmt: skip
+    labels = {"epsilon": "0.2", "variable": "raw_condition", "statistic": "order_of_magnitude"}
+    unresolved = {**labels, "variable": "raw_unresolved", "statistic": "count"}
+    condition, count = judged(
+        [Row("conditioning", "t", labels, expected), Row("conditioning", "t", unresolved, "0")],
+        {"oscillatory_1d": data},
+    )
+    assert (condition.computed, condition.verdict) == (expected, Verdict.all_digits)
+    assert count.computed == sum(value <= 2.22e-16 for value in resolutions)
+
+
+def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
+    chosen = xr.Dataset(
+        {"gamma": (("dictionary", "epsilon"), [[10.0, 8.0]])}, {"dictionary": ["transnet"], "epsilon": [0.2, 0.1]}
+    )
+    status = [[[Status.ok, Status.ok], [Status.ok, Status.failed]]]
+    pilot = xr.Dataset(
+        {
+            "case_key": (("dictionary", "epsilon", "seed"), [[["a", "b"], ["c", "d"]]]),
+            "status": (("dictionary", "epsilon", "seed"), status),
+        },
+        {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]},
+    )
+    labels = {"study": "target_1d", "dictionary": "transnet", "variable": "gamma"}
+    whole, partly = judged(
+        [
+            Row("gamma_selected", "g", {**labels, "epsilon": "0.2"}, "10"),
+            Row("gamma_selected", "g", {**labels, "epsilon": "0.1"}, "8"),
+        ],
+        {"target_1d": chosen, "target_1d/pilot": pilot},
+    )
+    assert (whole.computed, whole.n_ok, whole.n_planned, whole.verdict) == ("10", 2, 2, Verdict.all_digits)
+    assert (partly.computed, partly.n_ok, partly.n_planned, partly.verdict) == ("8", 1, 2, Verdict.differs)
+
+
+def test_finite_elements_are_compared_at_their_number_of_unknowns():
+    data = xr.Dataset({"error": ("epsilon", [0.067]), "degrees_of_freedom": ("epsilon", [60.0])}, {"epsilon": [0.2]})
+    labels = {"epsilon": "0.2", "problem": "oscillatory_1d", "dofs": "60", "variable": "error"}
+    (entry,) = judged([Row("p1_fem", "p1_fem", labels, "6.70e-2")], {"p1_fem_oscillatory": data})
+    assert entry.verdict is Verdict.all_digits
+    other = Row("p1_fem", "p1_fem", {**labels, "dofs": "61"}, "6.70e-2")
+    assert judged([other], {"p1_fem_oscillatory": data}) == []  # the study is not the published one
+
+
+# --- the studies ------------------------------------------------------------------------------------------------------
+
+
+def test_studies_of_files_and_folders():
+    assert [study.name for study in studies_at([PAPER])] == sorted(path.stem for path in PAPER.glob("*.toml"))
+    assert [study.name for study in studies_at([PAPER / "threshold.toml"])] == ["threshold"]
+    assert all(isinstance(study, Study) for study in studies_at([PAPER / "threshold.toml"]))
+
+
+def test_no_studies_or_the_same_twice(tmp_path):
+    with pytest.raises(InputError, match="`STUDIES` must be study files or folders that hold some, got none"):
+        studies_at([tmp_path])
+    with pytest.raises(InputError, match="`STUDIES` must have different names, got 'threshold' twice"):
+        studies_at([PAPER, PAPER / "threshold.toml"])
+    with pytest.raises(InputError, match="must be study files or folders, got .*gone.toml, which does not exist"):
+        studies_at([tmp_path / "gone.toml"])

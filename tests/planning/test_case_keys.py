@@ -1,0 +1,79 @@
+"""Identities of cases: they never change, or every result on disk would be computed again under another name."""
+
+from pathlib import Path
+
+import pytest
+
+from evogt_study.planning.plan import pilot_plan, provisional_choice, study_plan
+from evogt_study.schema.values import content_hash
+from evogt_study.study.study import Study
+
+STUDIES = Path(__file__).parents[2] / "studies"
+
+OWN = """
+    def method(i, j=0.5, word="a", flag=False, several=(1, 2.5), never=None):
+        return {"error": float(i)}
+"""
+AXES = """
+    [axes]
+    word = ["a", "%s é", "{}\\\\"]
+    i = [0, -3, 7]
+    j = [0.1, 1e-12, 2]
+    several = [[1, [2, "x"]], [3.0]]
+    [constants]
+    flag = true
+    [[when]]
+    match = { word = "a", i = [0, 7] }
+    set = { flag = false }
+"""
+
+
+def keys_of(plan):
+    """The key of every point of the plan's axes, "" where no case is planned."""
+    return [case.key if case else "" for case in map(plan.case, range(plan.space.size))]
+
+
+def test_keys_of_a_function_of_ones_own_stay_as_they_were(own_study):
+    keys = keys_of(study_plan(own_study(OWN, AXES)))
+    assert (len(keys), len(set(keys))) == (54, 54)
+    pinned = ["c0d67006524f4d3499e7", "4d6348785fefa5816452", "21dde6c6c99b6ce1039d", "0c636ca23379f53c68ae"]
+    assert [keys[0], keys[11], keys[31], keys[53]] == pinned
+
+
+# The keys that the first published results have: (number of points, hash of all keys), of the pilot and of the study.
+SHIPPED = {
+    "examples/first_study": [(60, "36a3ad2b79a8443510fd")],
+    "examples/own_method": [(300, "1aad9d3aae1c8d86f3d5")],
+    "paper/allen_cahn_2d": [(15, "edec24c339392b966d03")],
+    "paper/allen_cahn_reference": [(4, "4a0e9a82a6f0251cb0fc")],
+    "paper/nonseparable_3d": [(30, "618415fd6aa4845e6252")],
+    "paper/oscillatory_1d": [(780, "b59ea9b7b65f8a8f8c22"), (240, "bbf150d9c66f320af24b")],
+    "paper/p1_fem_oscillatory": [(3, "953e6778cf5e5a4c95e8")],
+    "paper/quadrature": [(100, "60b2321fd8137e7c9f9c")],
+    "paper/space_time_evolution": [(9, "450e00925888e34995b2")],
+    "paper/space_time_regression": [(9, "6681c7e85d1577bdf3f1")],
+    "paper/target_1d": [(600, "8f25f7ebeb9b205fef2e"), (240, "528dacb866551c1288e8")],
+    "paper/temporal_tolerance": [(2, "c07b0994674bccc55aa7")],
+    "paper/threshold": [(80, "390e8273fe3a3f4ac8ac")],
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_keys_of_shipped_studies_stay_as_they_were(name):
+    study = Study.from_file(STUDIES / f"{name}.toml")
+    plans = [plan for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))) if plan is not None]
+    assert [(plan.space.size, content_hash(keys_of(plan))) for plan in plans] == SHIPPED[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("large") else ())
+        for name in sorted(str(path.relative_to(STUDIES)) for path in STUDIES.rglob("*.toml"))
+    ],
+)
+def test_keys_made_together_are_those_made_one_by_one(name):
+    study = Study.from_file(STUDIES / name)
+    for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))):
+        if plan is not None:
+            assert plan.keys.astype(str).tolist() == keys_of(plan)

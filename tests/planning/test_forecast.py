@@ -1,0 +1,298 @@
+"""How long a study will take and how much memory, against what it takes."""
+
+import threading
+import time
+from dataclasses import fields
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.numerics.cost import Work
+from evogt_study.planning import case_costs as case_costs_module
+from evogt_study.planning.forecast import Prediction, predicted
+from evogt_study.planning.machine import NOMINAL, calibrated
+from evogt_study.planning.plan import OWN, pilot_plan, shared_work, study_plan
+from evogt_study.study.study import Study
+from evogt_study.workers import batch as batch_module
+from evogt_study.workers import stage_cache as shared_module
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.worker_memory import worker_memory
+
+ONE_D = """
+name = "one_d"
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(k*pi*x)"
+diffusion = "1/50"
+[axes]
+dictionary = ["transnet", "gtransnet"]
+N = [20, 60]
+k = [2, 4]
+seed = { start = 0, count = 4 }
+[constants]
+N1 = 160
+gamma = 8
+quadrature = 200
+validation = { rule = "composite_midpoint", points = 1000 }
+final_time = 0.5
+dt = 0.0025
+"""
+TWO_D = """
+name = "two_d"
+[problem]
+dimension = 2
+exact = "exp(-t)*sin(6*pi*x)*sin(6*pi*y)"
+diffusion = "1 + (1 + sin(2*pi*t/final_time)/2)/4*cos(2*pi*x/epsilon)*cos(2*pi*y/epsilon)"
+[axes]
+epsilon = [0.2, 0.1]
+seed = { start = 0, count = 3 }
+[constants]
+dictionary = "gtransnet"
+gamma = 6
+N = 150
+N1 = 600
+quadrature = 36
+validation = 64
+assessment = 48
+final_time = 0.06
+dt = 0.003
+"""
+ALLEN_CAHN = """
+name = "allen_cahn"
+[problem]
+dimension = 2
+initial = "0.42*sin(6*pi*x)*sin(6*pi*y) + 0.24*sin(4*pi*x)*sin(7*pi*y)"
+diffusion = "0.025**2"
+potential = "(u**2 - 1)**2/4"
+[axes]
+dictionary = ["transnet", "gtransnet"]
+seed = { start = 0, count = 2 }
+[constants]
+gamma = 6
+N = 120
+N1 = 400
+quadrature = 36
+validation = 40
+final_time = 0.4
+dt = 0.002
+time_integrator = "stabilized_semi_implicit"
+stabilization = 2
+reference = "finite_difference"
+reference_points = 120
+"""
+THREE_D = """
+name = "three_d"
+[problem]
+dimension = 3
+exact = "exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(2*pi*z)"
+diffusion = "1 + (1 + sin(2*pi*t/final_time)/2)/8*cos(2*pi*x)*cos(2*pi*y)*cos(2*pi*z)"
+[axes]
+seed = { start = 0, count = 2 }
+[constants]
+dictionary = "gtransnet"
+gamma = 3.5
+N = 240
+N1 = 480
+quadrature = 18
+validation = 20
+final_time = 0.12
+dt = 0.006
+"""
+BASELINE = """
+name = "fem"
+method = "p1_fem"
+[problem]
+dimension = 2
+exact = "exp(-t)*sin(pi*x)*sin(pi*y)"
+diffusion = "1 + x*exp(-t)/2"
+[axes]
+unknowns = [30, 50]
+[constants]
+validation = 20
+final_time = 0.1
+dt = 0.005
+"""
+STUDIES = {"1-D": ONE_D, "2-D": TWO_D, "3-D": THREE_D, "Allen-Cahn": ALLEN_CAHN, "finite elements": BASELINE}
+
+
+@pytest.fixture
+def cpu_seconds(monkeypatch):
+    """Time that others take of this machine is no part of a run's seconds."""
+    monkeypatch.setattr(shared_module, "time", SimpleNamespace(perf_counter=time.process_time))
+
+
+def measured(plan):
+    """Sum of the runs' seconds, the stages shared that can be."""
+    batch_module._OF_THREAD = threading.local()
+    return float(run_batch(Batch.of(plan.spec, list(plan.cases()))).wall_seconds.sum())
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_takes_half_to_twice_the_predicted_seconds(name, cpu_seconds, monkeypatch):
+    monkeypatch.setattr(batch_module, "_OF_THREAD", threading.local())
+    plan = study_plan(Study.from_text(STUDIES[name]))
+    measured(plan)  # libraries are loaded, caches filled
+    found, made = [], []
+    for _ in range(4):  # what else the machine does makes both longer, for a while: the least of each tells
+        made.append(predicted(plan, calibrated, shared_work(plan)).seconds)
+        found.append(measured(plan))
+        if len(made) > 1 and 0.5 < min(made) / min(found) < 2.0:
+            return
+    raise AssertionError((made, found))
+
+
+def of(text, **options):
+    plan = study_plan(Study.from_text(text))
+    return plan, predicted(plan, lambda: NOMINAL, shared_work(plan, **options))
+
+
+def test_shared_stages_count_once():
+    """Twice the epsilon share what depends on the seed alone; twice the seeds share nothing of it."""
+    (_, two), (_, four), (_, seeds) = (
+        of(text)
+        for text in (
+            TWO_D,
+            TWO_D.replace("[0.2, 0.1]", "[0.2, 0.1, 0.05, 0.4]"),
+            TWO_D.replace("count = 3", "count = 6"),
+        )
+    )
+    assert seeds.seconds == pytest.approx(2 * two.seconds, rel=0.02)  # but for the reference
+    assert two.seconds < four.seconds < 1.8 * two.seconds
+    assert two.longest == pytest.approx(four.longest)
+
+
+def test_a_large_study_is_predicted_from_its_first_cases():
+    large = ONE_D.replace("count = 4", "count = 40")
+    (plan, whole), (_, sampled), (_, less) = of(large), of(large, limit=160), of(large, limit=80)
+    assert plan.count == 320
+    assert sampled.seconds == pytest.approx(whole.seconds, rel=0.2)
+    assert less.seconds == pytest.approx(whole.seconds, rel=0.2)
+    assert sampled.longest == whole.longest
+
+
+def test_what_the_later_cases_do_not_need_anew_is_not_multiplied():
+    """One reference solves for all seeds, of which only some are looked at."""
+    (_, few), (_, many) = of(ALLEN_CAHN), of(ALLEN_CAHN.replace("count = 2", "count = 400"), limit=20)
+    reference = next(
+        entry for entry in shared_work(study_plan(Study.from_text(ALLEN_CAHN))) if entry.stage == "reference"
+    )
+    runs = few.seconds - NOMINAL.seconds(reference.work)
+    assert many.seconds == pytest.approx(200 * runs + NOMINAL.seconds(reference.work), rel=0.1)
+
+
+def test_the_order_of_the_runs_does_not_bias_a_sample():
+    """The long ones come first when they are run, not where they are counted."""
+    sizes = ONE_D.replace("[20, 60]", "[5, 200]").replace("count = 4", "count = 100")
+    assert of(sizes, limit=200)[1].seconds == pytest.approx(of(sizes)[1].seconds, rel=0.2)
+
+
+def test_so_many_sizes_that_not_each_is_looked_at(monkeypatch):
+    """The first cases are the cheap ones; costs of cases from everywhere say how the rest goes on."""
+    sizes = ONE_D.replace("[20, 60]", str(list(range(10, 410, 4))))
+    (_, whole) = of(sizes)
+    monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 99)
+    plan, sampled = of(sizes, limit=100)
+    assert plan.costs is None
+    assert sampled.seconds == pytest.approx(whole.seconds, rel=0.2)
+    assert sampled.longest == pytest.approx(whole.longest, rel=0.1)
+
+
+def test_wall_time_is_that_of_the_workers_or_of_the_longest_run():
+    made = Prediction(seconds=100.0, longest=8.0)
+    assert (made.wall(1), made.wall(4), made.wall(50)) == (100.0, 25.0, 8.0)
+
+
+def test_each_case_has_a_stage_of_its_own():
+    plan = study_plan(Study.from_text(ONE_D))
+    *stages, own = shared_work(plan)
+    assert (own.stage, own.distinct, own.cases) == (OWN, 32, 32)
+    assert OWN not in {entry.stage for entry in stages}
+
+
+def test_nothing_is_predicted_of_a_function_of_ones_own(own_study):
+    plan = study_plan(own_study("def method(seed):\n    return {'error': 1.0}", "[axes]\nseed = [0, 1]"))
+
+    def never():
+        raise AssertionError("the machine was measured for nothing")
+
+    assert predicted(plan, never, shared_work(plan)) is None
+    assert worker_memory(plan) == 0.0
+
+
+def test_a_problem_of_ones_own_is_predicted(tmp_path):
+    """A factory's functions are counted as formulas are."""
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\nfrom evogt_study.problems import Statement\n"
+        "def problem(k=2.0):\n"
+        "    return Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
+    )
+    stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
+    (tmp_path / "own.toml").write_text(stated)
+    plan = study_plan(Study.from_file(tmp_path / "own.toml"))
+    stated_plan, made = of(ONE_D)
+    assert predicted(plan, lambda: NOMINAL, shared_work(plan)).seconds == pytest.approx(made.seconds)
+    assert worker_memory(plan) == worker_memory(stated_plan)  # its dimension is known from the problem made
+
+
+def test_a_problem_that_cannot_be_looked_at_is_left_to_its_runs(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from dataclasses import replace\nfrom evogt_study.problems import Statement\n"
+        "def initial(nodes):\n    assert type(nodes).__name__ == 'ndarray'\n    return 0.0 * nodes[:, 0]\n"
+        "def problem(k=2.0):\n"
+        "    made = Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
+        "    return replace(made, initial=initial)\n"
+    )
+    stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
+    (tmp_path / "own.toml").write_text(stated)
+    plan = study_plan(Study.from_file(tmp_path / "own.toml"))
+    assert plan.costs is None
+    assert predicted(plan, lambda: NOMINAL, shared_work(plan)) is None
+
+
+def test_a_pilot_is_predicted():
+    pilot = '[pilot]\nparameter = "gamma"\nseeds = [7, 8]\nby = ["dictionary"]\ncandidates = [4, 6, 8]\n'
+    study = Study.from_text(ONE_D.replace("gamma = 8\n", "") + pilot)
+    plan = pilot_plan(study)
+    made = predicted(plan, lambda: NOMINAL, shared_work(plan))
+    assert made.seconds == pytest.approx(3 * 2 / 4 * of(ONE_D)[1].seconds, rel=0.1)
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def test_this_machine_is_measured_in_a_second_of_its_own_time():
+    started = time.process_time()
+    machine = calibrated()
+    assert time.process_time() - started < 1.0
+    for kind in fields(Work):
+        assert 0.05 < getattr(machine, kind.name) / getattr(NOMINAL, kind.name) < 20.0
+        assert machine.seconds(Work(**{kind.name: 2.0})) == 2.0 * getattr(machine, kind.name)
+
+
+def test_seconds_are_the_sum_over_the_kinds_of_work():
+    assert NOMINAL.seconds(Work(products=1e9, calls=10.0)) == pytest.approx(1e9 * NOMINAL.products + 10 * NOMINAL.calls)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def peak_bytes():
+    """Largest resident memory of this process so far."""
+    with open("/proc/self/status") as status:
+        (line,) = [line for line in status if line.startswith("VmHWM")]
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["3-D", *(pytest.param(name, marks=pytest.mark.slow) for name in ("2-D", "Allen-Cahn"))]
+)
+def test_a_worker_takes_about_the_predicted_memory(name):
+    study = Study.from_text(STUDIES[name])
+    with connected(None, 1) as client:
+        evs.run(study, client=client)
+        (found,) = client.run(peak_bytes).values()
+    assert 0.7 * found < worker_memory(study_plan(study)) < 1.7 * found
+    assert np.isfinite(found)

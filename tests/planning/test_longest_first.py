@@ -1,0 +1,162 @@
+"""Long runs are submitted before short ones, what shares its stages stays together, and no number depends on it."""
+
+import itertools
+
+import numpy as np
+
+import evogt_study as evs
+from evogt_study.methods.evolution import Evolution
+from evogt_study.operations import run as run_module
+from evogt_study.operations.run import run_all
+from evogt_study.planning import case_costs as case_costs_module
+from evogt_study.planning.forecast import longest_studies_first
+from evogt_study.planning.machine import NOMINAL
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.study.study import Study
+from evogt_study.workers import dispatch as flow_module
+from evogt_study.workers.batch import Batch, run_batch
+
+CONSTANTS = {
+    "dictionary": '"transnet"', "seed": "0", "N": "6", "N1": "8", "gamma": "3", "quadrature": "12", "validation": "12",
+    "epsilon": "2", "final_time": "1", "dt": "0.125", "tau": "1e-12",
+}  # fmt: skip
+
+
+def study_of(extra="", name="long", without=(), **axes):
+    """A small study over these axes, in this order."""
+    sections = {
+        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1 + x/epsilon"'},
+        "axes": axes,
+        "constants": {name: value for name, value in CONSTANTS.items() if name not in {*axes, *without}},
+    }
+    lines = [f'name = "{name}"']
+    for section, entries in sections.items():
+        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
+    return Study.from_text("\n".join([*lines, extra]))
+
+
+def met(study, *names):
+    """Values of these parameters in the order in which the study's cases are computed."""
+    return [tuple(case.values[name] for name in names) for case in study_plan(study).cases()]
+
+
+def natural(plan):
+    """The walk without regard to costs."""
+    return plan.space.walk(plan.method.leading()).tolist()
+
+
+MANY_N = str(list(range(10, 201, 10)))
+
+
+def test_costly_runs_are_submitted_first(client, monkeypatch):
+    submitted, whole = [], Batch.of
+
+    def recorded(spec, cases, run_seconds=None):
+        submitted.append([case.values["N"] for case in cases])
+        return whole(spec, cases, run_seconds)
+
+    monkeypatch.setattr(flow_module.Batch, "of", staticmethod(recorded))
+    data = evs.run(study_of(N=MANY_N), client=client)
+    assert list(itertools.chain(*submitted)) == list(range(200, 0, -10))
+    assert data.N.values.tolist() == list(range(10, 201, 10))  # in the result as they were given
+
+
+def test_cases_that_share_their_early_stages_stay_together():
+    """The seeds are walked in their order within one size, and the three epsilon of a seed in theirs."""
+    found = met(study_of(epsilon="[2, 3, 4]", seed="[5, 1]", N="[10, 200, 50]"), "N", "seed", "epsilon")
+    assert found == [(N, seed, epsilon) for N in (200, 50, 10) for seed in (5, 1) for epsilon in (2, 3, 4)]
+
+
+def test_an_axis_inside_a_group_does_not_take_it_apart():
+    """Runs of one seed share its trial functions whatever their time step; the mean of a group is what counts."""
+    found = met(study_of(dt="[0.125, 0.001]", seed="[0, 1]", N="[10, 100]"), "N", "seed", "dt")
+    assert found == [(N, seed, dt) for N in (100, 10) for seed in (0, 1) for dt in (0.125, 0.001)]
+
+
+def test_costs_that_follow_other_axes_through_rules_count():
+    rules = "[[when]]\nmatch = { epsilon = 3, seed = [1, 2] }\nset = { quadrature = 400 }\n"
+    found = met(study_of(rules, epsilon="[2, 3]", seed="[0, 1, 2]"), "seed", "epsilon")
+    assert found == [(seed, epsilon) for seed in (1, 2, 0) for epsilon in (2, 3)]
+
+
+def test_a_layer_more_is_costly():
+    found = met(study_of(dictionary='["transnet", "gtransnet"]', N1="[8, 400]"), "dictionary", "N1")
+    assert found[0] == ("gtransnet", 400)
+    assert found[1] == ("gtransnet", 8)
+
+
+def test_runs_of_one_cost_keep_their_order():
+    plan = study_plan(study_of(seed="[3, 1, 2]", epsilon="[2, 3]", gamma="[4, 3]"))
+    assert plan.walk.tolist() == natural(plan)
+
+
+def test_a_baselines_runs_are_ordered_too():
+    study = Study.from_text(
+        'name = "fem"\nmethod = "p1_fem"\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
+        "[axes]\nk = [1, 2]\nunknowns = [10, 1000]\ndt = [0.25, 0.01]\n"
+        "[constants]\nvalidation = 8\nfinal_time = 1\n"
+    )
+    assert met(study, "unknowns", "dt", "k") == [
+        (unknowns, dt, k) for unknowns, dt in ((1000, 0.01), (1000, 0.25), (10, 0.01), (10, 0.25)) for k in (1, 2)
+    ]
+
+
+def test_nothing_is_known_of_a_function_of_ones_own(own_study):
+    study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
+    plan = study_plan(study)
+    assert plan.costs is None
+    assert plan.walk.tolist() == natural(plan)
+
+
+def test_with_too_many_combinations_the_order_is_left(monkeypatch):
+    monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 19)
+    plan = study_plan(study_of(N=MANY_N))
+    assert plan.walk.tolist() == natural(plan)
+
+
+def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):
+    asked, costs = [], Evolution.costs
+    monkeypatch.setattr(Evolution, "costs", lambda self, values: asked.append(values["N"]) or costs(self, values))
+    plan = study_plan(study_of(seed="{ count = 100_000 }", N="[5, 10, 20]"))
+    order = case_costs_module.longest_first(plan.method, plan.space, plan.space.walk(plan.method.leading()), plan.costs)
+    assert sorted(asked) == [5, 10, 20]
+    assert sorted(order.tolist()) == list(range(300_000))
+    assert order[:100_000].tolist() == list(range(2, 300_000, 3))  # N = 20, seed by seed
+
+
+def test_a_pilot_with_holes_is_ordered():
+    """Where a dictionary has fewer candidates than another there is no case, and no cost."""
+    pilot = (
+        '[pilot]\nparameter = "N"\nseeds = [7]\nby = ["dictionary"]\n'
+        "candidates = { transnet = [5, 80], uniform_elm = [40] }\n"
+    )
+    study = study_of(pilot, without=("N",), dictionary='["transnet", "uniform_elm"]', seed="[0]")
+    assert [case.values["N"] for case in pilot_plan(study).cases()] == [80, 40, 5]
+
+
+def test_the_longest_study_comes_first(own_study):
+    own = own_study("def method(seed):\n    return {'error': 1.0}", "[axes]\nseed = [0]")
+    studies = [study_of(name=f"n{N}", N=f"[{N}]", seed="[0, 1]") for N in (10, 200, 50)] + [own]
+    assert [study.name for study in longest_studies_first(studies)] == ["own", "n200", "n50", "n10"]
+
+
+def test_several_studies_are_run_longest_first(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "STUDIES_AT_ONCE", 1)
+    studies = [study_of(name=f"n{N}", N=f"[{N}]") for N in (10, 200, 50)]
+    assert [path.stem for path in run_all(studies, tmp_path, client=client)] == ["n200", "n50", "n10"]
+
+
+def test_numbers_are_bitwise_those_of_the_natural_order(client):
+    """Sizes that cost a hundred times as much as others, on two workers, against one run after the other."""
+    study = study_of(N="[5, 120]", quadrature="[12, 600]", seed="[0, 1, 2]", tau="[1e-12, 1e-6]")
+    plan = study_plan(study)
+    times = plan.costs.seconds(NOMINAL)
+    assert np.nanmax(times) > 5 * np.nanmin(times)
+    assert plan.walk.tolist() != natural(plan)
+    together = evs.run(study, client=client)
+    for case in plan.cases(plan.space.walk(plan.method.leading())):
+        (alone,) = [stack for stack in run_batch(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
+        at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
+            "quadrature": case.values["quadrature"].points
+        }
+        assert together.error.sel(at).values.tobytes() == alone.values[0].tobytes()

@@ -1,0 +1,173 @@
+"""What a study's result and shards have of the runs that it asks for now, as `status` and `plan` tell it."""
+
+import pytest
+from helpers import PARABOLA, PILOTED
+
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.results.finished_runs import finished
+from evogt_study.results.shards import remove_shards, shard_folder, write_shard
+from evogt_study.results.unfinished_result import describe
+from evogt_study.schema.variables import Status
+from evogt_study.workers.batch import Batch, run_batch
+
+OWN = """
+    def method(level, seed):
+        assert seed != 1 or level != 2, "no luck"
+        return {"error": level + seed}
+"""
+AXES = "[axes]\nlevel = [1, 2]\nseed = { count = 2 }"
+GROWN = AXES.replace("count = 2", "count = 5")
+
+
+def counts(table):
+    return {status.name: count for status, count in table.counts().items() if count}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def result(own_study, result_of, folder):
+    return result_of(own_study(OWN, AXES), folder / "results" / "own.nc")
+
+
+def write_runs(path, plan, which):
+    """A shard with the runs of some cases."""
+    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, [plan.case(index) for index in which])))
+
+
+def test_there_is_nothing_before_the_first_run(own_study, folder):
+    assert finished(own_study(OWN, AXES), folder / "results" / "own.nc") is None
+
+
+def test_seeds_that_are_added_are_not_run(own_study, result):
+    found = finished(own_study(OWN, GROWN), result)
+    assert counts(found.tables["study"]) == {"not_run": 6, "ok": 3, "failed": 1}
+    assert (found.count("study"), found.unasked) == (4, 0)
+
+
+def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
+    path = result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
+    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
+    assert finished(own_study(PARABOLA, constant), path).unasked == 12 + 2  # and two that gamma = 4 was chosen for
+
+
+def test_shards_count_beside_the_result(own_study, result):
+    study = own_study(OWN, GROWN)
+    write_runs(result, study_plan(study), [3, 4])
+    assert counts(finished(study, result).tables["study"]) == {"not_run": 4, "ok": 5, "failed": 1}
+
+
+def test_numbers_are_not_read(own_study, result):
+    """Of a result of fields they are most of the file."""
+    study = own_study(OWN, GROWN)
+    write_runs(result, study_plan(study), [3, 4])
+    assert not finished(study, result).tables["study"].variables
+
+
+def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
+    found = finished(own_study(OWN, AXES.replace("count = 2", "count = 1")), result)
+    assert counts(found.tables["study"]) == {"ok": 2}
+    assert found.unasked == 2
+
+
+def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):
+    path = folder / "results" / "own.nc"
+    study = own_study(PARABOLA, PILOTED)
+    pilot = pilot_plan(study)
+    write_runs(path, pilot, range(3))
+    waiting = finished(study, path)
+    assert (waiting.count("pilot"), waiting.count("study")) == (3, None)
+    write_runs(path, pilot, range(3, pilot.space.size))
+    chosen = finished(study, path)
+    assert (chosen.count("pilot"), chosen.count("study")) == (pilot.space.size, 0)
+    remove_shards(shard_folder(path), (), shard_folder(path) / "none")
+    result_of(study, path)
+    assert finished(study, path).count("study") == 4
+
+
+# --- on the command line ----------------------------------------------------------------------------------------------
+
+
+def test_status_of_a_study_that_grew(evogt, own_study, result):
+    own_study(OWN, GROWN)
+    code, out, err = evogt("status", "own.toml")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:3] == [
+        "results/own.nc (study): 10 runs, 6 not_run, 3 ok, 1 failed",
+        "  not ok by level: 1: 3/5, 2: 4/5",
+        "  not ok by seed: 1: 1/2, 2: 2/2, 3: 2/2, 4: 2/2",
+    ]
+    assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (study): 4 runs, 3 ok, 1 failed\n")
+
+
+def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study, result):
+    own_study(OWN, AXES.replace("count = 2", "count = 1"))
+    _, out, _ = evogt("status", "own.toml")
+    assert out.splitlines()[0] == "results/own.nc (study): 2 runs, 2 ok"
+    assert out.splitlines()[-1].startswith("results/own.nc holds 2 finished runs that own.toml does not ask for;")
+
+
+def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
+    study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
+    describe(path, study)
+    write_runs(path, pilot_plan(study), range(3))
+    code, out, err = evogt("status", "own.toml")
+    assert (code, err) == (0, "evogt: results/own.nc is not finished; this is what there is\n")
+    assert out.splitlines()[0] == "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok"
+    assert out.splitlines()[-1] == "results/own.nc (study): not run, since its pilot has not chosen yet"
+
+
+def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
+    result.rename(folder / "other.nc")
+    own_study(OWN, GROWN)
+    assert evogt("status", "own.toml", "-o", "other.nc")[1].startswith("other.nc (study): 10 runs, 6 not_run")
+    assert "    4 of 10 are finished in other.nc\n" in evogt("plan", "own.toml", "-o", "other.nc")[1]
+    code, _, err = evogt("status", "other.nc", "-o", "other.nc")
+    assert (code, err) == (2, "evogt: `--output` must be given with a STUDY.toml, got the result other.nc\n")
+
+
+def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
+    own_study(OWN, GROWN)
+    code, out, err = evogt("plan", "own.toml")
+    assert (code, err) == (0, "")
+    assert "    4 of 10 are finished in results/own.nc\n" in out
+    assert "does not ask for" not in out
+    own_study(OWN, AXES.replace("count = 2", "count = 1"))
+    assert "\nresults/own.nc holds 2 finished runs that own.toml does not ask for;" in evogt("plan", "own.toml")[1]
+
+
+def test_a_plan_before_the_first_run_has_nothing_to_tell(evogt, own_study, folder):
+    own_study(OWN, AXES)
+    assert "finished in" not in evogt("plan", "own.toml")[1]
+
+
+def test_fates_are_those_of_the_file(own_study, result):
+    found = finished(own_study(OWN, AXES), result).runs()["study"]
+    assert found["status"].values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.failed]]
+    assert found["message"].values[1, 1] == "AssertionError: no luck"
+
+
+# --- failed runs of a pilot -------------------------------------------------------------------------------------------
+
+UNLUCKY = PARABOLA.replace(":\n", ':\n    assert gamma != 6 or seed != 100, f"no luck with {target}"\n', 1)
+
+
+def test_failed_runs_of_a_pilot_are_told_and_are_exit_code_one(evogt, own_study, result_of, folder, no_workers):
+    result_of(own_study(UNLUCKY, PILOTED), folder / "results" / "own.nc")
+    code, out, _ = evogt("run", "-q", "own.toml")
+    assert code == 1
+    assert out.splitlines() == [
+        "results/own.nc: 4 runs, 4 ok",
+        "results/own.nc (pilot): 12 runs, 10 ok, 2 failed",
+        "  2 x AssertionError: no luck with 2 (e.g. target=2, candidate=2, seed=100)",
+    ]
+
+
+def test_a_pilot_whose_runs_are_ok_is_not_told_of(evogt, own_study, result_of, folder, no_workers):
+    result_of(own_study(PARABOLA, PILOTED), folder / "results" / "own.nc")
+    assert evogt("run", "-q", "own.toml") == (0, "results/own.nc: 4 runs, 4 ok\n", "")

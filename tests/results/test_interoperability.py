@@ -1,0 +1,183 @@
+"""Results opened by other programs, and judged by the IOOS compliance checker.
+
+Programs that are not installed are skipped with the name of what to install; .ci/run does not install them.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+
+from evogt_study.study.study import Study
+
+OWN = """
+def method(family, gamma, epsilon, seed):
+    assert seed != 1 or family != 'beta', 'no luck'
+    return {'error': gamma * epsilon + seed, 'rank': 7, 'word': family}
+"""
+REST = """
+[axes]
+family = ["alpha", "beta"]
+epsilon = [0.2, 0.1]
+seed = { count = 2 }
+[[when]]
+match = { family = "alpha" }
+set = { gamma = 1 }
+[[when]]
+match = { family = "beta" }
+set = { gamma = 2.5 }
+"""
+
+NAMED_TIME = re.compile(r"Coordinate variable 'time' should have standard_name='time', found: 'None'")
+"""The checker takes every dimension called time for that of a calendar, whose units CF wants with a date ("since ...").
+Ours is a number from 0 to final_time; CF itself does not go by names (section 4.4: by units, or what claims to be)."""
+NO_STANDARD_NAME = "standard_name"
+"""ACDD recommends a standard_name, and CF's table has none for an error or a rank; one of our own would be an error."""
+
+
+@pytest.fixture
+def scalar_result(own_study, result_of, tmp_path):
+    """Words, gaps, a follower, failed runs."""
+    return result_of(own_study(OWN, REST), tmp_path / "own.nc")
+
+
+@pytest.fixture
+def full_result(small_study, result_of, tmp_path):
+    """Histories, coefficients and fields."""
+    return result_of(Study.from_text(small_study, "small.toml"), tmp_path / "small.nc")
+
+
+def program(name, package):
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed ({package})")
+    return found
+
+
+def judged(path, standard):
+    """What the checker finds wrong: messages by priority, and whether it could not check something."""
+    checker = program("compliance-checker", "pip install compliance-checker")
+    report = path.with_suffix(f".{standard.split(':')[0]}.json")
+    ran = subprocess.run(
+        [checker, "-t", standard, "-f", "json", "-o", str(report), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.exists(), ran.stderr
+    (found,) = json.loads(report.read_text()).values()
+    told = {
+        level: [message for result in found[f"{level}_priorities"] for message in result["msgs"]]
+        for level in ("high", "medium", "low")
+    }
+    return told, ran.stdout + ran.stderr
+
+
+def test_the_cf_checker_finds_no_error(scalar_result):
+    told, printed = judged(scalar_result, "cf:1.11")
+    assert told["high"] == told["medium"] == []
+    assert "exceptions occurred" not in printed
+
+
+def test_the_cf_checker_finds_no_error_but_the_name_of_time(full_result):
+    told, printed = judged(full_result, "cf:1.11")
+    assert [message for message in told["high"] if not NAMED_TIME.fullmatch(message)] == []
+    assert told["medium"] == []
+    assert "exceptions occurred" not in printed
+
+
+def test_the_cf_checker_finds_no_error_in_a_copy_with_another_name_of_time(full_result, tmp_path):
+    """As data/README.md makes it."""
+    copy = tmp_path / "copy.nc"
+    with xr.open_dataset(full_result) as opened:
+        data = opened.rename(time="t")
+        for coordinate in data.coords.values():
+            coordinate.encoding["_FillValue"] = None
+        data.to_netcdf(copy)
+    told, printed = judged(copy, "cf:1.11")
+    assert told["high"] == told["medium"] == []
+    assert "exceptions occurred" not in printed
+
+
+@pytest.mark.parametrize("result", ["scalar_result", "full_result"])
+def test_the_acdd_checker_misses_standard_names_only(result, request):
+    told, _ = judged(request.getfixturevalue(result), "acdd:1.3")
+    assert set(told["high"]) <= {NO_STANDARD_NAME}
+
+
+# --- what the checker looks at, without it ----------------------------------------------------------------------------
+
+
+def test_coordinates_are_named_by_the_variables_that_they_belong_to(scalar_result):
+    with netCDF4.Dataset(scalar_result) as file:
+        assert file["error"].coordinates.split() == ["gamma"]
+        assert "coordinates" not in file.ncattrs()
+
+
+def test_words_along_a_dimension_are_characters(scalar_result):
+    """CF: a coordinate variable, of one dimension and its name, is numeric; xarray reads the words back as words."""
+    with netCDF4.Dataset(scalar_result) as file:
+        assert file["family"].dimensions == ("family", "string5")
+        for variable in file.variables.values():
+            if variable.dimensions == (variable.name,):
+                assert variable.dtype.kind in "if"
+    for engine in ("netcdf4", "h5netcdf"):
+        with xr.open_dataset(scalar_result, engine=engine) as data:
+            assert data["family"].dims == ("family",)
+            assert data["error"].sel(family="beta", epsilon=0.1).values[0] == 0.25
+
+
+@pytest.mark.parametrize("result", ["scalar_result", "full_result"])
+def test_no_coordinate_claims_to_be_of_a_calendar_or_of_the_earth(result, request):
+    with netCDF4.Dataset(request.getfixturevalue(result)) as file:
+        for variable in file.variables.values():
+            assert "axis" not in variable.ncattrs()
+            assert "since" not in getattr(variable, "units", "")
+
+
+@pytest.mark.parametrize("result", ["scalar_result", "full_result"])
+def test_every_variable_says_what_it_is(result, request):
+    with netCDF4.Dataset(request.getfixturevalue(result)) as file:
+        for name, variable in file.variables.items():
+            assert variable.long_name, name
+            if "coverage_content_type" in variable.ncattrs():
+                assert variable.coverage_content_type in ("modelResult", "qualityInformation", "auxiliaryInformation")
+
+
+# --- other programs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+def test_xarray_reads_the_same_by_every_engine(full_result, engine):
+    with xr.open_dataset(full_result, engine=engine) as data, xr.open_dataset(full_result) as reference:
+        for name in reference.variables:
+            np.testing.assert_array_equal(data[name].values, reference[name].values)
+        assert set(data.coords) == set(reference.coords)
+
+
+def test_h5netcdf_reads_its_own_way(full_result):
+    h5netcdf = pytest.importorskip("h5netcdf", reason="h5netcdf is not installed (pip install h5netcdf h5py)")
+    with h5netcdf.File(full_result) as file:
+        assert file.variables["error"].dimensions == ("dictionary", "k", "seed")
+        assert file.attrs["Conventions"] == "CF-1.11, ACDD-1.3"
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "arguments", "fragments"),
+    [
+        ("ncdump", "apt install netcdf-bin", ["-h"], ["double error(dictionary, k, seed)", ':units = "1"']),
+        ("ncks", "apt install nco", ["-m"], ["error"]),
+        ("cdo", "apt install cdo", ["-s", "showname"], ["error"]),
+    ],
+)
+def test_command_line_tools_read_it(full_result, name, package, arguments, fragments):
+    ran = subprocess.run(
+        [program(name, package), *arguments, str(full_result)], capture_output=True, text=True, check=True
+    )
+    for fragment in fragments:
+        assert fragment in ran.stdout

@@ -1,0 +1,23 @@
+"""A pilot says what keeps it from choosing."""
+
+import pytest
+from conftest import computed_table
+from helpers import PILOTED
+
+from evogt_study.errors import PilotError
+from evogt_study.planning.plan import pilot_plan
+from evogt_study.results.pilot_choice import choose
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("('k', [1.0, 2.0])", "it is an array over k, not a number"),
+        ("'word'", "it is a word"),
+    ],
+)
+def test_what_a_pilot_cannot_minimise(own_study, returned, said):
+    study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
+    table = computed_table(pilot_plan(study))
+    with pytest.raises(PilotError, match=f"cannot minimise `error`: {said}"):
+        choose(study.pilot, table)

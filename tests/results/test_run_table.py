@@ -1,0 +1,468 @@
+"""The table of runs: whatever the order in which records come, it holds the same; and what is missing stays missing."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import read_study
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evogt_study.planning.plan import study_plan
+from evogt_study.results import digests as digest_module
+from evogt_study.results import netcdf as store_module
+from evogt_study.results.columns import missing_value
+from evogt_study.results.dataset import dataset, records_of
+from evogt_study.results.netcdf import write_result
+from evogt_study.results.run_table import Table
+from evogt_study.results.shards import read_shard, write_shard
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.schema.variables import Status
+from evogt_study.storage import out_of_core as scratch_module
+from evogt_study.storage import slabs as slabs_module
+from evogt_study.storage.out_of_core import is_mapped
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, padded, run_batch
+
+# --- records by hand --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan(own_study):
+    """Six cases, numbered as their seeds."""
+    return study_plan(own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
+
+
+def records(plan, runs, coordinates=()):
+    """Records of cases {number: variables, or a Status}; a variable is a scalar or (dims, list)."""
+    keys = [plan.case(number).key for number in runs]
+    status = [Status.ok if isinstance(given, dict) else given for given in runs.values()]
+    count = len(keys)
+    return RunRecords(
+        keys=tuple(keys),
+        status=np.array(status, dtype=np.int8),
+        messages=tuple("" if state == Status.ok else f"{state.name}!" for state in status),
+        wall_seconds=np.array([1.0 + number for number in runs]),
+        attempts=np.ones(count, dtype=np.int32),
+        software=('{"v": 1}',) * count,
+        stacks=tuple(
+            Stack(name, *datum(value), {"of": f"case {number}"}, name in coordinates)
+            for row, (number, given) in enumerate(runs.items())
+            if isinstance(given, dict)
+            for name, value in given.items()
+            for datum in [lambda value, row=row: stack_of(value, row)]
+        ),
+    )
+
+
+def stack_of(value, row):
+    dims, values = value if isinstance(value, tuple) else ((), value)
+    return tuple(dims), np.array([row]), padded([np.asarray(values)])
+
+
+def filled(plan, *batches, coordinates=()):
+    table = Table(plan)
+    for runs in batches:
+        table.add(records(plan, runs, coordinates))
+    return table
+
+
+def column(table, name):
+    """The values of the one variable of that name."""
+    ((_, found),) = [(group, column) for group, column in table.variables.items() if group[0] == name]
+    return found.values
+
+
+def state(table):
+    """All that a table holds, in a form that compares equal where NaN is NaN and kinds are the same."""
+    table.settle()
+    columns = {
+        (kind, *group): (found.values.dtype.str, found.values.tolist(), dict(found.attributes), found.first)
+        for kind, group_of in (("variable", table.variables), ("coordinate", table.coordinates))
+        for group, found in group_of.items()
+    }
+    rows = (table.status, table.messages, table.wall_seconds, table.attempts, table.software, table.keys)
+    return repr((sorted(columns.items()), [values.tolist() for values in rows]))
+
+
+def orders(batches):
+    return itertools.permutations(batches) if len(batches) < 5 else [batches, batches[::-1]]
+
+
+def assert_same_in_any_order(plan, batches, coordinates=()):
+    found = {state(filled(plan, *order, coordinates=coordinates)) for order in orders(batches)}
+    assert len(found) == 1, "\n".join(found)
+
+
+# --- any order --------------------------------------------------------------------------------------------------------
+
+VARIANTS = {
+    "floats": [
+        {0: {"v": 0.5}, 1: {"v": 1.5}},
+        {2: {"v": 2.5}},
+        {3: Status.failed, 4: {"v": 4.5}},
+        {5: Status.diverged},
+    ],
+    "integers": [{0: {"v": 0}}, {1: {"v": 1}, 2: Status.failed}, {3: {"v": 3}, 5: {"v": 5}}],
+    "truth values": [{0: {"v": True}}, {1: {"v": False}, 2: Status.failed}, {3: {"v": True}}],
+    "words": [{0: {"v": "a"}}, {1: {"v": "longer"}, 2: Status.failed}, {3: {"v": ""}}],
+    "integers and floats": [{0: {"v": 1}}, {1: {"v": 0.5}}, {2: Status.failed}],
+    "truth values and integers": [{0: {"v": True}}, {1: {"v": 7}}, {2: Status.failed}],
+    "small and large integers": [{0: {"v": np.int32(1)}}, {1: {"v": np.int64(2**40)}}, {2: Status.failed}],
+    "signed and unsigned integers": [{0: {"v": np.uint8(200)}}, {1: {"v": np.int8(-3)}}, {2: Status.failed}],
+    "single and double precision": [{0: {"v": np.float32(0.5)}}, {1: {"v": 0.1}}, {2: Status.failed}],
+    "arrays": [{0: {"v": (("k",), [0.0, 1.0])}}, {1: {"v": (("k",), [2.0, 3.0])}}],
+    "ragged floats": [{0: {"v": (("k",), [1.0])}}, {1: {"v": (("k",), [1.0, 2.0, 3.0])}}, {2: {"v": (("k",), [])}}],
+    "ragged integers": [{0: {"v": (("k",), [1, 2, 3])}}, {1: {"v": (("k",), [4, 5])}}, {2: {"v": (("k",), [6])}}],
+    "ragged truth values": [{0: {"v": (("k",), [True, False])}}, {1: {"v": (("k",), [False])}}],
+    "ragged words": [{0: {"v": (("k",), ["a"])}}, {1: {"v": (("k",), ["b", "ccc"])}}],
+    "ragged in two directions": [
+        {0: {"v": (("k", "l"), [[1.0, 2.0, 3.0]])}},
+        {1: {"v": (("k", "l"), [[1.0], [2.0]])}},
+        {2: {"v": (("k", "l"), [[9.0, 8.0], [7.0, 6.0]])}},
+    ],
+    "a variable of some": [{0: {"v": 1.0}}, {1: {"w": 2.0}}, {2: {"v": 3.0, "w": 4.0}}],
+    "dimensions that differ": [{0: {"v": 1.0}}, {1: {"v": (("k",), [1.0])}}, {2: {"v": (("l",), [1.0]), "w": 3.0}}],
+    "kinds that differ": [{0: {"v": "a", "w": 1.0}}, {1: {"v": 2.0, "w": 2.0}}, {2: {"v": "c", "w": 3.0}}],
+    "attributes of the lowest case": [{4: {"v": 1.0}}, {1: {"v": 2.0}}, {3: {"v": 3.0}}],
+    "attributes of the lowest case of a batch": [{4: {"v": 1.0}, 2: {"v": 2.0}}, {3: {"v": 3.0}, 1: {"v": 4.0}}],
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_records_fill_the_table_in_any_order_with_the_same_result(plan, name):
+    assert_same_in_any_order(plan, VARIANTS[name])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_coordinates_likewise(plan, name):
+    assert_same_in_any_order(plan, VARIANTS[name], coordinates=("v",))
+
+
+def test_a_filled_table(plan):
+    table = filled(plan, *VARIANTS["floats"])
+    np.testing.assert_array_equal(column(table, "v"), [0.5, 1.5, 2.5, np.nan, 4.5, np.nan])
+    assert table.status.tolist() == [1, 1, 1, Status.failed, 1, Status.diverged]
+    assert table.messages.tolist() == ["", "", "", "failed!", "", "diverged!"]
+    assert table.wall_seconds.tolist() == [1, 2, 3, 4, 5, 6]
+    assert table.attempts.tolist() == [1] * 6
+    assert table.counts()[Status.ok] == 4
+    assert table.missing().tolist() == []
+
+
+def test_what_has_not_been_run(plan):
+    table = filled(plan, {1: {"v": 1.0}})
+    assert table.missing().tolist() == [0, 2, 3, 4, 5]
+    assert table.counts() == {**dict.fromkeys(Status, 0), Status.ok: 1, Status.not_run: 5}
+    assert np.isnan(table.wall_seconds[[0, 2, 3, 4, 5]]).all()
+    assert table.attempts.tolist() == [0, 1, 0, 0, 0, 0]
+
+
+def test_shorter_arrays_are_padded_with_nan(plan):
+    table = filled(
+        plan, {0: {"v": (("k",), [1.0, 2.0])}}, {1: {"v": (("k",), [3.0])}, 2: {"v": (("k",), [4.0, 5.0, 6.0])}}
+    )
+    nan = np.nan
+    expected = [[1, 2, nan], [3, nan, nan], [4, 5, 6], *[[nan] * 3] * 3]
+    np.testing.assert_array_equal(column(table, "v"), expected)
+
+
+def test_shorter_lists_of_words_are_padded_with_nothing(plan):
+    table = filled(plan, {0: {"v": (("k",), ["a"])}}, {1: {"v": (("k",), ["b", "ccc"])}})
+    assert column(table, "v").tolist()[:2] == [["a", ""], ["b", "ccc"]]
+
+
+def test_long_words_are_not_cut(plan):
+    table = filled(plan, {0: {"v": "a"}}, {1: {"v": "x" * 1000}})
+    assert column(table, "v").tolist()[:3] == ["a", "x" * 1000, ""]
+
+
+# --- out of memory ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan_on_disk(plan, tmp_path, monkeypatch):
+    """The same six cases, of which everything is on disk as if they were millions."""
+    monkeypatch.setattr(scratch_module, "IN_MEMORY", 0)
+    return replace(plan, scratch=tmp_path / "r.nc")
+
+
+@pytest.mark.parametrize("coordinates", [(), ("v",)], ids=["variables", "coordinates"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_table_on_disk_holds_what_one_in_memory_does(plan, plan_on_disk, name, coordinates):
+    tables = [filled(each, *VARIANTS[name], coordinates=coordinates) for each in (plan, plan_on_disk)]
+    assert state(tables[0]) == state(tables[1])
+    assert [is_mapped(table.status) for table in tables] == [False, True]
+    assert tables[0].missing().tolist() == tables[1].missing().tolist()
+    assert tables[0].counts() == tables[1].counts()
+
+
+@pytest.mark.parametrize("limit", [1, 4, 2**15])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_result_written_in_slabs_is_that_written_at_once(
+    own_study, plan, plan_on_disk, tmp_path, monkeypatch, name, limit
+):
+    study = own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n")
+    whole = written(filled(plan, *VARIANTS[name]), study, tmp_path / "whole.nc")
+    for module in (slabs_module, store_module, digest_module):
+        monkeypatch.setattr(module, "SLAB", limit)
+    for function in (slabs_module.slab_shape, slabs_module.slabs, slabs_module.stretches):
+        monkeypatch.setattr(function, "__defaults__", (limit,))
+    parts = written(filled(plan_on_disk, *VARIANTS[name]), study, tmp_path / "parts.nc")
+    assert whole.variables.keys() == parts.variables.keys()
+    xr.testing.assert_identical(whole, parts)  # digests, too
+    for one, other in zip(whole.variables.values(), parts.variables.values(), strict=True):
+        for key in ("dtype", "_FillValue", "zlib", "fletcher32"):
+            assert repr(one.encoding.get(key)) == repr(other.encoding.get(key))
+
+
+def written(table, study, path):
+    data = dataset(table, study)
+    data.attrs = {"study": "", "id": "own", **data.attrs}
+    write_result(path, data, None)
+    return read_study(path)
+
+
+# --- which records count ----------------------------------------------------------------------------------------------
+
+
+def test_a_case_keeps_the_record_it_has(plan):
+    table = filled(plan, {0: {"v": 1.0}}, {0: {"v": 2.0}})
+    assert column(table, "v")[0] == 1.0
+    assert table.attempts[0] == 1
+
+
+def test_a_record_that_is_not_wanted_leaves_its_attempts(plan):
+    table = Table(plan)
+    for _ in range(2):
+        table.add(records(plan, {0: Status.failed, 1: {"v": 1.0}}), lambda status: status == Status.ok)
+    assert table.status.tolist()[:2] == [Status.not_run, Status.ok]
+    assert table.attempts.tolist()[:2] == [2, 1]
+    assert table.messages[0] == ""
+    table.add(records(plan, {0: {"v": 5.0}}))
+    assert table.attempts[0] == 3
+    assert column(table, "v")[0] == 5.0
+
+
+def test_a_run_that_is_told_twice_counts_once(plan):
+    """An earlier result holds a run once for each of the cases that are this computation."""
+    twice = records(plan, {0: Status.failed, 3: {"v": 1.0}, 1: {"v": 2.0}})
+    doubled = RunRecords(
+        twice.keys[:2] * 2,
+        np.tile(twice.status[:2], 2),
+        twice.messages[:2] * 2,
+        np.tile(twice.wall_seconds[:2], 2),
+        np.tile(twice.attempts[:2], 2),
+        twice.software[:2] * 2,
+        (Stack("v", (), np.array([1, 3]), np.array([7.0, 8.0])),),
+    )
+    table = Table(plan)
+    assert table.add(doubled).tolist() == [0, 3]
+    assert table.attempts.tolist() == [1, 0, 0, 1, 0, 0]
+    assert column(table, "v")[3] == 7.0
+
+
+RUNS = st.dictionaries(st.integers(0, 5), st.sampled_from([{"v": 1.0}, *list(Status)[2:]]), min_size=1)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(RUNS, max_size=5), kept=st.sets(st.sampled_from(list(Status)[2:])))
+def test_of_all_records_one_that_is_ok_counts_then_the_first_that_is_wanted(plan, batches, kept):
+    table = Table(plan)
+    wanted = {Status.ok, *kept}
+    table.add_all([records(plan, runs) for runs in batches], wanted.__contains__)
+    for number in range(6):
+        fates = [Status.ok if isinstance(runs[number], dict) else runs[number] for runs in batches if number in runs]
+        taken = [fate for fate in sorted(fates, key=lambda fate: fate != Status.ok) if fate in wanted]
+        assert table.status[number] == (taken[0] if taken else Status.not_run)
+        assert table.attempts[number] == (fates.index(Status.ok) + 1 if Status.ok in fates else len(fates))
+        assert table.messages[number] == (f"{taken[0].name}!" if taken and taken[0] != Status.ok else "")
+
+
+def test_what_a_table_knows(plan):
+    keys = [plan.case(2).key, "no such key", plan.case(0).key, "", plan.case(0).key + "0"]
+    assert Table(plan).knows(keys).tolist() == [True, False, True, False, False]
+    assert Table(plan).knows([]).tolist() == []
+
+
+def test_a_table_knows_a_key_however_often_it_is_asked(plan):
+    """A result holds a run once for each of the cases that are this computation, and is to be taken up again."""
+    key = plan.case(2).key
+    assert Table(plan).knows([key, "no such key", key, key]).tolist() == [True, False, True, True]
+
+
+def test_runs_of_different_software_keep_their_own(own_study, plan):
+    table = Table(plan)
+    for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
+        table.add(replace(records(plan, {number: {"v": 1.0}}), software=(versions,)))
+    data = dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
+    assert data.software.attrs["software_sets"] == '[{"v": 1}, {"v": 2}]'
+    assert data.software.values.tolist() == [-1, 0, 1, -1, 1, -1]
+
+
+def test_records_of_other_plans_are_ignored(plan):
+    foreign = records(plan, {0: {"v": 1.0}})
+    foreign = RunRecords(("no such key",), *[getattr(foreign, name) for name in list(vars(foreign))[1:]])
+    table = Table(plan)
+    table.add(foreign)
+    assert table.variables == {}
+    assert len(table.missing()) == 6
+
+
+def test_cases_with_equal_keys_are_filled_by_one_record():
+    """Along N1, the runs of a one-layer dictionary are one computation."""
+    text = """
+        name = "same"
+        problem = "oscillatory_1d"
+        axes = { dictionary = ["transnet", "gtransnet"], N1 = [5, 6, 7], seed = [0] }
+        constants = { N = 4, gamma = 3, epsilon = 1, quadrature = 8, validation = 8, final_time = 1, dt = 0.5 }
+    """
+    plan = study_plan(Study.from_text(text))
+    table = Table(plan)
+    assert plan.count == 6
+    assert len(table.missing()) == 4
+    cases = {case.key: case for case in plan.cases()}
+    table.add(run_batch(Batch.of(plan.spec, list(cases.values()))))
+    assert (table.status == Status.ok).all()
+    error = column(table, "error")
+    assert error[0] == error[1] == error[2]
+    assert len(set(error[3:].tolist())) == 3
+
+
+# --- runs that disagree -----------------------------------------------------------------------------------------------
+
+
+def settled(plan, *batches):
+    table = filled(plan, *batches)
+    table.settle()
+    return table
+
+
+def test_the_lowest_case_decides_what_dimensions_a_variable_has(plan):
+    table = settled(plan, {4: {"v": (("k",), [1.0])}, 5: {"v": (("k",), [2.0])}}, {1: {"v": 3.0}})
+    assert table.status.tolist() == [0, 1, 0, 0, Status.failed, Status.failed]
+    assert (
+        table.messages[4]
+        == "RunError: `v` is a variable of numbers over (k), but a variable of numbers over () in other runs"
+    )
+    np.testing.assert_array_equal(column(table, "v"), [np.nan, 3.0, np.nan, np.nan, np.nan, np.nan])
+
+
+def test_a_run_that_becomes_failed_has_no_values_left(plan):
+    """Only runs with status ok have values: else a statistic would count what the status says is not there."""
+    table = settled(plan, {0: {"v": 1.0, "error": 0.5}, 1: {"v": (("k",), [1.0]), "error": 0.25, "n": 3, "w": "x"}})
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+    np.testing.assert_array_equal(column(table, "error")[:2], [0.5, np.nan])
+    assert column(table, "n")[1] == missing_value(column(table, "n").dtype)
+    assert column(table, "w")[1] == ""
+
+
+@pytest.mark.parametrize("value", [[np.nan], [], [np.nan, np.nan]], ids=str)
+def test_disagreement_is_noticed_whatever_the_values_are(plan, value):
+    table = settled(plan, {0: {"v": 1.0}}, {1: {"v": (("k",), np.array(value, dtype=float))}})
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+
+
+@pytest.mark.parametrize("word", ["x", ""])
+def test_words_where_others_have_numbers_are_told_as_such(plan, word):
+    table = settled(plan, {0: {"v": 1.0}}, {1: {"v": word}})
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+    assert "has dimensions (), but ()" not in table.messages[1]  # it is the kind that differs
+
+
+def test_a_name_is_a_variable_or_a_coordinate_for_all_runs(plan):
+    """One run's variable can be another's coordinate; the file has room for one of them."""
+    table = Table(plan)
+    table.add(records(plan, {0: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
+    table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": 2.0}}))
+    table.settle()
+    assert not {group[0] for group in table.variables} & {group[0] for group in table.coordinates}
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+
+
+# --- from function to file: nothing that is missing looks like a value ------------------------------------------------
+
+SOURCES = {
+    "float": ("0.5 + seed", [0.5, None, 2.5]),
+    "integer": ("seed", [0, None, 2]),
+    "negative integer": ("-seed", [0, None, -2]),
+    "unsigned integer": ("np.uint8(seed)", [0, None, 2]),
+    "integers of two sizes": ("np.int32(seed) if seed < 2 else np.int64(seed)", [0, None, 2]),
+    "truth value": ("seed > 1", [False, None, True]),
+    "single precision": ("np.float32(seed)", [0.0, None, 2.0]),
+    "word": ("'ab'[:seed]", ["", None, "ab"]),
+}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path, name, size):
+    expression, expected = SOURCES[name]
+    source = f"import numpy as np\ndef method(seed):\n    assert seed != 1\n    return {{'v': {expression}}}\n"
+    study = own_study(source, "[axes]\nseed = [0, 1, 2]\n")
+    plan = study_plan(study)
+    cases = list(plan.cases())
+    table = Table(plan)
+    for start in range(0, 3, size):
+        table.add(run_batch(Batch.of(plan.spec, cases[start : start + size])))
+    data = dataset(table, study)
+    data.attrs = {"study": "", "id": "own"}
+    write_result(tmp_path / "own.nc", data, None)
+    for found in (data["v"].values, read_study(tmp_path / "own.nc")["v"].values):
+        present = [value for value in found.tolist() if not is_missing(value)]
+        assert present == [value for value in expected if value not in (None, "")]
+        assert is_missing(found.tolist()[1])
+
+
+def is_missing(value):
+    return value == "" or (isinstance(value, float) and np.isnan(value))
+
+
+@pytest.mark.parametrize(
+    "expression", ["seed", "seed > 1", "0.5 + seed", "'ab'[:seed]", "('k', [True, False])", "('k', [1, 2])"]
+)
+def test_records_from_disk_give_the_same_table_as_those_from_a_worker(own_study, tmp_path, expression):
+    """So that a study that was interrupted ends with the file of one that was not, down to the types."""
+    source = f"def method(seed):\n    assert seed != 1\n    return {{'v': {expression}}}\n"
+    plan = study_plan(own_study(source, "[axes]\nseed = [0, 1, 2]\n"))
+    fresh = run_batch(Batch.of(plan.spec, list(plan.cases())))
+    (tmp_path / "shards").mkdir()
+    stored = read_shard(write_shard(tmp_path / "shards", fresh))
+    tables = []
+    for found in (fresh, stored):
+        tables.append(Table(plan))
+        tables[-1].add(found)
+    assert state(tables[0]) == state(tables[1])
+
+
+def test_a_variable_in_some_runs_cannot_be_a_dimension_in_others(plan):
+    table = settled(plan, {0: {"v": (("k",), [1.0])}}, {1: {"k": 2.0, "v": (("k",), [1.0])}})
+    assert table.status.tolist()[:2] == [Status.ok, Status.failed]
+    assert "dimension in other runs" in table.messages[1]
+
+
+@pytest.mark.parametrize("returned", [{"k_values": 2.0}, {"w": (("k_values",), [2.0])}])
+def test_the_name_for_the_values_of_a_coordinate_is_theirs_in_all_runs(plan, returned):
+    """Where the coordinate differs between runs, the file has to write its values under that name."""
+    table = Table(plan)
+    table.add(records(plan, {1: {"v": (("k",), [1.0]), "k": (("k",), [5.0])}}, coordinates=("k",)))
+    table.add(records(plan, {0: returned}))
+    table.settle()
+    assert table.status.tolist()[:2] == [Status.failed, Status.ok]
+    assert "`k_values` is returned here" in table.messages[0]
+    assert {group[0] for group in table.variables} == {"v"}
+
+
+def test_a_failed_run_that_is_several_cases_has_been_tried_once(small_study):
+    """A result repeats it for each of them; taking the result up again must not count them as tries."""
+    text = small_study.replace("N1 = 24\n", "").replace("k = [1, 2]", "k = [1]\nN1 = [24, 30]").replace("3 }", "1 }")
+    study = Study.from_text(text)
+    plan = study_plan(study)
+    table = Table(plan)
+    table.add(records(plan, {0: Status.failed}))
+    assert table.attempts.tolist() == [1, 1, 0, 0]  # transnet has no N1
+    again = Table(plan)
+    again.add_all([records_of(dataset(table, study))])
+    assert again.attempts.tolist() == [1, 1, 0, 0]

@@ -1,0 +1,156 @@
+"""Shards and result files on disk: whole or absent, and damage is noticed."""
+
+import os
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+
+from evogt_study.errors import ResultError
+from evogt_study.planning.plan import study_plan
+from evogt_study.results import netcdf as store
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.shards import intact_shards, read_shard, write_shard
+from evogt_study.schema.records import RunRecords, Stack
+from evogt_study.storage.atomic_files import check_writable, written_whole
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, run_batch
+
+
+@pytest.fixture
+def records(small_study):
+    plan = study_plan(Study.from_text(small_study))
+    return run_batch(Batch.of(plan.spec, list(plan.cases())))
+
+
+def assert_equal(one, other):
+    assert (one.keys, one.messages, one.software) == (other.keys, other.messages, other.software)
+    for name in ("status", "wall_seconds", "attempts"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert len(one.stacks) == len(other.stacks)
+    for a, b in zip(one.stacks, other.stacks, strict=True):
+        assert (a.name, a.dims, a.coordinate) == (b.name, b.dims, b.coordinate)
+        np.testing.assert_array_equal(a.rows, b.rows)
+        np.testing.assert_array_equal(a.values, b.values)
+
+
+def test_round_trip(records, tmp_path):
+    assert_equal(read_shard(write_shard(tmp_path, records)), records)
+
+
+def test_text_truth_and_odd_characters_round_trip(tmp_path):
+    stacks = (
+        Stack("tag", (), np.array([0, 1]), np.array(["", "größe\n'\""])),
+        Stack("flag", ("n",), np.array([1]), np.array([[True, False]])),
+        Stack("none", ("n",), np.array([0, 1]), np.zeros((2, 0))),
+    )
+    ones = np.ones(2)
+    records = RunRecords(
+        ("a", "b"), ones.astype(np.int8), ("", "ε failed"), ones, ones.astype(np.int32), ("{}", "{}"), stacks
+    )
+    assert_equal(read_shard(write_shard(tmp_path, records)), records)
+
+
+def truncated(content, at):
+    return content[: len(content) // 2]
+
+
+def flipped(content, at):
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def zeroed(content, at):
+    return content[:at] + bytes(64) + content[at + 64 :]
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, zeroed])
+def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, tmp_path, damage):
+    path = write_shard(tmp_path, records)
+    content = path.read_bytes()
+    values = next(stack.values for stack in records.stacks if stack.name == "norm_history")
+    at = content.index(values.tobytes()) + 40
+    path.write_bytes(damage(content, at))
+    with pytest.raises(ResultError, match="damaged"):
+        read_shard(path)
+    assert list(intact_shards(tmp_path)) == []
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 3\n", b"PK\x03\x04" + bytes(100)], ids=repr)
+def test_what_is_no_shard_is_damaged(tmp_path, content):
+    (tmp_path / "a.shard").write_bytes(content)
+    with pytest.raises(ResultError, match="damaged"):
+        read_shard(tmp_path / "a.shard")
+    assert list(intact_shards(tmp_path)) == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
+    path = write_shard(tmp_path, records)
+    path.write_bytes(path.read_bytes().replace(b"evogt shard 3", b"evogt shard 4", 1))
+    with pytest.raises(ResultError, match="another format"):
+        read_shard(path)
+    assert list(intact_shards(tmp_path)) == []
+    assert path.exists()
+
+
+def test_nothing_half_written_is_left(tmp_path):
+    with pytest.raises(RuntimeError, match="disk"), written_whole(tmp_path / "a.nc") as temporary:  # noqa: PT012  # both belong together
+        temporary.write_text("half")
+        raise RuntimeError("disk on fire")
+    assert os.listdir(tmp_path) == []
+
+
+def test_failing_result_leaves_the_old_one(tmp_path):
+    path = tmp_path / "a.nc"
+    write_result(path, xr.Dataset({"error": ("seed", [1.0])}), None)
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        write_result(path, xr.Dataset({"error": ("seed", [2.0])}, attrs={"bad": {"a": 1}}), None)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.nc"]
+
+
+def test_unwritable_place_is_told_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultError, match="choose another place"):
+        check_writable(tmp_path / "file" / "folder" / "a.nc")
+    with pytest.raises(ResultError, match="it is a folder"):
+        check_writable(tmp_path)
+    check_writable(tmp_path / "new" / "folder" / "a.nc")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_other_netcdf_is_no_result(tmp_path):
+    xr.Dataset({"a": ("x", [1.0])}).to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(ResultError, match="not a result of this package"):
+        read_result(tmp_path / "a.nc")
+
+
+WORDS = {
+    "nothing": ["", ""],
+    "short": ["a", "größe ε"],
+    "keys": ["0123456789abcdef0123", ""],
+    "long": ["x" * 500, "ü"],
+}
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+@pytest.mark.parametrize("limit", [0, 10**9])
+@pytest.mark.parametrize("name", WORDS)
+def test_words_are_read_as_they_were_whichever_way_they_are_stored(tmp_path, monkeypatch, name, limit, engine):
+    monkeypatch.setattr(store, "FIXED_WIDTH_BYTES", limit)
+    for dtype in (object, str):
+        data = xr.Dataset({"v": ("seed", np.array(WORDS[name], dtype=dtype), {"units": ""})})
+        write_result(tmp_path / "a.nc", data, None)
+        xr.testing.assert_identical(xr.load_dataset(tmp_path / "a.nc", engine=engine).drop_attrs(deep=False), data)
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert (file["v"].dtype is str) == (limit == 0 and name != "nothing")
+
+
+def test_words_in_fields_of_one_width_are_compressed(tmp_path):
+    words = np.full(100_000, "", dtype=object)
+    words[7] = "x" * 200
+    write_result(tmp_path / "a.nc", xr.Dataset({"v": ("seed", words)}), None)
+    assert (tmp_path / "a.nc").stat().st_size < 200_000

@@ -1,0 +1,42 @@
+"""Large arrays part by part: every value once, in C order, few at a time."""
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evogt_study.storage.slabs import rows_in_slab, slab_shape, slabs, stretches
+
+quick = settings(derandomize=True, deadline=None, max_examples=200)
+SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
+
+
+@quick
+@given(SHAPES, st.integers(1, 40))
+def test_slabs_meet_every_value_once_in_c_order(shape, limit):
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    parts = [numbers[slab] for slab in slabs(shape, limit)]
+    assert [value for part in parts for value in part.ravel().tolist()] == numbers.ravel().tolist()
+    assert all(part.size <= limit for part in parts)
+
+
+@quick
+@given(SHAPES.filter(all), st.integers(1, 40))
+def test_no_slab_could_be_twice_as_long(shape, limit):
+    found = slab_shape(shape, limit)
+    cut = next((axis for axis in reversed(range(len(shape))) if found[axis] < shape[axis]), None)
+    if cut is not None:
+        assert math.prod(found) * (found[cut] + 1) > limit * found[cut]
+        assert set(found[:cut]) <= {1}
+
+
+@quick
+@given(st.integers(0, 50), st.integers(1, 12))
+def test_stretches_of_a_list(count, limit):
+    assert [i for part in stretches(count, limit) for i in range(count)[part]] == list(range(count))
+
+
+def test_rows_in_a_slab_are_one_at_least():
+    assert rows_in_slab(np.zeros((3, 2**20))) == 1
+    assert rows_in_slab(np.zeros((3, 0))) == rows_in_slab(np.zeros(3)) == 2**15

@@ -1,0 +1,370 @@
+"""The space of cases and the plan: which values a case has, in which order cases are met, and what work they share."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evogt_study.planning.plan import peak_memory, pilot_plan, provisional_choice, shared_work, study_plan
+from evogt_study.schema.values import text_label
+from evogt_study.schema.variables import CANDIDATE
+from evogt_study.study.case_space import Axis, CaseSpace, Chosen, When
+from evogt_study.study.study import Study
+
+PAPER = Path(__file__).parents[2] / "studies" / "paper"
+quick = settings(derandomize=True, deadline=None, max_examples=150)
+
+
+def rule(match, **given):
+    return When({name: frozenset(map(text_label, values)) for name, values in match.items()}, given)
+
+
+SPACE = CaseSpace(
+    axes=(Axis("d", ("t", "g")), Axis("e", (0.2, 0.1, 0.05)), Axis("seed", (0, 1))),
+    constants={"gamma": 4.0, "N": 3},
+    rules=(rule({"d": ["g"]}, gamma=20.0), rule({"d": ["g"], "e": [0.05, 0.1]}, gamma=22.0, tau=0.5)),
+)
+
+
+def points(space):
+    """Every point of the product of the axes, in C order."""
+    return [
+        dict(zip(space.names, values, strict=True)) for values in itertools.product(*(a.values for a in space.axes))
+    ]
+
+
+# --- the space --------------------------------------------------------------------------------------------------------
+
+
+def test_shape_names_and_size():
+    assert (SPACE.names, SPACE.shape, SPACE.size) == (("d", "e", "seed"), (2, 3, 2), 12)
+    assert SPACE.axis("e").values == (0.2, 0.1, 0.05)
+
+
+def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
+    space = CaseSpace(
+        axes=(Axis("a", (1, 2)),),
+        constants={"a": 0, "b": 0, "c": 0, "d": 0},
+        rules=(rule({"a": [1, 2]}, b=1, c=1, d=1), rule({"a": [2]}, c=2, d=2)),
+        chosen=(Chosen("d", ("a",), {("1",): 31, ("2",): 32}),),
+    )
+    assert space.values(0) == {"a": 1, "b": 1, "c": 1, "d": 31}
+    assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32}
+
+
+def test_later_rules_win_and_hold_only_where_they_match():
+    found = {(v["d"], v["e"]): (v["gamma"], v.get("tau")) for v in map(SPACE.values, range(SPACE.size))}
+    assert found == {
+        ("t", 0.2): (4.0, None),
+        ("t", 0.1): (4.0, None),
+        ("t", 0.05): (4.0, None),
+        ("g", 0.2): (20.0, None),
+        ("g", 0.1): (22.0, 0.5),
+        ("g", 0.05): (22.0, 0.5),
+    }
+
+
+def test_cases_are_numbered_in_c_order():
+    for index, point in enumerate(points(SPACE)):
+        assert SPACE.values(index) == SPACE.resolved(point)
+        assert {name: SPACE.values(index)[name] for name in SPACE.names} == point
+
+
+def test_where_a_table_has_no_entry_there_is_no_case():
+    table = {("t", "0"): 4.0, ("g", "0"): 18.0, ("g", "1"): 20.0}
+    space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1))), {}).with_chosen(
+        Chosen("gamma", ("d", CANDIDATE), table)
+    )
+    assert [space.values(index) for index in range(4)] == [
+        {"d": "t", "gamma": 4.0},  # the candidate's number is no parameter
+        None,
+        {"d": "g", "gamma": 18.0},
+        {"d": "g", "gamma": 20.0},
+    ]
+
+
+def test_dependence_and_followers():
+    space = SPACE.with_chosen(Chosen("radius", ("seed", "d"), {}))
+    assert space.followers == ("gamma", "tau", "radius")
+    assert space.dependence("gamma") == ("d", "e")
+    assert space.dependence("radius") == ("d", "seed")  # in the order of the axes
+    assert space.dependence("N") == ()
+    assert SPACE.followers == ("gamma", "tau")  # `with_chosen` makes another space
+
+
+@st.composite
+def spaces(draw):
+    """Small spaces with rules that overlap in any way."""
+    names = "abcd"[: draw(st.integers(1, 4))]
+    axes = tuple(Axis(name, tuple(range(draw(st.integers(1, 3))))) for name in names)
+    matches = st.fixed_dictionaries(
+        {}, optional={axis.name: st.frozensets(st.sampled_from(axis.values), min_size=1) for axis in axes}
+    )
+    rules = tuple(rule(match, **{f"p{i}": i}) for i, match in enumerate(draw(st.lists(matches, max_size=3))))
+    return CaseSpace(axes, {"z": 0}, rules)
+
+
+def combination(space, point):
+    """Which of the rules hold at a point."""
+    return tuple(rule.applies(point) for rule in space.rules)
+
+
+@quick
+@given(spaces())
+def test_representatives_meet_every_combination_of_rules(space):
+    found = list(space.representatives())
+    assert all(point in points(space) for point in found)
+    assert {combination(space, p) for p in found} == {combination(space, p) for p in points(space)}
+
+
+@quick
+@given(spaces())
+def test_representatives_have_every_value_of_the_axes_that_are_asked_for(space):
+    first = space.names[0]
+    found = list(space.representatives(extra=(first,)))
+    wanted = {(p[first], combination(space, p)) for p in points(space)}
+    assert {(p[first], combination(space, p)) for p in found} == wanted
+
+
+@quick
+@given(spaces(), st.randoms(use_true_random=False))
+def test_many_points_at_once_are_those_one_by_one(space, random):
+    space = space.with_chosen(Chosen("q", (space.names[-1],), {("0",): 5.0, ("2",): 6.0}))
+    order = list(range(space.size))
+    random.shuffle(order)
+    assert list(space.each(np.array(order))) == [space.values(index) for index in order]
+
+
+def test_representatives_are_few():
+    space = CaseSpace((Axis("seed", tuple(range(10_000))), Axis("d", ("t", "g", "u"))), {}, (rule({"d": ["g"]}, a=1),))
+    assert len(list(space.representatives())) == 2
+
+
+def test_representatives_have_every_value_on_which_a_table_depends():
+    space = SPACE.with_chosen(Chosen("radius", ("seed",), {("0",): 1.0, ("1",): 2.0}))
+    assert {point["seed"] for point in space.representatives()} == {0, 1}
+
+
+@quick
+@given(spaces(), st.lists(st.sampled_from("abcdxyz"), unique=True, max_size=5))
+def test_the_walk_meets_each_case_once_and_keeps_equal_leading_values_together(space, leading):
+    order = space.walk(leading)
+    assert sorted(order.tolist()) == list(range(space.size))
+    ordered = [name for name in leading if name in space.names]
+    met = [space.values(int(index)) for index in order]
+    for count in range(1, len(ordered) + 1):  # outermost first: each prefix changes as seldom as it can
+        prefix = [tuple(values[name] for name in ordered[:count]) for values in met]
+        assert len(list(itertools.groupby(prefix))) == len(set(prefix))
+
+
+def test_the_walk_keeps_the_order_of_the_other_axes():
+    assert SPACE.walk(()).tolist() == list(range(12))
+    assert SPACE.walk(("seed",)).tolist() == [*range(0, 12, 2), *range(1, 12, 2)]
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+CONSTANTS = {
+    "dictionary": '"transnet"', "seed": "0", "N": "4", "gamma": "4", "quadrature": "8", "validation": "8",
+    "epsilon": "1", "final_time": "1", "dt": "0.25",
+}  # fmt: skip
+
+
+def tiny(extra="", without=(), **axes):
+    """A small study with these axes; everything else is constant, or left out."""
+    constants = {name: value for name, value in CONSTANTS.items() if name not in axes and name not in without}
+    sections = {
+        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1 + x/epsilon"'},
+        "axes": axes,
+        "constants": constants,
+    }
+    lines = ['name = "tiny"']
+    for section, entries in sections.items():
+        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
+    return Study.from_text("\n".join([*lines, extra]))
+
+
+def piloted(by, candidates, **axes):
+    """A small study with a pilot of three seeds for gamma."""
+    pilot = f'[pilot]\nparameter = "gamma"\nseeds = [7, 8, 9]\nby = {by}\ncandidates = {candidates}\n'
+    return tiny(pilot, without=("gamma",), **axes)
+
+
+DICTIONARIES = '["transnet", "uniform_elm"]'
+
+
+def test_every_case_has_its_number_its_values_and_a_key_of_its_own():
+    plan = study_plan(tiny(seed="[0, 1]", tau="[0.1, 0.2]", epsilon="[1, 2, 3]"))
+    cases = list(plan.cases())
+    assert plan.count == len(cases) == 12
+    assert sorted(case.index for case in cases) == list(range(12))
+    assert all(case.values == plan.space.values(case.index) for case in cases)
+    assert len({case.key for case in cases}) == 12
+    assert all(plan.case(case.index) == case for case in cases)
+    assert list(plan.cases(np.array([5, 2]))) == [plan.case(5), plan.case(2)]
+
+
+def test_cases_that_share_their_early_stages_are_neighbours():
+    """The axes are written the other way round; still each dictionary's seeds are met once."""
+    plan = study_plan(tiny(epsilon="[1, 2, 3]", tau="[0.1, 0.2]", seed="[0, 1]", dictionary=DICTIONARIES))
+    met = [(case.values["dictionary"], case.values["seed"]) for case in plan.cases()]
+    assert len(met) == 24
+    assert len(list(itertools.groupby(met))) == 4
+
+
+def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
+    plan = pilot_plan(
+        piloted('["dictionary"]', "{ transnet = [2, 4, 6], uniform_elm = [3] }", dictionary=DICTIONARIES, seed="[0, 1]")
+    )
+    cases = list(plan.cases())
+    assert plan.phase == "pilot"
+    assert plan.space.size == 2 * 3 * 3
+    assert plan.count == len(cases) == (3 + 1) * 3
+    assert {(c.values["dictionary"], c.values["gamma"]) for c in cases} == {
+        ("transnet", 2.0), ("transnet", 4.0), ("transnet", 6.0), ("uniform_elm", 3.0),
+    }  # fmt: skip
+    assert {case.values["seed"] for case in cases} == {7, 8, 9}
+    assert all(CANDIDATE not in case.values for case in cases)
+
+
+def test_a_study_without_pilot_has_no_pilot_plan_and_no_choice():
+    study = tiny(seed="[0, 1]")
+    assert pilot_plan(study) is None
+    assert provisional_choice(study) is None
+    assert study_plan(study).phase == "study"
+
+
+@pytest.mark.parametrize(
+    ("by", "candidates", "expected"),
+    [
+        ("[]", "[4, 2]", {(): 4.0}),
+        ('["tau"]', "[4, 2]", {("0.1",): 4.0, ("0.2",): 4.0}),
+        ('["dictionary"]', "{ transnet = [5, 6], uniform_elm = [3] }", {("transnet",): 5.0, ("uniform_elm",): 3.0}),
+        (
+            '["dictionary", "tau"]',
+            "{ transnet = [5, 6], uniform_elm = [3] }",
+            {
+                ("transnet", "0.1"): 5.0,
+                ("transnet", "0.2"): 5.0,
+                ("uniform_elm", "0.1"): 3.0,
+                ("uniform_elm", "0.2"): 3.0,
+            },
+        ),
+    ],
+)
+def test_the_provisional_choice_is_the_first_candidates(by, candidates, expected):
+    study = piloted(by, candidates, dictionary=DICTIONARIES, tau="[0.1, 0.2]", seed="[0, 1]")
+    choice = provisional_choice(study)
+    assert (choice.name, choice.table) == ("gamma", expected)
+    assert choice.over == study.pilot.by
+    assert {case.values["gamma"] for case in study_plan(study, choice).cases()} == set(expected.values())
+
+
+# --- shared work ------------------------------------------------------------------------------------------------------
+
+
+def distinct(plan, **options):
+    """Distinct computations by stage, and the cases they were counted over."""
+    work = shared_work(plan, **options)
+    (cases,) = {entry.cases for entry in work}
+    return {entry.stage: entry.distinct for entry in work}, cases
+
+
+@pytest.fixture(scope="module")
+def oscillatory():
+    return Study.from_file(PAPER / "oscillatory_1d.toml")
+
+
+def test_shared_work_of_the_papers_pilot(oscillatory):
+    """40 candidates of gamma over the dictionaries, 5 seeds; the 3 values of epsilon use the same trial functions."""
+    found, cases = distinct(pilot_plan(oscillatory))
+    assert cases == 600
+    assert found["trial functions"] == found["weighted SVD"] == found["validation features"] == 200
+    assert found["retained space"] == 200
+    assert found["Galerkin system"] == found["trajectory"] == 600
+    assert found["reference"] == 3
+
+
+def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(oscillatory):
+    found, cases = distinct(study_plan(oscillatory, provisional_choice(oscillatory)))
+    assert cases == 240
+    assert found["trial functions"] == found["validation features"] == 4 * 20
+    assert found["Galerkin system"] == 240
+
+
+def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
+    """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
+    choice = provisional_choice(oscillatory)
+    table = {**choice.table, ("gtransnet", "0.05"): 22.0}
+    found, _ = distinct(study_plan(oscillatory, Chosen("gamma", choice.over, table)))
+    assert found["trial functions"] == found["weighted SVD"] == (4 + 1) * 20
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ({"tau": "[0.1, 0.2]"}, {"trial functions": 2, "retained space": 4, "Galerkin system": 4, "trajectory": 4}),
+        ({"dt": "[0.25, 0.5]"}, {"trial functions": 2, "retained space": 2, "Galerkin system": 2, "trajectory": 4}),
+        ({"epsilon": "[1, 2]"}, {"trial functions": 2, "retained space": 2, "Galerkin system": 4, "trajectory": 4}),
+        ({"quadrature": "[8, 9]"}, {"trial functions": 4, "validation features": 2, "trajectory": 4}),
+        ({"validation": "[8, 9]"}, {"trial functions": 2, "validation features": 4, "trajectory": 2}),
+        ({"N": "[3, 4]"}, {"trial functions": 4, "validation features": 4, "trajectory": 4}),
+        ({"gamma": "[3, 4]"}, {"trial functions": 4, "validation features": 4, "trajectory": 4}),
+        ({"N1": "[3, 4]"}, {"trial functions": 2, "validation features": 2, "trajectory": 2}),  # not of transnet
+    ],
+)
+def test_what_each_stage_depends_on(axes, expected):
+    found, cases = distinct(study_plan(tiny(seed="[0, 1]", **axes)))
+    assert cases == 4
+    assert {stage: found[stage] for stage in expected} == expected
+
+
+def test_a_large_study_is_counted_from_its_start():
+    found, cases = distinct(study_plan(tiny(seed="{ count = 50 }", tau="[0.1, 0.2]")), limit=10)
+    assert cases == 10
+    assert found["trial functions"] == 5
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"N": "[4, 400]"},
+        {"quadrature": "[8, 80]"},
+        {"validation": '[8, { rule = "composite_midpoint", points = 5000 }]'},
+        {"dictionary": '["transnet", "gtransnet"]', "N1": "[5, 500]"},
+        {"N": "[4, 400]", "quadrature": "[8, 80]", "validation": "[8, 800]"},
+    ],
+)
+def test_peak_memory_is_that_of_the_largest_case(axes):
+    plan = study_plan(tiny(seed="[0, 1]", **axes))
+    assert peak_memory(plan) == max(plan.method.memory(case.values) for case in plan.cases())
+
+
+def test_peak_memory_counts_the_rules():
+    given = '{ quadrature = { rule = "composite_midpoint", points = 5000 } }'
+    plan = study_plan(tiny(f"[[when]]\nmatch = {{ seed = 1 }}\nset = {given}\n", seed="[0, 1, 2]"))
+    assert peak_memory(plan) == max(plan.method.memory(case.values) for case in plan.cases())
+    assert peak_memory(plan) > 8 * 5000 * 4 * 2  # values and gradients at the nodes, in doubles
+
+
+def test_peak_memory_knows_the_hidden_layers():
+    """A wide first layer is as large as anything else in the run: its activations at a block of nodes."""
+    narrow, wide = (
+        peak_memory(study_plan(tiny(seed="[0, 1]", dictionary='["gtransnet"]', N1=f"[{width}]")))
+        for width in (5, 100_000)
+    )
+    weights = 8 * 4 * 100_000  # W, N x N1 doubles
+    assert wide - narrow > weights
+
+
+def test_a_range_of_axes_as_large_as_may_be_is_counted_without_being_listed():
+    space = CaseSpace(tuple(Axis(name, tuple(range(1000))) for name in "abcd"), {})
+    assert space.size == math.prod(space.shape) == 10**12
+    assert space.values(10**12 - 1) == dict.fromkeys("abcd", 999)

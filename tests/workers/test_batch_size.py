@@ -1,0 +1,99 @@
+"""How large batches become: worth a task, bounded in time and memory, small at the end."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evogt_study.schema.records import Stack
+from evogt_study.workers.batch_size import BATCH_BYTES, FIRST_BATCH, LARGEST_BATCH, RECENT_BATCHES, BatchSize
+
+
+def measured(count, seconds=0.0, values=0):
+    """What is looked at of the records of `count` runs, each of `seconds` and with `values` numbers."""
+    stack = Stack("v", ("k",), np.arange(count), np.zeros((count, values)))
+    return SimpleNamespace(keys=("",) * count, wall_seconds=np.full(count, seconds), stacks=(stack,))
+
+
+def sizes(count, threads=2, group=1, **run):
+    """The sizes of all batches of `count` equal runs, when each is measured before the next is made."""
+    size, found = BatchSize(count, threads, group), []
+    while sum(found) < count:
+        found.append(min(size.next(), count - sum(found)))
+        size.measured(measured(found[-1], **run))
+    return found
+
+
+def test_the_first_batch_is_small_and_the_next_ones_grow():
+    found = sizes(100_000, seconds=1e-5)
+    assert found[0] == FIRST_BATCH
+    assert all(later <= 8 * sum(found[:number]) for number, later in enumerate(found) if number)
+    assert max(found) == LARGEST_BATCH
+
+
+def test_a_million_runs_of_no_time_are_few_shards():
+    assert len(sizes(1_000_000, seconds=1e-6)) < 300
+
+
+def test_runs_of_a_minute_are_sent_one_by_one_and_those_of_a_millisecond_by_the_hundred():
+    assert set(sizes(40, seconds=60.0)[1:]) == {1}
+    assert max(sizes(10_000, seconds=1e-3)) == pytest.approx(700, abs=10)
+
+
+def test_the_last_batches_finish_together():
+    """None of the last is worth more than a share of what is left, nor less than it costs."""
+    found = sizes(10_000, seconds=1e-3)
+    assert found[-4:-1] == pytest.approx([50] * 3, abs=1)
+    assert min(found[2:-1]) >= 49
+    assert found[5:] == sorted(found[5:], reverse=True)
+
+
+def test_a_batch_returns_no_more_than_a_worker_can_hold():
+    values = BATCH_BYTES // 8 // 10  # ten runs fill a batch
+    assert max(sizes(1000, seconds=1e-4, values=values)[1:]) == 10
+    assert set(sizes(30, seconds=1e-4, values=100 * values)[1:]) == {1}
+
+
+def test_cases_that_share_their_stages_stay_together():
+    assert set(sizes(1200, group=3, seconds=0.01)[:-1]) <= set(range(3, 1200, 3))
+
+
+def test_short_runs_after_long_ones_soon_fill_their_batches():
+    """Long runs come first; their average would make batches of thousands of short ones too small for ever."""
+    size = BatchSize(1_000_000, 2, 1)
+    for _ in range(200):
+        size.measured(measured(1, seconds=10.0))
+    assert size.next() == 1
+    found = []
+    for _ in range(2 * RECENT_BATCHES):
+        found.append(size.next())
+        size.measured(measured(found[-1], seconds=1e-3))
+    assert found[0] == 1
+    assert found[-1] == pytest.approx(700, abs=10)
+
+
+def test_a_long_run_among_short_ones_is_forgotten():
+    size = BatchSize(1_000_000, 2, 1)
+    size.measured(measured(100, seconds=1e-3))
+    size.measured(measured(1, seconds=600.0))
+    assert size.next() == 1
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(100, seconds=1e-3))
+    assert size.next() == pytest.approx(700, abs=10)
+
+
+def test_values_of_recent_runs_bound_a_batch():
+    """Costly runs may return more than the later ones, or less."""
+    values = BATCH_BYTES // 8 // 10
+    size = BatchSize(1_000_000, 2, 1)
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(10, seconds=1e-3, values=values))
+    assert size.next() == 10
+    for _ in range(RECENT_BATCHES):
+        size.measured(measured(100, seconds=1e-3, values=1))
+    assert size.next() == pytest.approx(700, abs=10)
+
+
+@pytest.mark.parametrize(("longest", "first"), [(0.0, 4), (0.001, 4), (0.3, 2), (5.0, 1)])
+def test_the_first_batches_are_as_large_as_the_prediction_says(longest, first):
+    assert BatchSize(1000, 2, 1, longest).next() == first

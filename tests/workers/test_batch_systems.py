@@ -1,0 +1,95 @@
+"""Jobs of a batch system: the script that is submitted, and a whole study with an sbatch that runs it here at once."""
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+
+import dask
+import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
+import numpy as np
+import psutil
+import pytest
+from helpers import eventually, read_study
+
+import evogt_study as evs
+from evogt_study.errors import InputError
+from evogt_study.workers.batch_systems import cluster_of
+from evogt_study.workers.worker_server import BLAS_THREADS
+
+CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}
+
+
+def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread():
+    more = {
+        "jobqueue.slurm.walltime": "11:00:00",
+        "jobqueue.slurm.account": "numerics",
+        "jobqueue.slurm.job-script-prologue": ["module load python"],
+    }
+    with dask.config.set({**CONFIGURED, **more}), cluster_of("slurm") as cluster:
+        lines = cluster.job_script().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert {"#SBATCH -t 11:00:00", "#SBATCH -A numerics", "#SBATCH --mem=1G", "module load python"} <= set(lines)
+    worker = next(i for i, line in enumerate(lines) if "distributed.cli.dask_worker" in line)
+    for name in BLAS_THREADS:
+        assert f"export {name}=1" in lines[:worker]
+    assert "--nthreads 1" in lines[worker]
+
+
+@pytest.mark.parametrize(
+    ("system", "settings", "message"),
+    [
+        ("slurm", {}, r"`--cluster slurm` must know the cores of a job, got none; set jobqueue\.slurm\.cores in "),
+        ("slurm", {"jobqueue.slurm.cores": 1}, "must know the memory of a job"),
+        ("cray", CONFIGURED, "must be one of slurm, pbs, sge, lsf, got 'cray'"),
+    ],
+)
+def test_what_is_missing_is_told(system, settings, message):
+    with dask.config.set(settings), pytest.raises(InputError, match=message):
+        cluster_of(system)
+
+
+@pytest.fixture
+def batch_system(tmp_path):
+    """An environment with an sbatch that runs the script at once in a folder of its own, and a scancel that ends it."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    scripts = {
+        "sbatch": """
+            #!/usr/bin/env bash
+            mkdir -p "$JOBS" && cd "$JOBS" && cp "$1" job.sh
+            setsid bash job.sh > out 2>&1 < /dev/null &
+            echo $! >> pids
+            echo "Submitted batch job $!"
+        """,
+        "scancel": """
+            #!/usr/bin/env bash
+            kill -- "-$1"
+        """,
+    }
+    for name, text in scripts.items():
+        (programs / name).write_text(textwrap.dedent(text).lstrip())
+        (programs / name).chmod(stat.S_IRWXU)
+    settings = {f"DASK_{key.upper().replace('.', '__')}": str(value) for key, value in CONFIGURED.items()}
+    yield {
+        **os.environ,
+        **settings,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "JOBS": str(tmp_path / "jobs"),
+    }
+    pids = tmp_path / "jobs" / "pids"
+    jobs = [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+    eventually(lambda: not any(map(psutil.pid_exists, jobs)))
+
+
+def test_a_study_runs_on_jobs_and_cancels_them(batch_system, small_study, tmp_path):
+    (tmp_path / "small.toml").write_text(small_study)
+    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q"]
+    options = ["--cluster", "slurm", "--workers", "2"]
+    done = subprocess.run(
+        [*command, *options], cwd=tmp_path, env=batch_system, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
+    expected = evs.run(evs.Study.from_text(small_study), workers=1)
+    np.testing.assert_array_equal(read_study(tmp_path / "a.nc").error, expected.error)

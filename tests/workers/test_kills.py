@@ -1,0 +1,73 @@
+"""Random SIGKILLs over the command and its workers, until the study is done: nothing lost, nothing mislabelled."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+from helpers import read_study
+
+from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.schema.variables import Status
+
+WORK = """
+import time
+def method(i, j):
+    time.sleep(0.01)
+    return {"error": float(i) + 1000.0 * j, "values": ("n", [float(i), float(j)])}
+"""
+
+
+def started(study, path):
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "2"]
+    return subprocess.Popen(command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True)
+
+
+def workers_of(process):
+    """Worker processes, those that Python's own bookkeeping started left out."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
+    except psutil.Error:
+        return []
+
+
+def killed_at_random(study, path, kills, seed):
+    """Run the command, killing it or a worker after each bit of progress, and again until it ends; the kills made."""
+    rng, made, process, seen, children = random.Random(seed), 0, started(study, path), 0, []
+    while True:
+        code = None
+        try:
+            code = process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            progress = len(shard_files(shard_folder(path)))
+            if made < kills and progress > seen:
+                seen = progress + rng.randrange(2)
+                children = workers_of(process)
+                rng.choice([psutil.Process(process.pid), *children]).kill()
+                made += 1
+            continue
+        told, _ = process.communicate()
+        _, orphans = psutil.wait_procs(children, timeout=30)
+        assert not orphans
+        if code == 0:
+            return made
+        assert code == -9, told
+        process = started(study, path)
+
+
+@pytest.mark.parametrize(
+    ("kills", "runs"), [(3, 400), pytest.param(20, 4000, marks=pytest.mark.slow)], ids=["a few", "twenty"]
+)
+def test_random_kills_lose_nothing(own_study, tmp_path, kills, runs):
+    study = own_study(WORK, f"[axes]\ni = {list(range(runs // 2))}\nj = [0, 1]")
+    path = tmp_path / "own.nc"
+    assert killed_at_random(study, path, kills, seed=20261121) == kills
+    data = read_study(path)
+    assert (data.status == Status.ok).all()
+    i, j = np.arange(runs // 2)[:, None], np.arange(2)[None, :]
+    np.testing.assert_array_equal(data.error, i + 1000.0 * j)
+    np.testing.assert_array_equal(data["values"], np.stack(np.broadcast_arrays(i, j), axis=-1).astype(float))
+    assert not shard_folder(path).exists()

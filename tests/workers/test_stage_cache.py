@@ -1,0 +1,502 @@
+"""Stages that cases share: each is computed once, its time is divided among its users, and no number depends on it."""
+
+import gc
+import pickle
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from evogt_study.planning.plan import study_plan
+from evogt_study.schema.records import Case
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+from evogt_study.workers import batch as batch_module
+from evogt_study.workers import stage_cache as shared_module
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.stage_cache import SharedStages
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+CONSTANTS = {
+    "dictionary": '"gtransnet"', "seed": "0", "N": "5", "N1": "7", "gamma": "3", "quadrature": "9", "validation": "11",
+    "epsilon": "2", "final_time": "1", "dt": "0.125", "tau": "1e-12",
+}  # fmt: skip
+VALUES = {
+    "seed": "[0, 1, 2]",
+    "dictionary": '["transnet", "gtransnet", "uniform_elm"]',
+    "epsilon": "[2, 3, 4]",
+    "tau": "[1e-12, 1e-6, 0.1]",
+    "dt": "[0.125, 0.25, 0.5]",
+    "quadrature": "[9, 10, 11]",
+    "validation": "[11, 12, 13]",
+    "gamma": "[3, 4, 5]",
+    "N": "[4, 5, 6]",
+    "hidden": "[[7], [7, 6]]",
+}
+
+
+def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
+    """The plan of a small study over these axes, in this order."""
+    left_out = {*axes, "N1"} if "hidden" in axes else set(axes)
+    sections = {
+        "problem": {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": f'"{diffusion}"'},
+        "axes": {name: VALUES[name] for name in axes},
+        "constants": {name: value for name, value in CONSTANTS.items() if name not in left_out},
+        "output": {"record": record, "times": 3},
+    }
+    lines = ['name = "shared"']
+    for section, entries in sections.items():
+        lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
+    return study_plan(Study.from_text("\n".join(lines)))
+
+
+@pytest.fixture(autouse=True)
+def new_worker(monkeypatch):
+    """No earlier batch has left anything."""
+    monkeypatch.setattr(batch_module, "_OF_THREAD", threading.local())
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """What was computed, by stage, in each batch that is made while the test runs."""
+    counts = []
+
+    class Remembered(SharedStages):
+        def next_batch(self):
+            counts.append(dict(self.calls))
+            super().next_batch()
+
+    monkeypatch.setattr(batch_module, "SharedStages", Remembered)
+    return counts
+
+
+# --- each stage once --------------------------------------------------------------------------------------------------
+
+STUDIES = [
+    ("seed",),
+    ("dictionary", "epsilon", "seed"),
+    ("epsilon", "seed", "dictionary"),
+    ("seed", "tau", "epsilon"),
+    ("epsilon", "tau", "seed"),
+    ("seed", "epsilon", "dt"),
+    ("seed", "dt", "epsilon"),
+    ("tau", "dt", "epsilon"),
+    ("seed", "quadrature"),
+    ("quadrature", "seed", "epsilon"),
+    ("seed", "validation"),
+    ("validation", "seed", "tau"),
+    ("quadrature", "validation", "seed"),
+    ("gamma", "seed", "tau"),
+    ("N", "seed", "epsilon"),
+    ("hidden", "epsilon", "seed"),
+]
+
+
+@pytest.mark.parametrize("axes", STUDIES, ids="-".join)
+def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
+    plan = plan_of(*axes)
+    cases = list(plan.cases())
+    records = run_batch(Batch.of(plan.spec, cases))
+    assert (records.status == Status.ok).all()
+    (calls,) = stages
+    distinct = {}
+    for case in cases:
+        for stage, key in plan.method.stages(case.values).items():
+            distinct.setdefault(stage, set()).add(key)
+    assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
+
+
+def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
+    """Stages that a plan does not know would be work that `evogt plan` keeps quiet about."""
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    run_batch(Batch.of(plan.spec, cases))
+    unplanned = set(stages[0]) - set(plan.method.stages(cases[0].values))
+    # formulas to functions, and nodes, take milliseconds; which profiles problems have in common their values tell
+    assert unplanned == {"problem", "validation nodes", "stiffness term"}
+
+
+def test_the_next_batch_of_a_worker_goes_on_with_what_is_left(stages):
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    for half in (cases[:2], cases[2:3]):  # the three epsilon of one seed
+        run_batch(Batch.of(plan.spec, half))
+    first, second = stages
+    assert first["trial functions"] == 1
+    assert "trial functions" not in second
+    assert second["Galerkin system"] == 1
+
+
+def test_large_results_are_not_kept_from_batch_to_batch(stages, monkeypatch):
+    monkeypatch.setattr(shared_module, "IDLE_BYTES", 0)
+    plan = plan_of("seed", "epsilon")
+    cases = list(plan.cases())
+    for half in (cases[:2], cases[2:3]):
+        run_batch(Batch.of(plan.spec, half))
+    assert [calls["trial functions"] for calls in stages] == [1, 1]
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+COMPARED = ("seed", "dictionary", "tau", "epsilon")
+RECORD = '["error_history", "energy_history", "norm_history", "coefficients", "field"]'
+
+
+def numbers(plan, batches):
+    """Bytes of every variable and coordinate of every run, by key."""
+    found = {}
+    for cases in batches:
+        records = run_batch(Batch.of(plan.spec, cases))
+        assert (records.status == Status.ok).all()
+        for stack in records.stacks:
+            for row, values in zip(stack.rows, stack.values, strict=True):
+                kept = values[tuple(slice(0, n) for n in shape_of(values))]  # rows are padded to the longest of a batch
+                found.setdefault(records.keys[row], {})[stack.name, stack.dims] = (kept.shape, kept.tobytes())
+    return found
+
+
+def shape_of(values):
+    """Shape without trailing NaN, which pads `coefficients` to the largest rank of a batch."""
+    if values.ndim != 2 or not np.isnan(values).any():
+        return values.shape
+    return values.shape[0], int((~np.isnan(values).all(axis=0)).sum())
+
+
+def shuffled(cases, seed):
+    mixed = list(cases)
+    random.Random(seed).shuffle(mixed)
+    return mixed
+
+
+@pytest.fixture(scope="module", params=["1 + x/epsilon", "1 + x*exp(-t)/epsilon", "1 + sin(x*t)/(2*epsilon)"])
+def compared(request):
+    """A plan, its cases, and the numbers of each case computed alone; diffusion steady, separable, and neither."""
+    plan = plan_of(*COMPARED, diffusion=request.param, record=RECORD)
+    cases = shuffled(plan.cases(), 7)[:24]
+    return plan, cases, numbers(plan, [[case] for case in cases])
+
+
+def test_cases_differ(compared):
+    """Else equal numbers would say nothing.  (A threshold below every eigenvalue makes two cases equal.)"""
+    _, cases, alone = compared
+    assert len({tuple(sorted(own.items())) for own in alone.values()}) > len(cases) * 3 // 4
+
+
+@pytest.mark.parametrize("size", [24, 12, 5, 2])
+@pytest.mark.parametrize("order", ["planned", "backwards", 1, 2])
+def test_numbers_are_bitwise_those_of_cases_computed_alone(compared, size, order):
+    plan, cases, alone = compared
+    ordered = [case for case in plan.cases() if case in cases]
+    if order == "backwards":
+        ordered.reverse()
+    elif order != "planned":
+        ordered = shuffled(ordered, order)
+    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    assert numbers(plan, batches) == alone
+
+
+def test_a_failing_neighbour_changes_nothing(compared, monkeypatch):
+    """Cases after one that raises in the middle of a stage use what was shared before, and nothing half done."""
+    plan, cases, alone = compared
+    ordered = [case for case in plan.cases() if case in cases]
+    original = batch_module.load_method(plan.spec)
+    doomed = ordered[3].values
+
+    class Stumbling:
+        def run(self, values, share):
+            if values == doomed:
+                share("trial functions", "none", lambda: 1 / 0)
+            return original.run(values, share)
+
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Stumbling())
+    records = run_batch(Batch.of(plan.spec, ordered))
+    assert [int(status) for status in records.status] == [Status.failed if n == 3 else Status.ok for n in range(24)]
+    (error,) = [stack for stack in records.stacks if stack.name == "error"]
+    found = {records.keys[row]: value.tobytes() for row, value in zip(error.rows, error.values, strict=True)}
+    assert found == {case.key: alone[case.key]["error", ()][1] for case in ordered if case.values != doomed}
+
+
+def test_values_reach_the_method_as_they_were_written(own_study):
+    """1, 1.0 and true compare equal, and are three different arguments."""
+    study = own_study(
+        "def method(seed, a, b=0):\n    return {'kind': f'{type(a).__name__} {type(b).__name__}'}",
+        "[axes]\na = [1, true, 2]\nseed = [0]\n[[when]]\nmatch = { a = 2 }\nset = { b = 0.0 }\n",
+    )
+    plan = study_plan(study)
+    cases = sorted(plan.cases(), key=lambda case: case.index)
+    together = run_batch(Batch.of(plan.spec, cases)).stacks[0].values.tolist()
+    alone = [run_batch(Batch.of(plan.spec, [case])).stacks[0].values.tolist()[0] for case in cases]
+    assert alone == ["int int", "bool int", "int float"]
+    assert together == alone
+
+
+def test_a_batch_gives_each_case_back_whole():
+    plan = plan_of("seed", "epsilon", "dictionary")
+    cases = list(plan.cases())
+    batch = Batch.of(plan.spec, cases)
+    assert [{**batch.common, **own} for _, own in batch.cases] == [case.values for case in cases]
+    assert [key for key, _ in batch.cases] == [case.key for case in cases]
+    assert set(batch.common) == set(cases[0].values) - {"seed", "epsilon", "dictionary"}
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that goes only when told."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def pass_by(self, seconds):
+        self.now += seconds
+        return seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(shared_module, "time", clock)
+    return clock
+
+
+def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
+    share = SharedStages()
+    own = []
+    for user in range(3):
+        share.start(user)
+        share("a", user % 2, lambda: clock.pass_by(8.0))
+        share("b", "all", lambda: clock.pass_by(3.0))
+        clock.pass_by(float(user))
+        own.append(share.own_seconds())
+    assert own == [0.0, 1.0, 2.0]
+    assert dict(share.calls) == {"a": 2, "b": 1}
+    assert dict(share.shares()) == {0: 8.0 / 2 + 1.0, 1: 8.0 + 1.0, 2: 8.0 / 2 + 1.0}
+    assert sum(own) + sum(share.shares().values()) == clock.now == 22.0
+
+
+def test_using_a_stage_twice_counts_once(clock):
+    share = SharedStages()
+    for user in range(2):
+        share.start(user)
+        for _ in range(3):
+            share("a", 0, lambda: clock.pass_by(6.0))
+        assert share.own_seconds() == 0.0
+    assert dict(share.shares()) == {0: 3.0, 1: 3.0}
+
+
+def test_the_same_key_of_two_stages_are_two_results():
+    share = SharedStages()
+    assert share("a", 0, lambda: "of a") == "of a"
+    assert share("b", 0, lambda: "of b") == "of b"
+    assert share("a", 0, lambda: "anew") == "of a"
+
+
+def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(monkeypatch):
+    """Three results of 800 bytes where 2000 are kept: each stage has its last one, whatever its size."""
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+    share = SharedStages()
+
+    def use(stage, key, entries=100):
+        return share(stage, key, lambda: np.full(entries, float(key)))[0]
+
+    assert [use("a", key) for key in (0, 1, 0, 2)] == [0, 1, 0, 2]  # 1 is forgotten for 2, since 0 was used again
+    assert share.calls["a"] == 3
+    assert use("a", 0) == 0
+    assert share.calls["a"] == 3
+    assert use("a", 1) == 1
+    assert share.calls["a"] == 4
+    assert use("b", 0, entries=10_000) == 0  # more than all that is kept
+    assert use("b", 0, entries=10_000) == 0
+    assert share.calls["b"] == 1
+
+
+def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+    share = SharedStages()
+    for user, key in enumerate([0, 0, 1, 0]):
+        share.start(user)
+        share("a", key, lambda: np.full(3, clock.pass_by(6.0)))
+    assert share.calls["a"] == 3
+    assert dict(share.shares()) == {0: 3.0, 1: 3.0, 2: 6.0, 3: 6.0}
+    assert sum(share.shares().values()) == clock.now
+
+
+def test_none_is_a_result_like_any_other():
+    share = SharedStages()
+    for _ in range(2):
+        assert share("check", 0, lambda: None) is None
+    assert share.calls["check"] == 1
+
+
+class Timed:
+    """A method whose runs take known times: two shared stages, work of their own, and failures on purpose."""
+
+    def __init__(self, clock, failing):
+        self.clock, self.failing = clock, failing
+
+    def run(self, values, share):
+        number = values["number"]
+        share("first", number // 3, lambda: self.clock.pass_by(12.0))
+        if (number, "early") in self.failing:
+            raise ValueError("early")
+        share("second", number // 2, lambda: self.stage(number))
+        self.clock.pass_by(1.0 + number)
+        if (number, "late") in self.failing:
+            raise ValueError("late")
+        return batch_module.Record({}, {})
+
+    def stage(self, number):
+        self.clock.pass_by(4.0)
+        if (number, "within") in self.failing:
+            raise ValueError("within")
+
+
+FAILURES = [
+    [],
+    [(0, "early")],
+    [(1, "early")],
+    [(5, "early")],
+    [(0, "within")],  # stages are begun by even numbers
+    [(4, "within")],
+    [(0, "late")],
+    [(1, "late")],
+    [(5, "late")],
+    [(0, "late"), (1, "late"), (2, "within"), (3, "early")],
+]
+
+
+@pytest.mark.parametrize("failing", FAILURES, ids=str)
+def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
+    """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Timed(clock, set(failing)))
+    batch = Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(6)]))
+    records = run_batch(batch)
+    assert [int(status) for status in records.status] == [
+        Status.failed if number in dict(failing) else Status.ok for number in range(6)
+    ]
+    assert records.wall_seconds.sum() == pytest.approx(clock.now, abs=1e-12)
+    assert (records.wall_seconds > 0).all()
+
+
+class Nested:
+    """A method whose `whole` is made of `part`, which 4 runs have in common; both take time of their own."""
+
+    def __init__(self, clock, failing=()):
+        self.clock, self.failing = clock, failing
+
+    def run(self, values, share):
+        number = values["number"]
+
+        def whole():
+            self.clock.pass_by(3.0)
+            share("part", number // 4, lambda: self.clock.pass_by(8.0))
+            if number in self.failing:
+                raise ValueError
+            self.clock.pass_by(2.0)
+
+        share("whole", number // 2, whole)
+        self.clock.pass_by(1.0)
+        return batch_module.Record({}, {})
+
+
+def nested_records(clock, monkeypatch, failing=()):
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Nested(clock, failing))
+    return run_batch(Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(4)])))
+
+
+def test_who_uses_a_stage_uses_what_it_is_made_of(clock, monkeypatch):
+    records = nested_records(clock, monkeypatch)
+    # a run's own second, half of a whole without its part (5 s), and a quarter of the part (8 s)
+    assert records.wall_seconds.tolist() == [1.0 + 2.5 + 2.0] * 4
+    assert clock.now == 22.0
+
+
+def test_a_stage_that_fails_after_a_part_of_it_was_made(clock, monkeypatch):
+    """The part is there for the others; what the failing stage did itself is the run's own time."""
+    records = nested_records(clock, monkeypatch, failing={0})
+    assert [int(status) for status in records.status] == [Status.failed, Status.ok, Status.ok, Status.ok]
+    assert records.wall_seconds.tolist() == [3.0 + 2.0, 1.0 + 5.0 + 2.0, 1.0 + 2.5 + 2.0, 1.0 + 2.5 + 2.0]
+    assert records.wall_seconds.sum() == clock.now
+
+
+def test_an_ingredient_is_forgotten_before_what_was_made_of_it(monkeypatch):
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+    share = SharedStages()
+
+    def made():
+        return share("dish", 0, lambda: np.full(150, share("ingredient", 0, lambda: np.full(150, 1.0))[0]))
+
+    made()  # 2400 bytes in all
+    assert made()[0] == 1.0
+    assert dict(share.calls) == {"ingredient": 1, "dish": 1}
+    share("ingredient", 0, lambda: np.zeros(1))
+    assert share.calls["ingredient"] == 2
+
+
+def test_the_diffusion_is_checked_at_each_cases_own_times():
+    """A case that shares the operator with one of a shorter final time has later times to look at."""
+    text = """
+        name = "later"
+        [problem]
+        dimension = 1
+        initial = "sin(pi*x)"
+        diffusion = "1 - 2*t*x"
+        [axes]
+        final_time = [0.2, 0.6]
+        [constants]
+        dictionary = "transnet"
+        seed = 0
+        N = 8
+        gamma = 2
+        quadrature = 20
+        validation = 20
+        dt = 0.1
+    """
+    early = study_plan(Study.from_text(text.replace("[0.2, 0.6]", "[0.2]")))
+    case = early.case(0)
+    late = Case(1, {**case.values, "final_time": 0.6}, "late")
+    records = run_batch(Batch.of(early.spec, [case, late]))
+    assert records.status.tolist() == [Status.ok, Status.failed]
+    assert records.messages[1].startswith("ProblemError: `diffusion` must be positive")
+
+
+def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch):
+    """They are not summed for each stage: a batch of small runs would take time quadratic in their number."""
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 4000)
+    monkeypatch.setattr(shared_module, "IDLE_BYTES", 1000)
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 800)
+    stages, draw = SharedStages(), random.Random(3)
+    for number in range(300):
+        stages.start(number)
+        stage, size = draw.choice("abc"), draw.choice([1, 10, 100, 200])
+        stages(stage, (stage, draw.randrange(40)), lambda size=size: np.zeros(size))
+        if number % 50 == 49:
+            stages.next_batch()
+        for pool in (stages._large, stages._small):
+            assert pool.bytes == sum(kept.size for kept in pool.kept.values())
+
+
+def test_a_batch_of_many_small_runs_takes_time_in_proportion():
+    def seconds(count):
+        stages, started = SharedStages(), time.process_time()
+        for number in range(count):
+            stages.start(number)
+            stages("a", number, lambda: ())
+        return time.process_time() - started
+
+    gc.disable()  # it looks at what all other tests have left too
+    try:
+        few = min(seconds(1000) for _ in range(3))
+        assert seconds(10_000) < 40 * few  # quadratic would be a hundred times as long
+    finally:
+        gc.enable()
