@@ -65,6 +65,11 @@ def test_each_holds_the_runs_that_its_study_asks_for(shipped, name):
     assert data.case_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
 
 
+DEFECTS = ("mass_defect", "raw_resolution", "mass_defect_cross_grid", "stiffness_defect_cross_grid")
+"""Relative differences of operators, which may be rounding alone: another BLAS changes them by up to 7e-10, whatever
+is left of them."""
+
+
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     """To 1e-12 with the software that computed the file, else to what another BLAS may change (conventions: 1e-9)."""
@@ -77,12 +82,12 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     position = np.unravel_index(index, plan.space.shape)
     compared = 0
     for stack in records.stacks:
-        if stack.coordinate or (not same and stack.name in ("mass_defect", "raw_resolution")):
-            continue  # with another BLAS: rounding noise has no digits to compare
+        if stack.coordinate:
+            continue
         stored = data[stack.name].values[position]
         again = stack.values[0]
         stored = stored[tuple(slice(0, n) for n in again.shape)]  # runs of higher rank have more modes
-        scale = np.abs(again).max()
+        scale = 1.0 if stack.name in DEFECTS else np.abs(again).max()
         assert stored == pytest.approx(again, rel=1e-12 if same else 1e-8, abs=(1e-12 if same else 1e-8) * scale)
         compared += 1
     assert compared >= 1

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionary import FAMILIES
 from evogt_study.numerics.pipeline import INTEGRATORS
-from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, QuadratureRule
 from evogt_study.schema.parameters import (
-    MAX_POINTS,
     Parameter,
     choice,
     integer,
     one_or_several,
-    quadrature_rule,
     real,
     several,
 )
+from evogt_study.schema.values import Value
+
+MAX_POINTS = 100_000
+"""Points per direction of a quadrature rule."""
+
+
+def quadrature_rule(raw: Any) -> Value:
+    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
+    if isinstance(raw, QuadratureRule):
+        return raw
+    if isinstance(raw, dict):
+        if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
+            raise ValueError
+        rule, points = raw["rule"], raw["points"]
+    else:
+        rule, points = "gauss_legendre", raw
+    count = integer(1, MAX_POINTS)(points)
+    if not isinstance(count, int):
+        raise ValueError
+    return QuadratureRule(rule, count)
+
 
 REFERENCES = ("exact", "finite_difference")
 

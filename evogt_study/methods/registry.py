@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.baselines import BASELINES
@@ -16,7 +18,9 @@ from evogt_study.problems import BUILT_IN, Statement
 NAMES = ("evolution", *BASELINES)
 
 
-def method_spec(method: str, problem: str | Statement | None, output: Output | None, folder: Path) -> MethodSpec:
+def method_spec(
+    method: str, problem: str | Mapping[str, Any] | None, output: Output | None, folder: Path
+) -> MethodSpec:
     """The spec that a study file's `method` and `problem` entries mean; `folder` is where their files are looked for.
 
     Raises StudyError for a name that does not exist.
@@ -33,9 +37,11 @@ def method_spec(method: str, problem: str | Statement | None, output: Output | N
     return MethodSpec(method, _problem(problem, folder), output or Output())
 
 
-def _problem(problem: str | Statement | None, folder: Path) -> Statement | PythonFile | None:
-    if problem is None or isinstance(problem, Statement):
-        return problem
+def _problem(problem: str | Mapping[str, Any] | None, folder: Path) -> Statement | PythonFile | None:
+    if problem is None:
+        return None
+    if not isinstance(problem, str):
+        return Statement(**problem)
     if ":" in problem:
         return PythonFile.named(problem, folder)
     if problem not in BUILT_IN:

@@ -12,11 +12,10 @@ from evogt_study.errors import DivergedError, RunError, StudyError
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.user_code import PythonFile, signature_parameters
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.reserved_names import holds_attribute, objection
-from evogt_study.schema.values import Values
+from evogt_study.schema.values import Composite, Values
 from evogt_study.schema.variables import OWN_VALUES
 
 
@@ -110,9 +109,9 @@ class UserFunction:
 
 def _plain(value: Any) -> Any:
     """A parameter value in built-in types: a user's function need not know ours."""
-    if isinstance(value, QuadratureRule):
-        return {"rule": value.rule, "points": value.points}
-    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return dict(value.content()) if isinstance(value, Composite) else value
 
 
 def as_record(returned: Any) -> Record:

@@ -31,6 +31,18 @@ class QuadratureRule:
         if self.rule == "gauss_legendre" and self.points > MAX_GAUSS_POINTS:
             raise ParameterError("points", f"at most {MAX_GAUSS_POINTS} for gauss_legendre", self.points)
 
+    def content(self) -> dict[str, str | int]:
+        """Its parts, by which it is identified."""
+        return {"rule": self.rule, "points": self.points}
+
+    @property
+    def label(self) -> int | str:
+        """The points alone of the usual rule, else the rule's name with them."""
+        return self.points if self.rule == "gauss_legendre" else str(self)
+
+    def __str__(self) -> str:
+        return f"{self.rule}({self.points})"
+
     @property
     def exact_to(self) -> int:
         """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""

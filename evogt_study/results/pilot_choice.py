@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.errors import PilotError
-from evogt_study.numerics.arrays import Array
 from evogt_study.results.run_table import Table
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE, Status
@@ -55,7 +55,7 @@ def _commonest_message(table: Table) -> str:
     return f"; most often: {told}" if told else ""
 
 
-def _least(candidates: tuple[Value, ...], means: Array) -> Value | None:
+def _least(candidates: tuple[Value, ...], means: npt.NDArray[np.float64]) -> Value | None:
     """The candidate of the least finite mean, the smaller of equals; None where no mean is finite."""
     usable = [
         (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
@@ -74,7 +74,7 @@ def _no_number(name: str, table: Table) -> str:
     return f"the runs returned no such number (they have: {found})"
 
 
-def _measured(name: str, table: Table) -> Array:
+def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
     """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
     columns = [column for (own, _, _), column in table.variables.items() if own == name]
     if not columns or columns[0].values.ndim != 1 or columns[0].values.dtype.kind == "O":

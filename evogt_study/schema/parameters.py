@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.quadrature import RULES, QuadratureRule
 from evogt_study.schema.values import Value, canonical
 
 Reader = Callable[[Any], Value]
@@ -121,26 +120,6 @@ def several(single: Reader) -> Reader:
         return tuple(single(entry) for entry in raw)
 
     return read
-
-
-MAX_POINTS = 100_000
-"""Points per direction of a quadrature rule."""
-
-
-def quadrature_rule(raw: Any) -> Value:
-    """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
-    if isinstance(raw, QuadratureRule):
-        return raw
-    if isinstance(raw, dict):
-        if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
-            raise ValueError
-        rule, points = raw["rule"], raw["points"]
-    else:
-        rule, points = "gauss_legendre", raw
-    count = integer(1, MAX_POINTS)(points)
-    if not isinstance(count, int):
-        raise ValueError
-    return QuadratureRule(rule, count)
 
 
 def anything(raw: Any) -> Value:

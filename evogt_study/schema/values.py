@@ -10,13 +10,24 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from evogt_study.numerics.quadrature import QuadratureRule
 
-Value = bool | int | float | str | QuadratureRule | tuple["Value", ...]
+@runtime_checkable
+class Composite(Protocol):
+    """A value made of several, such as a quadrature rule: frozen, and `str` of it is its short word."""
+
+    def content(self) -> Mapping[str, Any]:
+        """Its parts, as JSON-able content."""
+
+    @property
+    def label(self) -> int | str:
+        """What stands for it on a coordinate: a number where that says everything, else its short word."""
+
+
+Value = bool | int | float | str | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
 
 
@@ -25,7 +36,7 @@ def canonical(raw: Any) -> Value:
 
     Raises ValueError for what cannot be a parameter value, non-finite numbers among it.
     """
-    if isinstance(raw, (bool, str, QuadratureRule)):
+    if isinstance(raw, (bool, str)):
         return raw
     if isinstance(raw, np.generic):
         return canonical(raw.item())
@@ -40,18 +51,20 @@ def canonical(raw: Any) -> Value:
         return rounded if math.isfinite(rounded) else raw
     if isinstance(raw, (list, tuple)):
         return tuple(canonical(entry) for entry in raw)
+    if isinstance(raw, Composite):
+        return raw
     raise ValueError("a number, a string, true or false, or a list of them")
 
 
 def jsonable(value: Any) -> Any:
     """The JSON form of a canonical value, or of nested mappings and tuples of them."""
-    if isinstance(value, QuadratureRule):
-        return {"rule": value.rule, "points": value.points}
+    if isinstance(value, (bool, int, float, str)):
+        return value
     if isinstance(value, Mapping):
         return {str(key): jsonable(entry) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):
         return [jsonable(entry) for entry in value]
-    return value
+    return jsonable(value.content()) if isinstance(value, Composite) else value
 
 
 KEY_DIGITS = 20
@@ -68,9 +81,10 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
 
 
 def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:
-    """What stands on a coordinate for `values`: numbers for numbers, points for Gauss-Legendre rules, else text."""
-    if all(isinstance(value, QuadratureRule) and value.rule == "gauss_legendre" for value in values):
-        return [value.points for value in values if isinstance(value, QuadratureRule)]
+    """What stands on a coordinate for `values`: numbers for numbers, else text."""
+    numbers = [value.label for value in values if isinstance(value, Composite) and isinstance(value.label, int)]
+    if values and len(numbers) == len(values):
+        return numbers
     for kinds in ((bool,), (int,), (int, float)):
         if all(isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) for value in values):
             return [float(value) for value in values] if float in kinds else list(values)  # type: ignore[arg-type,return-value]  # narrowed by the check above
@@ -79,8 +93,6 @@ def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | li
 
 def text_label(value: Value) -> str:
     """A value in one short word: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
-    if isinstance(value, QuadratureRule):
-        return f"{value.rule}({value.points})"
     if isinstance(value, tuple):
         return ",".join(text_label(entry) for entry in value)
     if isinstance(value, bool):

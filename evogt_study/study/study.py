@@ -13,7 +13,6 @@ import numpy as np
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
 from evogt_study.methods.protocol import Method, MethodSpec, Output
 from evogt_study.methods.registry import load_method, method_spec
-from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Value, Values, text_label
 from evogt_study.study.case_space import Axis, CaseSpace, When
@@ -115,7 +114,7 @@ class _Reader:
 
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
-        problem = Statement(**stated.model_dump()) if isinstance(stated, ProblemTable) else stated
+        problem = stated.model_dump() if isinstance(stated, ProblemTable) else stated
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)

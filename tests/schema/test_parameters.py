@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.methods.evolution_parameters import quadrature_rule
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.schema.parameters import (
     Parameter,
@@ -13,7 +14,6 @@ from evogt_study.schema.parameters import (
     choice,
     integer,
     one_or_several,
-    quadrature_rule,
     real,
     several,
 )
