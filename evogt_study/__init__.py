@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from evogt_study.analysis.intervals import Bootstrap
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.statistics import summary
-    from evogt_study.numerics.dictionary import Dictionary
+    from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import Problem
     from evogt_study.numerics.quadrature import QuadratureRule
     from evogt_study.operations.merge import merge
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Problem": "evogt_study.numerics.problem",
     "Statement": "evogt_study.problems.statement",
-    "Dictionary": "evogt_study.numerics.dictionary",
+    "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
     "Bootstrap": "evogt_study.analysis.intervals",
     "compare": "evogt_study.analysis.comparison",

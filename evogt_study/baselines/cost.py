@@ -7,7 +7,7 @@ from math import log2
 
 from evogt_study.baselines.finite_difference import MAX_FOLDED
 from evogt_study.numerics.cost import NOTHING, Work, evaluated, features, product, qr, repeated, sampled, svd
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.problem_facts import ProblemFacts
 
 ASSEMBLED = 250
@@ -78,7 +78,7 @@ def p1_fem(problem: ProblemFacts, unknowns: int, nodes: int, steps: int) -> Work
 def space_time_regression(problem: ProblemFacts, dictionary: Dictionary, points: int, levels: int) -> Work:
     """Features with all second derivatives in d + 1 directions at R residual points, and one least-squares problem."""
     D, R, N = problem.dimension + 1, points**problem.dimension * levels, dictionary.N
-    widths, jets = (*dictionary.hidden, N), 1 + D + D**2
+    widths, jets = dictionary.widths, 1 + D + D**2
     work = sampled(dictionary, D) + product(R, D, widths[0])
     for before, after in pairwise(widths):
         work += product(jets * R, before, after)

@@ -14,7 +14,7 @@ The dictionary is sampled in d + 1 dimensions.  Nothing in the ansatz enforces c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ import sympy
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
-from evogt_study.numerics.dictionary import Dictionary, Features
+from evogt_study.numerics.dictionaries.base import Dictionary, Features, node_blocks
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
@@ -131,7 +131,7 @@ def space_time_regression(
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)
-    A, b = residual_system(strong, features, nodes, times, final_time)
+    A, b = residual_system(strong, features, nodes, times, final_time, dictionary.widths)
     alpha, rho, condition = ridge_least_squares(A, b, ridge)
     return SpaceTimeSolution(strong.problem.initial, features, final_time, alpha, rho, condition)
 
@@ -164,18 +164,21 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
 
 
 def residual_system(
-    strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float
+    strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float, widths: Sequence[int] = ()
 ) -> tuple[Array, Array]:
     """A (L J, N) and b (L J,) at `nodes` (J, d) and `times` (L,), time by time; the residual of u_st is A alpha - b.
+
+    widths: those of the features' layers, which decide how many nodes are worked on at once.
 
     Raises ProblemError where the diffusion is not positive at the nodes and times or the strong form is not finite.
     """
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
+    blocks = list(node_blocks(len(nodes), widths or (features.count,)))
     with np.errstate(all="ignore"):  # what is not finite is refused below
         b = strong.initial_residual(nodes, times).ravel()
         for level, t in enumerate(times.tolist()):
-            for block in features.blocks(len(nodes)):
+            for block in blocks:
                 rows[level, block] = _residual_rows(strong, features, nodes[block], t, final_time)
     A = rows.reshape(-1, features.count)
     if not (np.isfinite(b).all() and np.isfinite(A).all()):

@@ -20,6 +20,7 @@ from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.cost import Work
+from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
@@ -33,6 +34,8 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, content_hash
 from evogt_study.schema.variables import MEASURED
 
+OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
+"""Parameters of dictionaries, which some families take."""
 MAX_TIMES = 1_000_000
 SAMPLED = 7
 """Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
@@ -142,8 +145,8 @@ class Baseline(ProblemMethod, ABC):
     def used(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that the case uses, the problem's own left out."""
         unused = {"stabilization"} if values.get("time_integrator") != "stabilized_semi_implicit" else set()
-        if values.get("dictionary") != "gtransnet":
-            unused |= {"N1", "hidden", "delta"}
+        if "dictionary" in values:
+            unused |= OF_DICTIONARIES - FAMILIES[str(values["dictionary"])].takes()
         return tuple(name for name in self.PARAMETERS if name not in unused)
 
     def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
@@ -353,7 +356,7 @@ class SpaceTimeRegression(Baseline):
     def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
         dictionary = dictionary_of(values)
         used = {name: value for name, value in used.items() if name not in ("N1", "hidden")}
-        return used | ({"hidden": dictionary.hidden} if dictionary.hidden else {})
+        return used | ({"hidden": dictionary.widths[:-1]} if len(dictionary.widths) > 1 else {})
 
     def statement(self) -> Statement:
         """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""

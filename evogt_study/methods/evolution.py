@@ -26,7 +26,7 @@ from evogt_study.methods.recordable import RECORDABLE, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cost import RunSize, Work, stage_work
-from evogt_study.numerics.dictionary import BLOCK_ENTRIES
+from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.numerics.pipeline import Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_facts import ProblemFacts
@@ -87,7 +87,8 @@ class Evolution(ProblemMethod):
                 self.problem_identity(values),
                 *rules,
                 *steps,
-                run.dictionary.centre,
+                run.dictionary.family,
+                run.dictionary.content().get("centre", ""),
                 self.reference_identity(values),
                 values.get("reference", ""),
                 values.get("coefficient_reference", ""),
@@ -208,9 +209,9 @@ class Evolution(ProblemMethod):
         run, dimension = self.discretisation(values), self.dimension(values)
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
         N = run.dictionary.N
-        trial = nodes * N * (1 + (dimension if run.dictionary.hidden else 1))
+        trial = nodes * N * (1 + (dimension if len(run.dictionary.widths) > 1 else 1))
         retained = nodes * N * (1 + dimension)
-        widths = (*run.dictionary.hidden, N)
+        widths = run.dictionary.widths
         layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
         assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
         checked = validation * (N + len(run.grid.observed) * 3)
@@ -227,9 +228,10 @@ class Evolution(ProblemMethod):
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""
         given: dict[str, Any] = dict(values)
+        dictionary = dictionary_of(values)
         return Discretisation(
-            dictionary=dictionary_of(values),
-            seed=given["seed"],
+            dictionary=dictionary,
+            seed=given["seed"] if dictionary.RANDOM else 0,  # so that runs of all seeds are one
             tau=given["tau"],
             quadrature=given["quadrature"],
             validation=given["validation"],
@@ -273,6 +275,4 @@ def _content(run: Discretisation) -> dict[str, Any]:
     del content["integrator"]["name"]  # named beside
     if not run.integrator.stabilization:
         del content["integrator"]
-    if content["dictionary"]["family"] != "gtransnet":
-        del content["dictionary"]["hidden"], content["dictionary"]["delta"]
-    return content
+    return content | {"dictionary": run.dictionary.content()}

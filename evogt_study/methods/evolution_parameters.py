@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evogt_study.numerics import coefficient_reference
-from evogt_study.numerics.dictionary import FAMILIES
+from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.pipeline import INTEGRATORS
 from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, QuadratureRule
 from evogt_study.schema.parameters import (
@@ -48,7 +48,7 @@ _RULE = (
 PARAMETERS = {
     parameter.name: parameter
     for parameter in (
-        Parameter("dictionary", f"one of {', '.join(FAMILIES)}", choice(FAMILIES), "dictionary of prescribed features"),
+        Parameter("dictionary", FAMILIES.wanted, choice(FAMILIES), "dictionary of prescribed features"),
         Parameter("seed", "an integer >= 0", integer(0), "seed of the dictionary's random draws"),
         Parameter("N", "an integer >= 1", integer(1), "number of output features N"),
         Parameter("N1", "an integer >= 1", integer(1), "width of the first hidden layer N_1",
@@ -56,7 +56,8 @@ PARAMETERS = {
         Parameter("hidden", "a list of integers >= 1", several(integer(1)),
                   "widths of the hidden layers before the last", "used by gtransnet only", optional=True),
         Parameter("gamma", "a positive number, or a list with one for each first-layer neuron",
-                  one_or_several(real(0.0)), "γ", "shape parameter of the first layer, eq:trans_feature"),
+                  one_or_several(real(0.0)), "γ", "shape parameter of the first layer, eq:trans_feature",
+                  optional=True),
         Parameter("delta", "in (0, 1]", real(0.0, 1.0, high_included=True), "δ",
                   "variance of further layers' weights times width, eq:variance_control", default=0.5),
         Parameter("radius", "a positive number", real(0.0), "R", "radius of the ball that holds the domain",

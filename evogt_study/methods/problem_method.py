@@ -12,7 +12,9 @@ from evogt_study.errors import DivergedError, InputError, ParameterError, Proble
 from evogt_study.methods.problem_source import ProblemSource
 from evogt_study.methods.protocol import MethodSpec, Output
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.dictionary import Dictionary, default_radius
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.dictionaries.base import Dictionary
+from evogt_study.numerics.dictionaries.tanh_layers import default_radius
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Integrator, Share
 from evogt_study.numerics.problem import Problem
@@ -68,8 +70,8 @@ class ProblemMethod:
         needed = [
             name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
         ]
-        if values.get("dictionary") == "gtransnet" and "hidden" not in values:
-            needed.append("N1")
+        if "dictionary" in values:
+            needed += FAMILIES[str(values["dictionary"])].required(values)
         if values.get("time_integrator") == "stabilized_semi_implicit":
             needed.append("stabilization")
         return tuple(needed)
@@ -129,11 +131,8 @@ class ProblemMethod:
 def dictionary_of(values: Values) -> Dictionary:
     """The dictionary that a case names.  Raises ParameterError."""
     given: dict[str, Any] = dict(values)
-    layers = {name: given[name] for name in ("N1", "hidden") if name in given}
-    return Dictionary(
-        given["dictionary"], given["N"], given["gamma"], **(layers if given["dictionary"] == "gtransnet" else {}),
-        delta=given["delta"], radius=given.get("radius"), centre=given["centre"],
-    )  # fmt: skip
+    family = FAMILIES[given["dictionary"]]
+    return family(given["dictionary"], **{name: given[name] for name in family.takes() if name in given})
 
 
 def integrator_of(values: Values) -> Integrator:

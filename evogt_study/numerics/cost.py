@@ -15,7 +15,7 @@ from operator import attrgetter
 
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import QUARTERS
-from evogt_study.numerics.dictionary import BLOCK_ENTRIES, Dictionary
+from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.galerkin import NODES_AT_ONCE
 from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.numerics.problem_facts import FunctionFacts, ProblemFacts
@@ -104,7 +104,7 @@ def repeated(function: FunctionFacts, nodes: int) -> Work:
 
 def features(dictionary: Dictionary, dimension: int, nodes: int, *, derivatives: bool) -> Work:
     """psi, or psi and its gradient: O(Q N_1 + Q N_1 N) and d times as much for the gradient (app:scaling)."""
-    widths = (*dictionary.hidden, dictionary.N)
+    widths = dictionary.widths
     work = product(nodes, dimension, widths[0]) + Work(activations=float(nodes * widths[0]))
     for before, after in pairwise(widths):
         work += product(nodes, before, after) + Work(activations=float(nodes * after))
@@ -118,7 +118,7 @@ def features(dictionary: Dictionary, dimension: int, nodes: int, *, derivatives:
 
 def sampled(dictionary: Dictionary, dimension: int) -> Work:
     """The random draws of a dictionary, each like a value of a formula."""
-    widths = (dimension + 1, *dictionary.hidden, dictionary.N)
+    widths = (dimension + 1, *dictionary.widths)
     return Work(formulas=float(sum(before * after for before, after in pairwise(widths))), calls=60.0)
 
 
@@ -135,8 +135,8 @@ def gram(nodes: int, dimension: int, r: int) -> Work:
 def retained(dictionary: Dictionary, dimension: int, nodes: int, r: int) -> Work:
     """phi~ = T_r^T phi and its gradient on the nodes: (1 + d) products of (Q, N) with (N, r)."""
     N = dictionary.N
-    work = product(nodes, N, (1 + dimension) * r) if dictionary.hidden == () else product(nodes, N, r)
-    if dictionary.hidden:
+    work = product(nodes, N, (1 + dimension) * r) if len(dictionary.widths) == 1 else product(nodes, N, r)
+    if len(dictionary.widths) > 1:
         work += product(dimension * nodes, N, r)
     return work + Work(entries=4.0 * (1 + dimension) * nodes * r, calls=50.0 + 12.0 * -(-nodes // 512))
 

@@ -15,7 +15,7 @@ from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
 from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit

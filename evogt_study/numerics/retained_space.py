@@ -11,7 +11,7 @@ import scipy.linalg
 from evogt_study.errors import EmptySpaceError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
-from evogt_study.numerics.dictionary import Features, FirstOrder, Jet
+from evogt_study.numerics.dictionaries.base import Features, FirstOrder, Jet
 from evogt_study.numerics.quadrature import Quadrature
 
 NODES_AT_ONCE = 512

@@ -11,7 +11,7 @@ from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import histories, scalars
-from evogt_study.numerics.dictionary import Dictionary, default_radius
+from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, Integrator, Solution
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
@@ -103,17 +103,13 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     """Dimensions of the variables, and every parameter of the run as a scalar coordinate."""
     run = solution.discretisation
     dictionary = run.dictionary
-    radius = default_radius(solution.problem.dimension) if dictionary.radius is None else dictionary.radius
     parameters: dict[str, Any] = {
-        "dictionary": dictionary.family, "seed": run.seed, "N": dictionary.N, "gamma": dictionary.gamma,
-        "radius": radius, "centre": dictionary.centre, "tau": run.tau, "quadrature": run.quadrature,
-        "validation": run.validation, "final_time": run.grid.final_time, "dt": run.grid.dt,
-        "time_integrator": run.integrator.name,
+        "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(solution.problem.dimension),
+        "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation,
+        "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
     }  # fmt: skip
     if run.integrator.name == "stabilized_semi_implicit":
         parameters["stabilization"] = run.integrator.stabilization
-    if dictionary.hidden:
-        parameters |= {"hidden": dictionary.hidden, "delta": dictionary.delta}
     shown = {name: labels([value])[0] for name, value in parameters.items()}
     constants = {name: ((), label, PARAMETERS[name].attributes(label)) for name, label in shown.items()}
     own = {

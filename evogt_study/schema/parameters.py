@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ def real(
     return read
 
 
-def choice(options: Sequence[str]) -> Reader:
+def choice(options: Container[str]) -> Reader:
     """One of some words."""
 
     def read(raw: Any) -> Value:

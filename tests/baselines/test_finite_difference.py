@@ -16,7 +16,7 @@ from evogt_study.baselines.finite_difference import (
     sine_transform,
 )
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE
 from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
 from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable

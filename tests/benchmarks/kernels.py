@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import sine_transform
 from evogt_study.numerics.cross_grid import assessed_basis
-from evogt_study.numerics.dictionary import BLOCK_ENTRIES
+from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.numerics.galerkin import weighted_gram
 from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
 from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit

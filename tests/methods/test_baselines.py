@@ -12,7 +12,7 @@ from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.cli.main import main
 from evogt_study.errors import ResultError
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Integrator
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid

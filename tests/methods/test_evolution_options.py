@@ -13,7 +13,7 @@ from evogt_study.baselines.finite_difference import FiniteDifferenceReference
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid

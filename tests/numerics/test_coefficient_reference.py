@@ -10,7 +10,7 @@ from mpmath import mp
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.coefficient_reference import NAMES, CoefficientReference
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, Reaction, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Potential

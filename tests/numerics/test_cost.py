@@ -7,7 +7,7 @@ import pytest
 
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cost import NOTHING, RunSize, Work, counts, features, gram, product, stage_work, total
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, Integrator, stage_keys
 from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable
 from evogt_study.numerics.problem_facts import FunctionFacts, ProblemFacts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.numerics.cross_grid import NODES_AT_ONCE, CrossGridDefects, assessed_basis, cross_grid_defects
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.galerkin import assemble, weighted_gram
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable

@@ -7,7 +7,7 @@ import pytest
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.diagnostics import energy_history, norm_history
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.galerkin import assemble, check_diffusion, weighted_gram
 from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable

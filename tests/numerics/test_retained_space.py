@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.numerics.dictionary import Dictionary, FirstOrder
+from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.numerics.retained_space import (
     TrialFunctions,

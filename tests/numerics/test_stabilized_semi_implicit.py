@@ -10,7 +10,7 @@ import pytest
 import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.dictionary import Dictionary
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
 from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
 from evogt_study.numerics.pipeline import Discretisation, Integrator, solve

@@ -1,0 +1,163 @@
+"""What a dictionary is: a family of prescribed features, and the features that it gives.
+
+A family is one file here and one line of `FAMILIES` in `dictionaries/__init__.py`; another package adds one by an entry
+point.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+
+BLOCK_ENTRIES = 1 << 17
+"""Values of features at a block of nodes (1 MB), which stay in cache; twice as many where weights between layers are
+larger than that, and are read once for each block."""
+
+
+class Features(Protocol):
+    """Functions psi: R^d -> R^N with their derivatives, the same wherever they are evaluated."""
+
+    @property
+    def count(self) -> int:
+        """N, the number of features."""
+
+    def values(self, nodes: Array) -> Array:
+        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
+
+    def jet(self, nodes: Array, order: int) -> Jet:
+        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order` (0, 1 or 2)."""
+
+
+@dataclass(frozen=True)
+class Dictionary(ABC):
+    """A family of N features psi_1, ..., psi_N: scalars only, so that it can identify a run.
+
+    ``Dictionary("gtransnet", N=60, N1=240, gamma=20)`` makes one of the family that it names.  The fields of a family's
+    class are its parameters, in a study file too.
+
+    Raises ParameterError for an unknown family or a value outside its range.
+    """
+
+    family: str
+    N: int
+
+    RANDOM: ClassVar[bool] = True
+    """Whether the features depend on the seed."""
+
+    if TYPE_CHECKING:  # each family has its own parameters
+
+        def __init__(self, family: str, N: int, *values: Any, **parameters: Any) -> None: ...
+
+    def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
+        """Make one of the family's own class where only the base is named."""
+        from evogt_study.numerics.dictionaries import FAMILIES
+
+        return object.__new__(FAMILIES[family] if cls is Dictionary else cls)
+
+    def __post_init__(self) -> None:
+        if not is_width(self.N):
+            raise ParameterError("N", "an integer of at least 1", self.N)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths of the layers that its features have, the last one N."""
+        return (self.N,)
+
+    @classmethod
+    def required(cls, given: Collection[str]) -> tuple[str, ...]:
+        """Names of the parameters that it needs beside those `given`, which may be among them."""
+        return tuple(field.name for field in fields(cls) if field.name != "family" and field.default is MISSING)
+
+    @classmethod
+    def takes(cls) -> frozenset[str]:
+        """Names of its parameters, the family's own name left out."""
+        return frozenset(field.name for field in fields(cls)) - {"family"}
+
+    def check_dimension(self, dimension: int) -> None:  # noqa: B027  # most families fit any
+        """Raise ParameterError where the family, or a parameter, does not fit `dimension` directions."""
+
+    def content(self) -> dict[str, Any]:
+        """Name and parameters, by which it is identified."""
+        names = {"family", *self.takes()}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
+
+    def labels(self, dimension: int) -> dict[str, Any]:
+        """Parameters as a result shows them, with the defaults of `dimension` directions."""
+        return {name: value for name, value in self.content().items() if name != "family" and value is not None}
+
+    @abstractmethod
+    def sample(self, seed: int, dimension: int) -> Features:
+        """Draw the features of `seed` on (0, 1)^`dimension`."""
+
+
+def is_width(value: object) -> bool:
+    """Whether `value` is an integer of at least 1."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
+    """Cut `count` nodes into slices, each small enough for a layer's values to stay in cache.
+
+    The cut depends on the widths of the layers only, so that results do not depend on who asks.
+    """
+    heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
+    size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+class Jet(NamedTuple):
+    """A vector of functions with its derivatives at Q points; a derivative that was not asked for is None.
+
+    value (Q, n); gradient (d, Q, n); hessian (d, d, Q, n).
+    """
+
+    value: Array
+    gradient: Array | None = None
+    hessian: Array | None = None
+
+
+class FirstOrder(NamedTuple):
+    """Features at Q points with their first derivatives in factors.
+
+    value (Q, n).  slopes (d, Q, n) are the derivatives where `directions` is None.  Else each feature varies along one
+    direction, and slopes (1, Q, n) times directions (d, n) are the derivatives.
+    """
+
+    value: Array
+    slopes: Array
+    directions: Array | None = None
+
+    @property
+    def gradient(self) -> Array:
+        """The derivatives, (d, Q, n)."""
+        return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
+
+    def rows(self, block: slice) -> FirstOrder:
+        """The points of `block`."""
+        return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
+
+    def factor(self, matrix: Array) -> Array:
+        """What `mapped` multiplies with, for this `matrix` (n, r)."""
+        return matrix if self.directions is None else side_by_side(self.directions, matrix)
+
+    def mapped(self, factor: Array) -> Array:
+        """The derivatives times a matrix whose `factor` is given, (d, Q, r)."""
+        if self.directions is None:
+            return np.asarray(self.slopes @ factor)
+        return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
+
+
+def side_by_side(directions: Array, matrix: Array) -> Array:
+    """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
+    return np.concatenate([direction[:, None] * matrix for direction in directions], axis=1)

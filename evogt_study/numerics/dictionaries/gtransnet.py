@@ -1,0 +1,20 @@
+"""GTransNet: TransNet's planes on both sides of the centre, and further layers of random weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.tanh_layers import TanhDictionary, unit_directions
+
+
+@dataclass(frozen=True)
+class GTransNet(TanhDictionary):
+    """a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
+
+    LAYERED = True
+
+    def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
+        return unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)

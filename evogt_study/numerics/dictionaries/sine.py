@@ -1,0 +1,50 @@
+"""Fourier sines: tensor products by total degree, without a seed.
+
+The features are sines divided by x (1 - x), direction by direction, so that the trial functions, which have the
+boundary factor, are the sines themselves: eigenfunctions of the Laplacian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Dictionary
+from evogt_study.numerics.dictionaries.tensor_products import TensorProducts, by_total_degree
+
+
+@dataclass(frozen=True)
+class Sine(Dictionary):
+    """psi_k(x) = prod_l sqrt(2) sin(k_l pi x_l) / (x_l (1 - x_l)), k_l >= 1; the first N by total degree."""
+
+    RANDOM = False
+
+    def sample(self, seed: int, dimension: int) -> TensorProducts:
+        """Give the features; there is nothing to draw."""
+        return TensorProducts(by_total_degree(self.N, dimension), sines)
+
+
+def sines(x: Array, count: int, order: int) -> Array:
+    """Evaluate q = sqrt(2) sin(k pi x) / w, w = x (1 - x), for k = 1, ..., `count` with derivatives.
+
+    They follow from q w = sqrt(2) sin(k pi x): q' w + q w' = (q w)', q'' w + 2 q' w' + q w'' = (q w)''.  At the ends,
+    where w = 0, they are the limits.  Returns (order + 1, Q, count).
+    """
+    frequency, x = np.pi * np.arange(1.0, count + 1.0), x[:, None]
+    end = np.where(x < 0.5, 1.0, -1.0) * np.where(x < 0.5, 1.0, (-1.0) ** np.arange(count))  # sign of q' at the ends
+    near = np.where(x < 0.5, x, 1.0 - x)  # sin(k pi x) = +-sin(k pi (1 - x)), which is exact near 1
+    sign = end * np.where(x < 0.5, 1.0, -1.0)
+    w, slope, inside = x * (1.0 - x), 1.0 - 2.0 * x, near > 0.0
+    divisor = np.where(inside, w, 1.0)
+    amplitude = np.sqrt(2.0)
+    q = amplitude * sign * np.where(inside, np.sin(frequency * near) / divisor, frequency)
+    tables = [q]
+    if order >= 1:
+        first = (amplitude * frequency * np.cos(frequency * x) - q * slope) / divisor
+        tables.append(np.where(inside, first, amplitude * end * frequency))
+    if order >= 2:
+        second = (-(frequency**2) * q * w - 2.0 * tables[1] * slope + 2.0 * q) / divisor
+        tables.append(np.where(inside, second, amplitude * sign * (2.0 * frequency - frequency**3 / 3.0)))
+    return np.stack(tables)

@@ -1,0 +1,72 @@
+"""Features that are products of functions of one coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import FirstOrder, Jet
+
+Functions = Callable[[Array, int, int], Array]
+"""x (Q,), a count n, an order m -> the first n functions of one coordinate with m derivatives, (m + 1, Q, n)."""
+
+
+@lru_cache(maxsize=16)
+def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
+    """The first `count` multi-indices by their sum, those of equal sum in decreasing lexical order, (count, d)."""
+    indices: list[tuple[int, ...]] = []
+    degree = 0
+    while len(indices) < count:
+        indices += _of_degree(degree, dimension)
+        degree += 1
+    return np.array(indices[:count])
+
+
+def _of_degree(degree: int, dimension: int) -> list[tuple[int, ...]]:
+    if dimension == 1:
+        return [(degree,)]
+    return [(k, *rest) for k in range(degree, -1, -1) for rest in _of_degree(degree - k, dimension - 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorProducts:
+    """psi_k(x) = prod_l f_{k_l}(x_l) for the multi-indices k, (N, d), of functions f of one coordinate."""
+
+    indices: npt.NDArray[np.intp]
+    functions: Functions
+
+    @property
+    def count(self) -> int:
+        """N, the number of features."""
+        return len(self.indices)
+
+    def values(self, nodes: Array) -> Array:
+        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
+        return self.jet(nodes, 0).value
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
+        jet = self.jet(nodes, 1)
+        assert jet.gradient is not None  # noqa: S101  # it was asked for
+        return FirstOrder(jet.value, jet.gradient)
+
+    def jet(self, nodes: Array, order: int) -> Jet:
+        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`, by the product rule."""
+        tables = [
+            self.functions(x, int(indices.max()) + 1, order)[:, :, indices]
+            for x, indices in zip(nodes.T, self.indices.T, strict=True)
+        ]
+        axes = range(len(tables))
+
+        def along(*derived: int) -> Array:
+            return np.asarray(prod(table[derived.count(axis)] for axis, table in enumerate(tables)))
+
+        gradient = np.stack([along(i) for i in axes]) if order >= 1 else None
+        hessian = np.stack([np.stack([along(i, j) for j in axes]) for i in axes]) if order >= 2 else None
+        return Jet(along(), gradient, hessian)

@@ -1,0 +1,53 @@
+"""Kinds by name: those of this package, and those that other packages add by entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from inspect import isabstract
+from typing import Generic, TypeVar
+
+from evogt_study.errors import ParameterError
+
+K = TypeVar("K", bound=type)
+
+
+class Registry(Mapping[str, K], Generic[K]):
+    """Names and the types that they stand for; there is no other way from a name to a type.
+
+    parameter: what a study file calls it.  group: entry points under which an installed package names a type of its
+    own, which is imported when it is asked for.  Raises ParameterError for a name without a type, and for a type
+    without one of the parts that its base declares.
+    """
+
+    def __init__(self, parameter: str, group: str, *kinds: tuple[str, K]) -> None:
+        self.parameter, self.group, self.kinds = parameter, group, dict(kinds)
+
+    def __getitem__(self, name: str) -> K:
+        if name not in self.kinds:
+            self.kinds[name] = self._installed(name)
+        kind = self.kinds[name]
+        if isabstract(kind):
+            missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+            raise ParameterError(self.parameter, f"complete; `{name}` is without {missing}", name)
+        return kind
+
+    def _installed(self, name: str) -> K:
+        for entry in entry_points(group=self.group, name=name):
+            kind: K = entry.load()
+            return kind
+        raise ParameterError(self.parameter, self.wanted, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.kinds or (isinstance(name, str) and bool(entry_points(group=self.group, name=name)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def wanted(self) -> str:
+        """The names of this package, for messages."""
+        return f"one of {', '.join(self.kinds)}"

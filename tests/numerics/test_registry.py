@@ -1,0 +1,107 @@
+"""Names and kinds: nothing stands for a name but the type that is registered for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.errors import InputError, ParameterError
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.dictionaries.base import Dictionary
+from evogt_study.numerics.dictionaries.tensor_products import TensorProducts, by_total_degree
+from evogt_study.study.study import Study
+
+STUDY = """
+name = "own_family"
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(pi*x)"
+[axes]
+dictionary = ["{family}", "transnet"]
+N = [3, 6]
+seed = [0, 1]
+[constants]
+gamma = 3
+quadrature = 40
+validation = 60
+final_time = 0.02
+dt = 0.01
+"""
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Register a kind for the time of a test."""
+
+    def register(name, kind):
+        monkeypatch.setitem(FAMILIES.kinds, name, kind)
+
+    return register
+
+
+@dataclass(frozen=True)
+class Monomials(Dictionary):
+    """psi_k = x^k, all that a family has to say."""
+
+    RANDOM = False
+
+    def sample(self, seed, dimension):
+        def powers(x, count, order):
+            exponents = np.arange(count)
+            tables = [x[:, None] ** exponents]
+            for _ in range(order):
+                tables.append(np.pad(tables[-1][:, :-1], ((0, 0), (1, 0))) * exponents)
+            return np.stack(tables)
+
+        return TensorProducts(by_total_degree(self.N, dimension), powers)
+
+
+def test_a_family_is_a_class_and_a_name(registered, client):
+    registered("monomials", Monomials)
+    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    one = evs.solve(problem, evs.Dictionary("monomials", 6), 0, quadrature=40, dt=0.01, final_time=0.02)
+    assert float(one.error) < 1e-3
+    study = Study.from_text(STUDY.format(family="legendre"))
+    ds = evs.run(study, client=client)
+    errors = ds.error.sel(dictionary="legendre")
+    assert (ds.status == 1).all()
+    assert (errors.sel(seed=0) == errors.sel(seed=1)).all()
+    keys = ds.case_key.sel(dictionary="legendre")
+    assert (keys.sel(seed=0) == keys.sel(seed=1)).all()  # without a seed they are one run
+
+
+@pytest.mark.parametrize(
+    "use", [lambda: evs.Dictionary("half", 4), lambda: Study.from_text(STUDY.format(family="half"))]
+)
+def test_a_name_without_its_parts_is_an_error(registered, use):
+    @dataclass(frozen=True)
+    class Half(Dictionary):
+        pass
+
+    registered("half", Half)
+    with pytest.raises(InputError, match="`dictionary` must be complete; `half` is without sample"):
+        use()
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(ParameterError, match="must be one of transnet, gtransnet, .*, got 'tanh'"):
+        evs.Dictionary("tanh", 4, 1.0)
+
+
+def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
+    (tmp_path / "chebyshev_family.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from evogt_study.numerics.dictionaries.legendre import Legendre\n"
+        "@dataclass(frozen=True)\n"
+        "class Chebyshev(Legendre):\n"
+        "    pass\n"
+    )
+    info = tmp_path / "chebyshev_family-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chebyshev-family\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[evogt_study.dictionaries]\nchebyshev = chebyshev_family:Chebyshev\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(FAMILIES, "kinds", dict(FAMILIES.kinds))
+    assert type(evs.Dictionary("chebyshev", 4)).__name__ == "Chebyshev"
+    assert len(Study.from_text(STUDY.format(family="chebyshev")).space.axes) == 3
