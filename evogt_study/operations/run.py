@@ -201,13 +201,13 @@ class _Sweep:
     def tables(self) -> tuple[Table, Table | None]:
         """The finished runs of the study and of its pilot."""
         pilot, choice = None, None
-        first = pilot_plan(self.study, self.path)
+        first = pilot_plan(self.study)
         if first is not None and self.study.pilot is not None:
             pilot = self.filled(first, PILOT)
             choice = choose(self.study.pilot, pilot)
         else:
             self.check_nothing_is_lost(sum(len(records.keys) for records in self.earlier.records(PILOT)))
-        return self.filled(study_plan(self.study, choice, self.path), "study"), pilot
+        return self.filled(study_plan(self.study, choice), "study"), pilot
 
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
@@ -245,7 +245,7 @@ class _Sweep:
 
     def known(self, plan: Plan, phase: str) -> Table:
         """The plan's table with what is on disk."""
-        table = Table(plan)
+        table = Table(plan, self.path)
         table.add_all(self.stored(table, phase), self.reuse.keeps)
         return table
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from evogt_study.errors import InputError
 from evogt_study.methods.protocol import Method
 from evogt_study.numerics.cost import NOTHING, Work, total
-from evogt_study.planning.machine import NOMINAL, Machine
+from evogt_study.planning.machine import Machine
 from evogt_study.schema.values import Values
 from evogt_study.study.case_space import CaseSpace
-from evogt_study.study.execution_order import Walk
 
 MAX_COMBINATIONS = 1_000
 """Combinations of axes on which costs depend that are looked at; with more of them no case is said to be longer."""
@@ -82,21 +81,3 @@ def costs_of(method: Method, values: Values) -> Mapping[str, Work] | None:
         return method.costs(values)
     except InputError:
         return {"run": NOTHING}
-
-
-def longest_first(method: Method, space: CaseSpace, order: Walk, costs: CaseCosts | None) -> Walk:
-    """The space's walk with the groups of costly cases before others.
-
-    A group is what shares its early stages, the cases with equal `leading` parameters.  It stays together, in its
-    order, and so do groups that cost the same on a nominal machine: on no machine is the order another.
-    """
-    if costs is None:
-        return order
-    leading = set(method.leading())
-    inner = tuple(number for number, axis in enumerate(space.axes) if axis.name not in leading)
-    groups = np.nansum(costs.seconds(NOMINAL), axis=inner, keepdims=True)
-    different, ranks = np.unique(-groups, return_inverse=True)
-    if len(different) == 1:
-        return order
-    shape = tuple(1 if number in inner else len(axis.values) for number, axis in enumerate(space.axes))
-    return order.ranked(np.broadcast_to(ranks.reshape(groups.shape).astype(np.int16), shape))

@@ -11,7 +11,6 @@ import itertools
 import re
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.values import KEY_DIGITS, canonical_json
-from evogt_study.storage.out_of_core import filled, release
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -29,19 +27,15 @@ Keys = npt.NDArray[np.bytes_]
 _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 
 
-def case_keys(method: Method, space: CaseSpace, scratch: Path | None = None) -> Keys:
-    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned.
-
-    scratch: path beside which they are kept where they are many; None keeps them in memory.
-    """
+def case_keys(method: Method, space: CaseSpace) -> Keys:
+    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned."""
     copied = method.copied() - space.deciding
     inner = [number for number, axis in enumerate(space.axes) if axis.name in copied]
     outer = [number for number in range(len(space.axes)) if number not in inner]
     marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
     texts = [[canonical_json(value).encode() for value in space.axes[number].values] for number in inner]
-    keys: Keys = filled(space.shape, f"S{KEY_DIGITS}", b"", scratch)
+    keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     rows = keys.transpose(outer + inner)  # a view
-    unreleased = 0
     for position in np.ndindex(rows.shape[: len(outer)]):
         values = space.resolved(_at(space.axes, outer, position) | marks)
         if values is None:
@@ -50,10 +44,7 @@ def case_keys(method: Method, space: CaseSpace, scratch: Path | None = None) -> 
         flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
         for some in _hashes(canonical_json(method.identity(values)), texts):
             flat[start : start + len(some)] = some
-            start, unreleased = start + len(some), unreleased + len(some)
-            if unreleased >= SLAB:
-                release(keys)
-                unreleased = 0
+            start += len(some)
     return keys.ravel()
 
 

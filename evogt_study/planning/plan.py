@@ -7,22 +7,19 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.registry import load_method
 from evogt_study.numerics.cost import NOTHING, Work, total
-from evogt_study.planning.case_costs import CaseCosts, case_costs, costs_of, longest_first
+from evogt_study.planning.case_costs import CaseCosts, case_costs, costs_of
 from evogt_study.planning.case_keys import Keys, case_keys
+from evogt_study.planning.execution_order import Order, longest_first, sharing_order
 from evogt_study.planning.machine import NOMINAL
 from evogt_study.schema.records import Case
 from evogt_study.schema.values import Value, content_hash
-from evogt_study.storage.out_of_core import release
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
-from evogt_study.study.execution_order import Walk
 from evogt_study.study.study import Study
 
 MAX_COUNTED = 10_000
@@ -31,15 +28,11 @@ MAX_COUNTED = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The cases of one phase, "pilot" or "study".
-
-    scratch: the path beside which files without a name have what is held of each case, where it is large; None: memory.
-    """
+    """The cases of one phase, "pilot" or "study"."""
 
     phase: str
     spec: MethodSpec
     space: CaseSpace
-    scratch: Path | None = None
 
     @property
     def method(self) -> Method:
@@ -54,7 +47,7 @@ class Plan:
     @cached_property
     def keys(self) -> Keys:
         """The key of every case, by its number; empty where none is planned."""
-        return case_keys(self.method, self.space, self.scratch)
+        return case_keys(self.method, self.space)
 
     @cached_property
     def costs(self) -> CaseCosts | None:
@@ -67,20 +60,20 @@ class Plan:
         return 0.0 if self.costs is None else float(np.nanmax(self.costs.seconds(NOMINAL), initial=0.0))
 
     @property
-    def walk(self) -> Walk:
+    def order(self) -> Order:
         """All points, those without a case too, so that neighbours share early stages, and long runs come first."""
-        return longest_first(self.method, self.space, self.space.walk(self.method.leading()), self.costs)
+        seconds = None if self.costs is None else self.costs.seconds(NOMINAL)
+        return longest_first(self.space, self.method.leading(), seconds)
 
-    def cases(self, numbers: npt.NDArray[np.int64] | Walk | None = None) -> Iterator[Case]:
-        """The cases of these numbers, in this order; all of `walk` where none are given."""
-        numbers = self.walk if numbers is None else numbers
+    def cases(self, numbers: Order | None = None) -> Iterator[Case]:
+        """The cases of these numbers, in this order; all of `order` where none are given."""
+        numbers = self.order if numbers is None else numbers
         for start in range(0, len(numbers), BLOCK):
             block = numbers[start : start + BLOCK]
             keys = self.keys[block].astype(str).tolist()
             for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
                 if values is not None:
                     yield Case(index, values, key)
-            release(self.keys, block)
 
     @property
     def group(self) -> int:
@@ -93,7 +86,7 @@ class Plan:
         """Number of cases."""
         if not self.space.chosen:
             return self.space.size
-        return sum(values is not None for values in self.space.each(self.space.walk(())))
+        return sum(values is not None for values in self.space.each(np.arange(self.space.size)))
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,7 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
     needed: dict[str, list[Hashable]] = {}  # by stage, the key of each case
     works: list[Mapping[str, Work] | None] = []
     known: dict[tuple[Value | None, ...], Mapping[str, Work] | None] = {}
-    order = plan.space.walk(plan.method.leading())
+    order = sharing_order(plan.space, plan.method.leading())
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, plan.method.sizes()))
         if size not in known:
@@ -152,14 +145,14 @@ def peak_memory(plan: Plan) -> float:
     return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
 
 
-def pilot_plan(study: Study, scratch: Path | None = None) -> Plan | None:
-    """The pilot's cases, None where the study has no pilot; `scratch` is the plan's."""
-    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space, scratch)
+def pilot_plan(study: Study) -> Plan | None:
+    """The pilot's cases, None where the study has no pilot."""
+    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space)
 
 
-def study_plan(study: Study, choice: Chosen | None = None, scratch: Path | None = None) -> Plan:
-    """The study's cases, with the pilot's choice; `scratch` is the plan's."""
-    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice), scratch)
+def study_plan(study: Study, choice: Chosen | None = None) -> Plan:
+    """The study's cases, with the pilot's choice."""
+    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice))
 
 
 def provisional_choice(study: Study) -> Chosen | None:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.storage.out_of_core import Words, filled, put, release
-from evogt_study.storage.slabs import rows_in_slab, stretches
+from evogt_study.storage.out_of_core import filled
 
 
 @dataclass(eq=False)
 class Column:
-    """A variable's values: `cells` has a row for each case, of numbers, or of the numbers that `words` gives to words.
+    """A variable's values: `cells` has a row for each case, of numbers or of strings.
 
-    `present` says which cases have it, `first` is the lowest of them.
+    `present` says which cases have it, `first` is the lowest of them.  A large one is out of core, beside the path
+    `beside`.
     """
 
     dims: tuple[str, ...]
@@ -26,84 +26,58 @@ class Column:
     attributes: Mapping[str, Any]
     first: int
     present: npt.NDArray[np.bool_]
-    words: Words | None
     beside: Path | None
 
     @staticmethod
     def empty(
-        count: int,
-        dims: tuple[str, ...],
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        words: Words | None,
-        beside: Path | None,
+        count: int, dims: tuple[str, ...], shape: tuple[int, ...], dtype: np.dtype[Any], beside: Path | None
     ) -> Column:
         """A column that none of `count` cases has."""
-        cells = filled((count, *shape), dtype, missing_cell(dtype, words), beside)
-        return Column(dims, cells, {}, count, filled((count,), np.bool_, False, beside), words, beside)
+        cells = filled((count, *shape), dtype, missing_value(dtype), beside)
+        return Column(dims, cells, {}, count, np.zeros(count, dtype=bool), beside)
 
     @property
-    def values(self) -> npt.NDArray[Any]:
-        """The values of all cases."""
-        return self.read(self.cells)
-
-    def read(self, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The values of these cells."""
-        return cells if self.words is None else self.words.words(cells)
+    def text(self) -> bool:
+        """Whether the values are strings."""
+        return self.cells.dtype.kind == "O"
 
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], attributes: Mapping[str, Any]) -> None:
         """Set the rows of `cases`, which are in order; a column that is too small for them grows."""
-        shape = values.shape[1:]
-        cells = values if self.words is None else self.words.numbers(values.ravel().tolist()).reshape(values.shape)
-        if any(own < other for own, other in zip(self.cells.shape[1:], shape, strict=True)) or (
-            self.cells.dtype != cells.dtype
-        ):
-            self.grow(tuple(map(max, self.cells.shape[1:], shape)), np.result_type(self.cells.dtype, cells.dtype))
+        own, shape = self.cells.shape[1:], values.shape[1:]
+        dtype = self.cells.dtype if self.text else np.result_type(self.cells.dtype, values.dtype)
+        if dtype != self.cells.dtype or any(there < here for there, here in zip(own, shape, strict=True)):
+            self.grow(tuple(map(max, own, shape)), dtype)
         if cases[0] < self.first:
             self.first, self.attributes = int(cases[0]), attributes
-        put(self.cells[(slice(None), *(slice(0, n) for n in shape))], cases, cells)
-        put(self.present, cases, np.ones(len(cases), dtype=bool))
+        room = self.cells[(slice(None), *(slice(0, n) for n in shape))]
+        room[cases] = values
+        self.present[cases] = True
 
     def grow(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""
-        old, missing = self.cells, missing_cell(self.cells.dtype, self.words)
-        self.cells = filled((len(old), *shape), dtype, missing_cell(dtype, self.words), self.beside)
-        room = self.cells[(slice(None), *(slice(0, n) for n in old.shape[1:]))]
-        for part in stretches(len(old), rows_in_slab(old)):
-            rows = old[part]
-            room[part] = np.where(rows == missing, np.nan, rows) if dtype != old.dtype else rows
-            release(old, self.cells)
+        old, missing = self.cells, missing_value(self.cells.dtype)
+        self.cells = filled((len(old), *shape), dtype, missing_value(dtype), self.beside)
+        room = (slice(None), *(slice(0, n) for n in old.shape[1:]))
+        self.cells[room] = np.where(old == missing, np.nan, old) if dtype != old.dtype else old
 
     def clear(self, cases: npt.NDArray[np.intp]) -> None:
         """Leave these cases without a value."""
-        self.cells[cases] = missing_cell(self.cells.dtype, self.words)
+        self.cells[cases] = missing_value(self.cells.dtype)
         self.present[cases] = False
 
     def common(self) -> npt.NDArray[Any] | None:
         """The row of every case that has one, if it is the same in all; NaN is equal to NaN."""
-        row: npt.NDArray[Any] | None = None
-        for part in stretches(len(self.cells), rows_in_slab(self.cells)):
-            rows = self.read(self.cells[part][self.present[part]])
-            release(self.cells, self.present)
-            if len(rows):
-                row = rows[0] if row is None else row
-                if not _all_equal(rows, row):
-                    return None
-        return row
-
-
-def missing_cell(dtype: np.dtype[Any], words: Words | None) -> Any:
-    """What stands where a run has no value; of words it is the number of the empty one."""
-    return missing_value(dtype) if words is None else 0
+        rows = self.cells[self.present]
+        if not len(rows):
+            return None
+        same = rows == rows[0]
+        if rows.dtype.kind == "f":
+            same |= np.isnan(rows) & np.isnan(rows[0])
+        return np.asarray(rows[0]) if np.all(same) else None
 
 
 def missing_value(dtype: np.dtype[Any]) -> Any:
-    """What stands where a run has no number: NaN, or the least integer."""
+    """What stands where a run has no value: an empty string, NaN, or the least integer."""
+    if dtype.kind == "O":
+        return ""
     return np.nan if dtype.kind == "f" else np.iinfo(dtype).min
-
-
-def _all_equal(rows: npt.NDArray[Any], row: npt.NDArray[Any]) -> bool:
-    same = rows == row
-    if rows.dtype.kind == "f":
-        same |= np.isnan(rows) & np.isnan(row)
-    return bool(np.all(same))

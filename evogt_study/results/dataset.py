@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ import xarray as xr
 
 from evogt_study.results.bookkeeping import RECORDED, SOFTWARE_SETS, recorded, software_sets
 from evogt_study.results.columns import Column, missing_value
-from evogt_study.results.lazy_values import Decode, values_of
 from evogt_study.results.provenance import environment, package_version
 from evogt_study.results.run_table import Table
 from evogt_study.schema.records import RunRecords, Stack
-from evogt_study.schema.values import KEY_DIGITS, Value, labels
+from evogt_study.schema.values import Value, labels
 from evogt_study.schema.variables import (
     BOOKKEEPING,
     CANDIDATE,
@@ -31,8 +29,6 @@ from evogt_study.schema.variables import (
     OWN_VALUES,
     Status,
 )
-from evogt_study.storage.out_of_core import release
-from evogt_study.storage.slabs import stretches
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
 
@@ -40,10 +36,7 @@ CONVENTIONS = "CF-1.11, ACDD-1.3"
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
-    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema.
-
-    What the table holds out of memory is read from there when it is asked for.
-    """
+    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema."""
     table.settle()
     space = table.plan.space
     meant, known = (MEASURED, COORDINATES) if study.spec.of_the_package else ({}, {})
@@ -68,7 +61,7 @@ def _attributes(name: str, column: Column, declared: Mapping[str, str] | None) -
     """
     if declared is not None:
         return {**column.attributes, **declared}
-    return {"long_name": name} | ({"units": "1"} if column.words is None else {}) | dict(column.attributes)
+    return {"long_name": name} | ({} if column.text else {"units": "1"}) | dict(column.attributes)
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -130,23 +123,12 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
 def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: Mapping[str, Any]) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
-    if column.words is not None:
-        return xr.Variable(space.names + dims, values_of(cells, column.read, object), attributes)
     encoding: dict[str, Any] = {}
-    decode: Decode = _as_they_are
-    if cells.dtype.kind != "f":
+    if cells.dtype.kind == "i":
         fill = missing_value(cells.dtype)
-        encoding, decode = {"dtype": cells.dtype, "_FillValue": fill}, partial(_as_floats, fill)
-    values = values_of(cells, decode, np.float64)
-    return xr.Variable(space.names + dims, values, attributes, encoding)
-
-
-def _as_they_are(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return cells
-
-
-def _as_floats(fill: int, cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.where(cells == fill, np.nan, cells.astype(float))
+        encoding = {"dtype": cells.dtype, "_FillValue": fill}
+        cells = np.where(cells == fill, np.nan, cells.astype(float))
+    return xr.Variable(space.names + dims, cells, attributes, encoding)
 
 
 def _coordinate(
@@ -157,9 +139,8 @@ def _coordinate(
     if common is not None:
         return {name: (dims, common, attributes)}
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
-    values = values_of(cells, column.read, object if column.words is not None else cells.dtype)
     attributes["comment"] = f"differs between runs; {name} is its index"
-    return {name + OWN_VALUES: (space.names + dims, values, attributes)}
+    return {name + OWN_VALUES: (space.names + dims, cells, attributes)}
 
 
 def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
@@ -168,34 +149,27 @@ def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
 
 
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
-    space = table.plan.space
-    used = {number for part in stretches(table.size) for number in np.unique(table.software[part]).tolist()} - {-1}
-    release(table.software)
+    space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}
     sets = sorted({table.software_sets[number] for number in used})
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
-    columns: dict[str, tuple[npt.NDArray[Any], Decode, npt.DTypeLike]] = {
-        "status": (table.status, _as_they_are, np.int8),
-        "message": (table.told, table.words.words, object),
-        "attempts": (table.attempts, _as_they_are, np.int32),
-        "wall_seconds": (table.wall_seconds, _as_they_are, np.float64),
-        "case_key": (table.keys, _as_text, f"U{KEY_DIGITS}"),
-        "software": (table.software, renumbered.__getitem__, np.int32),
+    columns: dict[str, npt.NDArray[Any]] = {
+        "status": table.status,
+        "message": table.messages,
+        "attempts": table.attempts,
+        "wall_seconds": table.wall_seconds,
+        "case_key": table.keys.astype(str),
+        "software": renumbered[table.software],
     }
     variables = {}
-    for name, (cells, decode, dtype) in columns.items():
+    for name, cells in columns.items():
         attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
         if name == "status":
             attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
         if name == "software":
             attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
-        values = values_of(cells.reshape(space.shape), decode, dtype)
-        variables[name] = xr.Variable(space.names, values, attributes)
+        variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes)
     return variables
-
-
-def _as_text(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return keys.astype(str)
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:

@@ -77,9 +77,9 @@ def _no_number(name: str, table: Table) -> str:
 def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
     """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
     columns = [column for (own, _, _), column in table.variables.items() if own == name]
-    if not columns or columns[0].values.ndim != 1 or columns[0].values.dtype.kind == "O":
+    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
         raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
-    values = np.where(columns[0].present, columns[0].values, np.nan).astype(float)
+    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
     values[table.status == Status.diverged] = np.inf
     values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
     return values

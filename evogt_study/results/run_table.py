@@ -1,6 +1,6 @@
 """The table of a plan's runs: one row a case, filled from records in any order, and labelled at the end.
 
-What it holds of all cases is out of memory where that is large, beside the plan's `scratch`.
+Variables with dimensions of their own may be out of core.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,44 +20,38 @@ from evogt_study.results.columns import Column
 from evogt_study.results.key_index import KeyIndex
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import OWN_VALUES, Status
-from evogt_study.storage.out_of_core import Words, filled, put, release
-from evogt_study.storage.slabs import stretches
 
 
 @dataclass(eq=False)
 class Table:
     """Status, bookkeeping and variables of every case of `plan`.
 
-    Cases with equal keys are one computation: a record fills all of them.
+    Cases with equal keys are one computation: a record fills all of them.  beside: path beside which what is large is
+    held out of core, None: nothing is.
     """
 
     plan: Plan
+    beside: Path | None = None
 
     def __post_init__(self) -> None:
-        self.size, beside = self.plan.space.size, self.plan.scratch
+        self.size = self.plan.space.size
         self.keys = self.plan.keys
-        self.status = filled((self.size,), np.int8, Status.not_run, beside)
-        self.words = Words(beside)
-        self.told = filled((self.size,), np.int64, 0, beside)  # numbers of the messages
-        self.wall_seconds = filled((self.size,), np.float64, np.nan, beside)
-        self.attempts = filled((self.size,), np.int32, 0, beside)
-        self.software = filled((self.size,), np.int32, -1, beside)
+        self.status = np.full(self.size, Status.not_run, dtype=np.int8)
+        self.messages = np.full(self.size, "", dtype=object)
+        self.wall_seconds = np.full(self.size, np.nan)
+        self.attempts = np.zeros(self.size, dtype=np.int32)
+        self.software = np.full(self.size, -1, dtype=np.int32)
         self.software_sets: list[str] = []
         self.variables: dict[Group, Column] = {}
         self.coordinates: dict[Group, Column] = {}
 
     @cached_property
     def _index(self) -> KeyIndex:
-        return KeyIndex(self.keys, self.plan.scratch)
-
-    @property
-    def messages(self) -> npt.NDArray[np.object_]:
-        """The messages of all cases."""
-        return self.words.words(self.told)
+        return KeyIndex(self.keys)
 
     def commonest_message(self) -> str:
         """What most runs that are not ok say; empty where none says anything."""
-        counts = Counter(word for part in stretches(self.size) for word in self.words.words(self.told[part]) if word)
+        counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
     def knows(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -89,15 +84,14 @@ class Table:
         """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         number, case = _where(np.isin(self.status[case], open_), number, case)
-        put(self.attempts, case, self.attempts[case] + records.attempts[number])
+        self.attempts[case] += records.attempts[number]
         new = records.status[number]
         takes = np.isin(new, list(filter(wanted, Status)))
         number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
-        put(self.status, case, records.status[number])
-        if any(records.messages) or len(open_) > 1:  # else they are empty as they were
-            put(self.told, case, self.words.numbers(records.messages)[number])
-        put(self.wall_seconds, case, records.wall_seconds[number])
-        put(self.software, case, self._software_numbers(records.software)[number])
+        self.status[case] = records.status[number]
+        self.messages[case] = np.array(records.messages, dtype=object)[number]
+        self.wall_seconds[case] = records.wall_seconds[number]
+        self.software[case] = self._software_numbers(records.software)[number]
         for stack in records.stacks:
             self._add_stack(stack, len(records.keys), number, case)
         return case
@@ -117,29 +111,18 @@ class Table:
         if not len(target):
             return
         values = _normal(stack.values)
-        words = self.words if values.dtype.kind in "UO" else None
         columns = self.coordinates if stack.coordinate else self.variables
-        group = (stack.name, stack.dims, words is not None)
+        group = (stack.name, stack.dims, values.dtype.kind == "O")
         if group not in columns:
-            dtype = values.dtype if words is None else np.dtype(np.int64)
-            columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], dtype, words, self.plan.scratch)
+            columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], values.dtype, self.beside)
         columns[group].put(target, values[source], stack.attributes)
 
     def missing(self) -> npt.NDArray[np.int64]:
-        """The cases that have no record yet, in the plan's walking order; of those with equal keys the first."""
-        open_ = (self._not_run(block) for block in self.plan.walk.blocks())
-        found, count = filled((self.size,), np.int64, 0, self.plan.scratch), 0
-        for block in self._index.firsts(open_):
-            found[count : count + len(block)] = block
-            count += len(block)
-        release(found)
-        return found[:count]
-
-    def _not_run(self, block: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Those of a block of cases that are planned and have no record."""
-        holds: npt.NDArray[np.bool_] = (self.status[block] == Status.not_run) & (self.keys[block] != b"")
-        release(self.status, self.keys)
-        return block[holds]
+        """The cases that have no record yet, in the plan's order; of those with equal keys the first."""
+        order = self.plan.order
+        open_ = order[(self.status[order] == Status.not_run) & (self.keys[order] != b"")]
+        _, first = np.unique(self.keys[open_], return_index=True)
+        return np.asarray(open_[np.sort(first)])
 
     def settle(self) -> None:
         """Where runs disagree on what a name is, the lowest case is right and the others become failed.
@@ -160,7 +143,6 @@ class Table:
         for group in [group for group in self.variables if group[0] in dims]:
             self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
         self._free_own_values()
-        release(*(pair[0][pair[1]].present for pair in every if pair[1] in pair[0]))
         self._equalise()
 
     def _free_own_values(self) -> None:
@@ -174,7 +156,7 @@ class Table:
 
     def _fail(self, column: Column, message: str) -> None:
         wrong = np.flatnonzero(column.present & (self.status == Status.ok))
-        self.status[wrong], self.told[wrong] = Status.failed, self.words.numbers([f"RunError: {message}"])[0]
+        self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
         for other in (*self.variables.values(), *self.coordinates.values()):
             other.clear(wrong)
 
@@ -192,10 +174,7 @@ class Table:
 
     def counts(self) -> dict[Status, int]:
         """Number of planned cases by status."""
-        counts = np.zeros(len(Status), dtype=np.int64)
-        for part in stretches(self.size):
-            counts += np.bincount(self.status[part][self.keys[part] != b""], minlength=len(Status))
-        release(self.status, self.keys)
+        counts = np.bincount(self.status[self.keys != b""], minlength=len(Status))
         return {status: int(counts[status]) for status in Status}
 
 
@@ -211,7 +190,7 @@ def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     Whole numbers and truth values without dimensions are int64; every other number is float64, whose NaN can pad.
     """
     if values.dtype.kind in "UO":
-        return values
+        return values.astype(object)
     whole = values.dtype.kind in "ib" or (values.dtype.kind == "u" and values.dtype.itemsize < 8)
     return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
 

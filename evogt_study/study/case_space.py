@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.execution_order import Walk
 
 MAX_REPRESENTATIVES = 20_000
 """Points at which combinations of rules are looked at one by one; more are sampled evenly."""
@@ -93,7 +92,7 @@ class CaseSpace:
         positions = np.unravel_index(index, self.shape)
         return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
-    def each(self, indices: npt.NDArray[np.int64] | Walk) -> Iterator[dict[str, Value] | None]:
+    def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """`values` of many cases in turn; rules and tables are looked at once for all that they do not tell apart."""
         deciding = [number for number, axis in enumerate(self.axes) if axis.name in self.deciding]
         free = [(number, axis.name, axis.values) for number, axis in enumerate(self.axes) if number not in deciding]
@@ -124,16 +123,6 @@ class CaseSpace:
             values[choice.name] = value
         values.pop(CANDIDATE, None)
         return values
-
-    def walk(self, leading: Iterable[str]) -> Walk:
-        """Case numbers with the `leading` axes outermost, so that neighbours share what those parameters determine.
-
-        An axis on which another parameter depends through a table or a rule counts as that parameter only in so far as
-        it is listed itself: neighbours may then differ in it, and share less.
-        """
-        rank = {name: position for position, name in enumerate(leading)}
-        order = sorted(range(len(self.axes)), key=lambda i: (rank.get(self.axes[i].name, len(rank)), i))
-        return Walk(self.shape, tuple(order))
 
     def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
         """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""

@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED, same_numbers
 import evogt_study as evs
 from evogt_study.results.netcdf import opened
 from evogt_study.schema.variables import Status
-from evogt_study.storage import out_of_core as scratch_module
+from evogt_study.storage import out_of_core
 
 METHOD = """
 def method(i, j):
@@ -55,7 +55,7 @@ def test_a_study_held_on_disk_with_its_pilot_is_that_held_in_memory(own_study, c
     """And what Python is given is in memory, for files without a name to end."""
     study = own_study(PARABOLA, PILOTED)
     whole = evs.run(study, client=client)
-    monkeypatch.setattr(scratch_module, "IN_MEMORY", 0)
+    monkeypatch.setattr(out_of_core, "IN_MEMORY", 0)
     for _ in range(2):  # run, and taken up again
         found = evs.run(study, client=client, output=tmp_path / "own.nc")
         same_numbers(found, whole)

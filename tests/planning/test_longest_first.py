@@ -9,6 +9,7 @@ from evogt_study.methods.evolution import Evolution
 from evogt_study.operations import run as run_module
 from evogt_study.operations.run import run_all
 from evogt_study.planning import case_costs as case_costs_module
+from evogt_study.planning.execution_order import sharing_order
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.machine import NOMINAL
 from evogt_study.planning.plan import pilot_plan, study_plan
@@ -41,8 +42,8 @@ def met(study, *names):
 
 
 def natural(plan):
-    """The walk without regard to costs."""
-    return plan.space.walk(plan.method.leading()).tolist()
+    """The order without regard to costs."""
+    return sharing_order(plan.space, plan.method.leading()).tolist()
 
 
 MANY_N = str(list(range(10, 201, 10)))
@@ -87,7 +88,7 @@ def test_a_layer_more_is_costly():
 
 def test_runs_of_one_cost_keep_their_order():
     plan = study_plan(study_of(seed="[3, 1, 2]", epsilon="[2, 3]", gamma="[4, 3]"))
-    assert plan.walk.tolist() == natural(plan)
+    assert plan.order.tolist() == natural(plan)
 
 
 def test_a_baselines_runs_are_ordered_too():
@@ -105,20 +106,20 @@ def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
     plan = study_plan(study)
     assert plan.costs is None
-    assert plan.walk.tolist() == natural(plan)
+    assert plan.order.tolist() == natural(plan)
 
 
 def test_with_too_many_combinations_the_order_is_left(monkeypatch):
     monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 19)
     plan = study_plan(study_of(N=MANY_N))
-    assert plan.walk.tolist() == natural(plan)
+    assert plan.order.tolist() == natural(plan)
 
 
 def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):
     asked, costs = [], Evolution.costs
     monkeypatch.setattr(Evolution, "costs", lambda self, values: asked.append(values["N"]) or costs(self, values))
     plan = study_plan(study_of(seed="{ count = 100_000 }", N="[5, 10, 20]"))
-    order = case_costs_module.longest_first(plan.method, plan.space, plan.space.walk(plan.method.leading()), plan.costs)
+    order = plan.order
     assert sorted(asked) == [5, 10, 20]
     assert sorted(order.tolist()) == list(range(300_000))
     assert order[:100_000].tolist() == list(range(2, 300_000, 3))  # N = 20, seed by seed
@@ -152,9 +153,9 @@ def test_numbers_are_bitwise_those_of_the_natural_order(client):
     plan = study_plan(study)
     times = plan.costs.seconds(NOMINAL)
     assert np.nanmax(times) > 5 * np.nanmin(times)
-    assert plan.walk.tolist() != natural(plan)
+    assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
-    for case in plan.cases(plan.space.walk(plan.method.leading())):
+    for case in plan.cases(sharing_order(plan.space, plan.method.leading())):
         (alone,) = [stack for stack in run_batch(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
         at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
             "quadrature": case.values["quadrature"].points

@@ -20,9 +20,8 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import read_shard, write_shard
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import Status
-from evogt_study.storage import out_of_core as scratch_module
+from evogt_study.storage import out_of_core
 from evogt_study.storage import slabs as slabs_module
-from evogt_study.storage.out_of_core import is_mapped
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, padded, run_batch
 
@@ -62,8 +61,8 @@ def stack_of(value, row):
     return tuple(dims), np.array([row]), padded([np.asarray(values)])
 
 
-def filled(plan, *batches, coordinates=()):
-    table = Table(plan)
+def filled(plan, *batches, coordinates=(), beside=None):
+    table = Table(plan, beside)
     for runs in batches:
         table.add(records(plan, runs, coordinates))
     return table
@@ -72,14 +71,14 @@ def filled(plan, *batches, coordinates=()):
 def column(table, name):
     """The values of the one variable of that name."""
     ((_, found),) = [(group, column) for group, column in table.variables.items() if group[0] == name]
-    return found.values
+    return found.cells
 
 
 def state(table):
     """All that a table holds, in a form that compares equal where NaN is NaN and kinds are the same."""
     table.settle()
     columns = {
-        (kind, *group): (found.values.dtype.str, found.values.tolist(), dict(found.attributes), found.first)
+        (kind, *group): (found.cells.dtype.str, found.cells.tolist(), dict(found.attributes), found.first)
         for kind, group_of in (("variable", table.variables), ("coordinate", table.coordinates))
         for group, found in group_of.items()
     }
@@ -179,38 +178,35 @@ def test_long_words_are_not_cut(plan):
     assert column(table, "v").tolist()[:3] == ["a", "x" * 1000, ""]
 
 
-# --- out of memory ----------------------------------------------------------------------------------------------------
+# --- out of core ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def plan_on_disk(plan, tmp_path, monkeypatch):
-    """The same six cases, of which everything is on disk as if they were millions."""
-    monkeypatch.setattr(scratch_module, "IN_MEMORY", 0)
-    return replace(plan, scratch=tmp_path / "r.nc")
+def beside(tmp_path, monkeypatch):
+    """A place for what is large, which everything counts as."""
+    monkeypatch.setattr(out_of_core, "IN_MEMORY", 0)
+    return tmp_path / "r.nc"
 
 
 @pytest.mark.parametrize("coordinates", [(), ("v",)], ids=["variables", "coordinates"])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_table_on_disk_holds_what_one_in_memory_does(plan, plan_on_disk, name, coordinates):
-    tables = [filled(each, *VARIANTS[name], coordinates=coordinates) for each in (plan, plan_on_disk)]
+def test_a_table_on_disk_holds_what_one_in_memory_does(plan, beside, name, coordinates):
+    tables = [filled(plan, *VARIANTS[name], coordinates=coordinates, beside=each) for each in (None, beside)]
     assert state(tables[0]) == state(tables[1])
-    assert [is_mapped(table.status) for table in tables] == [False, True]
     assert tables[0].missing().tolist() == tables[1].missing().tolist()
     assert tables[0].counts() == tables[1].counts()
 
 
 @pytest.mark.parametrize("limit", [1, 4, 2**15])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_a_result_written_in_slabs_is_that_written_at_once(
-    own_study, plan, plan_on_disk, tmp_path, monkeypatch, name, limit
-):
+def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, beside, tmp_path, monkeypatch, name, limit):
     study = own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n")
     whole = written(filled(plan, *VARIANTS[name]), study, tmp_path / "whole.nc")
     for module in (slabs_module, store_module, digest_module):
         monkeypatch.setattr(module, "SLAB", limit)
     for function in (slabs_module.slab_shape, slabs_module.slabs, slabs_module.stretches):
         monkeypatch.setattr(function, "__defaults__", (limit,))
-    parts = written(filled(plan_on_disk, *VARIANTS[name]), study, tmp_path / "parts.nc")
+    parts = written(filled(plan, *VARIANTS[name], beside=beside), study, tmp_path / "parts.nc")
     assert whole.variables.keys() == parts.variables.keys()
     xr.testing.assert_identical(whole, parts)  # digests, too
     for one, other in zip(whole.variables.values(), parts.variables.values(), strict=True):

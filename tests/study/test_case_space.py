@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evogt_study.planning.execution_order import sharing_order
 from evogt_study.planning.plan import peak_memory, pilot_plan, provisional_choice, shared_work, study_plan
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
@@ -151,8 +152,8 @@ def test_representatives_have_every_value_on_which_a_table_depends():
 
 @quick
 @given(spaces(), st.lists(st.sampled_from("abcdxyz"), unique=True, max_size=5))
-def test_the_walk_meets_each_case_once_and_keeps_equal_leading_values_together(space, leading):
-    order = space.walk(leading)
+def test_the_order_meets_each_case_once_and_keeps_equal_leading_values_together(space, leading):
+    order = sharing_order(space, leading)
     assert sorted(order.tolist()) == list(range(space.size))
     ordered = [name for name in leading if name in space.names]
     met = [space.values(int(index)) for index in order]
@@ -161,9 +162,9 @@ def test_the_walk_meets_each_case_once_and_keeps_equal_leading_values_together(s
         assert len(list(itertools.groupby(prefix))) == len(set(prefix))
 
 
-def test_the_walk_keeps_the_order_of_the_other_axes():
-    assert SPACE.walk(()).tolist() == list(range(12))
-    assert SPACE.walk(("seed",)).tolist() == [*range(0, 12, 2), *range(1, 12, 2)]
+def test_the_order_keeps_the_order_of_the_other_axes():
+    assert sharing_order(SPACE, ()).tolist() == list(range(12))
+    assert sharing_order(SPACE, ("seed",)).tolist() == [*range(0, 12, 2), *range(1, 12, 2)]
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------

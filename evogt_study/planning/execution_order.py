@@ -1,0 +1,48 @@
+"""The order in which cases are computed: neighbours share early stages, and long runs come first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.study.case_space import CaseSpace
+
+Order = npt.NDArray[np.int64]
+"""Numbers of all points of a space, each once."""
+
+
+def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
+    """Put the `leading` axes outermost, so that neighbours share what those parameters determine.
+
+    An axis on which another parameter depends through a table or a rule counts as that parameter only in so far as it
+    is listed itself: neighbours may then differ in it, and share less.
+    """
+    points = np.arange(space.size, dtype=np.int64).reshape(space.shape)
+    return points.transpose(_nesting(space, leading)).ravel()
+
+
+def longest_first(space: CaseSpace, leading: Iterable[str], seconds: npt.NDArray[np.float64] | None) -> Order:
+    """Put groups of costly cases before others in the `sharing_order`.
+
+    seconds: of a case, over the space's shape or with a length of one along axes on which it does not depend; NaN where
+    there is no case, None where nothing is known.  A group is what shares its early stages, the cases with equal
+    `leading` parameters.  It stays together, in its order, and so do groups that take equally long.
+    """
+    leading = tuple(leading)
+    order = sharing_order(space, leading)
+    if seconds is None:
+        return order
+    inner = tuple(number for number, axis in enumerate(space.axes) if axis.name not in leading)
+    groups = np.nansum(seconds, axis=inner, keepdims=True)
+    shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
+    along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
+    first = np.argsort(along, kind="stable")
+    return order.reshape(len(along), -1)[first].ravel()
+
+
+def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
+    """Numbers of the axes, outermost first."""
+    rank = {name: position for position, name in enumerate(leading)}
+    return tuple(sorted(range(len(space.axes)), key=lambda i: (rank.get(space.axes[i].name, len(rank)), i)))
