@@ -1,5 +1,20 @@
 """The Evo-GTransNet method on plain arrays: NumPy and SciPy only.
 
-The modules in pipeline order: `quadrature`, `boundary`, `dictionary`, `problem`, `retained_space`, `galerkin`,
-`implicit_midpoint`, `diagnostics`, and `solve`, which runs them one after the other.
+- `arrays`: the array type
+- `registry`: kinds by name, those of other packages too
+- `quadrature`: rules with positive weights
+- `boundary`: the factor that vanishes on the boundary
+- `dictionaries`: families of prescribed features
+- `problem`: the data of a parabolic problem, as functions of nodes and times
+- `retained_space`: trial functions, their weighted SVD, and its truncation to identity mass
+- `galerkin`: stiffness, load and initial value in the retained space
+- `time_grid`: time steps, the steps that are observed, and the trajectory
+- `integrators`: schemes that march from the initial value to the final time
+- `validation`: relative L2 errors
+- `diagnostics`: norms, energies, distances of coefficients
+- `cross_grid`: the retained basis on another rule than the one that made it
+- `coefficient_reference`: coefficients free of time-stepping error
+- `pipeline`: the whole method on one screen, one stage after the other
+- `problem_facts`: what the work of a run depends on in a problem's functions
+- `cost`: the work of a run, counted before it runs
 """

@@ -1,1 +1,11 @@
-"""operations"""
+"""What a person does with studies and results.
+
+- `solve`: one run, labelled
+- `progress`: events while a study runs
+- `run`: a study computed and its result written
+- `compare_runs`: two runs compared bit for bit
+- `replay`: one case of a result computed again
+- `merge`: results of several machines joined
+- `checks`: what can be checked of a result without computing
+- `verify`: a result checked, and a sample of it computed again
+"""

@@ -1,1 +1,9 @@
-"""planning"""
+"""What is to be computed, in which order, and how long it takes.
+
+- `plan`: the cases of a phase, and the work that they share
+- `case_keys`: the key of each case, made from its content
+- `execution_order`: neighbours share stages, long runs come first
+- `case_costs`: the work of all cases, by the axes that decide it
+- `machine`: seconds of each kind of work, measured
+- `forecast`: how long a study takes
+"""

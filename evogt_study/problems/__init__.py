@@ -4,6 +4,13 @@
 >>> problem = problems.oscillatory_1d(epsilon=0.1)
 >>> problem.dimension, problem.diffusion.steady
 (1, True)
+
+- `grammar`: text to a symbolic expression, with nothing evaluated on the way
+- `expressions`: separation of time and space
+- `evaluation`: expressions as operations on arrays
+- `statement`: a problem in formulas, and the data that follow from them
+- `oscillatory_1d`: the benchmark with an oscillatory coefficient
+- `target_1d`: the benchmark with an oscillatory solution
 """
 
 from evogt_study.problems.oscillatory_1d import oscillatory_1d

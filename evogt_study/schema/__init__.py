@@ -1,1 +1,8 @@
-"""schema"""
+"""One declaration for each thing that a study file or a result names.
+
+- `values`: canonical values of parameters, their JSON form, their labels
+- `parameters`: a parameter's name, admitted values and labels
+- `variables`: the variables of a result, its bookkeeping, and the status of a run
+- `records`: cases and the records of their runs
+- `reserved_names`: names that nothing of a user's own can have
+"""

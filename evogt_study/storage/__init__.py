@@ -1,1 +1,9 @@
-"""storage"""
+"""Files and arrays, whatever they hold.
+
+- `atomic_files`: files that appear whole or not at all
+- `writer_lock`: one writer for each result
+- `hdf5_lock`: the one lock around HDF5 in a process
+- `paths`: where what belongs to a result lies
+- `slabs`: large arrays part by part
+- `out_of_core`: arrays that need not fit into memory
+"""

@@ -1,1 +1,9 @@
-"""study"""
+"""The study file and its meaning.
+
+- `study_file`: sections and keys
+- `declared_values`: raw values read as those of declared parameters
+- `case_space`: the product of the axes, with constants, rules and tables
+- `pilot`: the section that has a parameter chosen
+- `study`: a study, every parameter checked
+- `typed_points`: points and lists as they are typed on the command line
+"""

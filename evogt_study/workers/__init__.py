@@ -1,1 +1,14 @@
-"""workers"""
+"""Cases computed in batches by Dask workers.
+
+- `batch`: cases to records, in one call on a worker
+- `stage_cache`: stages that cases share, each computed once
+- `time_limit`: the time limit of a run
+- `file_descriptors`: what a run may leave of its worker's file descriptors
+- `batch_size`: cases in the next batch
+- `dispatch`: batches sent to Dask, none lost
+- `local_cluster`: worker processes on this machine, or a client that is given
+- `worker_server`: the process from which those are forked
+- `batch_systems`: workers from SLURM and the like
+- `worker_memory`: memory of a worker
+- `interruption`: signals and the command's own time limit
+"""

@@ -5,6 +5,20 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 
     figure = distribution(ds, "error", Places(along="epsilon", by="dictionary"))
     figure.savefig("errors.pdf")
+
+- `style`: sizes, colours, text and formats
+- `legends`: legends of series
+- `arranged`: runs arranged into panels, series and samples
+- `distribution`: a number over the seeds
+- `dependence`: a number against a parameter
+- `heat_map`: a number over two axes
+- `histories`: what changes along a dimension
+- `scatter`: one number against another
+- `settling`: how a mean settles as seeds are added
+- `spectrum`: singular values
+- `fields`: exact and numerical fields
+- `kinds`: which pictures fit a result
+- `plot_files`: pictures as files
 """
 
 from evogt_study.analysis.plots.arranged import Places

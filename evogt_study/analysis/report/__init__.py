@@ -1,1 +1,5 @@
-"""analysis/report"""
+"""HTML pages.
+
+- `page`: what pages have in common
+- `report`: the page of a result
+"""

@@ -1,4 +1,15 @@
-"""Dictionaries of prescribed features, by name: one file a family, and one line of `FAMILIES`."""
+"""Dictionaries of prescribed features, by name: one file a family, and one line of `FAMILIES`.
+
+- `base`: what a family is, and what its features offer
+- `tanh_layers`: random layers of tanh, which four families have in common
+- `transnet`: neurons at distances uniform in the ball's radius
+- `gtransnet`: planes on both sides of the centre, and further layers
+- `gaussian_rf`: Gaussian random features
+- `uniform_elm`: the uniform extreme learning machine
+- `tensor_products`: products of functions of one coordinate
+- `legendre`: Legendre polynomials
+- `sine`: Fourier sines
+"""
 
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.dictionaries.gaussian_rf import GaussianRandomFeatures
