@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from evogt_study.analysis.comparison import compare, ranking
+from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import summary
@@ -44,10 +45,13 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
-    """The result with `status_name`, the status of each run in words, and without the digests of the file's content."""
+    """The result with `status_name`, the status of each run in words, and without the digests of the file's content.
+
+    Case keys are coordinates, so that values taken from it carry them, by which statistics know equal runs.
+    """
     words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
     bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
-    return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)})
+    return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)}).set_coords(KEYS)
 
 
 def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
@@ -128,5 +132,5 @@ class Result:
         return self._data[variable]
 
     def _planned(self) -> xr.DataArray | None:
-        """Where a run is planned; nothing where the Dataset does not say so."""
-        return self._data["case_key"] != "" if "case_key" in self._data else None
+        """The runs' keys; nothing where the Dataset does not have them."""
+        return self._data.get(KEYS)

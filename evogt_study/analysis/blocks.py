@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import distinct, kernels
+from evogt_study.analysis.distinct import Numbers
 from evogt_study.analysis.kernels import Array
 from evogt_study.errors import IncompleteError, InputError, ParameterError
 
@@ -47,24 +49,36 @@ def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
 def reduced(
     values: xr.DataArray,
     over: Sequence[str],
-    kernel: Callable[[Array], Sequence[Array]],
+    kernel: Callable[[Array, Numbers], Sequence[Array]],
     outputs: Mapping[str, tuple[str, ...]],
     *,
     along: Sequence[str] = (),
-    planned: xr.DataArray | None = None,
+    runs: xr.DataArray | None = None,
 ) -> xr.Dataset:
     """`kernel` over the dimensions `over`, taken together as the last one: a Dataset, in memory, of its `outputs`.
 
-    kernel: (..., sizes of `along`, n) -> one array for each output, of shape (...) and its own dimensions.  Values
-    where no run is `planned` are not finite to it.  What dask holds is reduced chunk by chunk of the other dimensions;
-    what is larger than `BLOCK_BYTES`, be it in memory or in a file, in blocks of that size.
+    kernel: values and the numbers of their runs, each (..., sizes of `along`, n), -> one array for each output, of
+    shape (...) and its own dimensions.  runs: `distinct.planned_runs` of the values, None where each is of a run of its
+    own; values without a run are not finite to the kernel.  A dimension that `runs` does not have is one of the values
+    alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.
+
+    What dask holds is reduced chunk by chunk of the other dimensions; what is larger than `BLOCK_BYTES`, be it in
+    memory or in a file, in blocks of that size.
     """
     core = [*along, *over]
+    there = [] if runs is None else [dim for dim in core if dim in runs.dims]
 
-    def on_block(block: Any) -> Any:
+    def on_block(block: Any, *numbers: Any) -> Any:
         values = np.asarray(block, dtype=float)
         kept = values.ndim - len(over)
-        found = kernel(values.reshape(*values.shape[:kept], math.prod(values.shape[kept:])))
+        shape = (*values.shape[:kept], math.prod(values.shape[kept:]))
+        if not numbers:
+            cells: Numbers = np.broadcast_to(np.arange(shape[-1]), shape)
+            found = kernel(values.reshape(shape), cells)
+        else:
+            own = tuple(place - len(core) for place, dim in enumerate(core) if dim not in there)
+            cells = _cells(np.expand_dims(numbers[0], own), values.shape, own).reshape(shape)
+            found = kernel(np.where(cells < 0, np.nan, values.reshape(shape)), cells)
         return tuple(found) if len(outputs) > 1 else found[0]
 
     held_by_dask = values.chunks is not None
@@ -72,12 +86,15 @@ def reduced(
     sizes = _block_sizes(values, core)
     if held_by_dask or sizes:
         bare = bare.chunk({**sizes, **dict.fromkeys(core, -1)})
-    if planned is not None:
-        bare = bare.where(_bare(planned.compute())).transpose(*values.dims)
+        runs = (
+            None
+            if runs is None
+            else runs.chunk({**{dim: sizes[dim] for dim in runs.dims if dim in sizes}, **dict.fromkeys(there, -1)})
+        )
     found = xr.apply_ufunc(
         on_block,
-        bare,
-        input_core_dims=[core],
+        *([bare] if runs is None else [bare, runs]),
+        input_core_dims=[core] if runs is None else [core, there],
         output_core_dims=[list(dims) for dims in outputs.values()],
         dask="parallelized",
         output_dtypes=[np.float64] * len(outputs),
@@ -85,6 +102,13 @@ def reduced(
     )
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     return data.compute() if held_by_dask else data.compute(scheduler="synchronous")  # then one block is in memory
+
+
+def _cells(numbers: Numbers, shape: tuple[int, ...], own: tuple[int, ...]) -> Numbers:
+    """Numbers of cells of that shape, of the runs' numbers (one long along the axes `own`); -1 without a run."""
+    lengths = [shape[axis] if axis - len(shape) in own else 1 for axis in range(len(shape))]
+    places = np.arange(math.prod(lengths)).reshape(lengths)
+    return np.broadcast_to(np.where(numbers < 0, -1, numbers * places.size + places), shape)
 
 
 def _bare(values: xr.DataArray) -> xr.DataArray:
@@ -104,25 +128,28 @@ def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, in
     return sizes
 
 
-def planned_counts(
-    values: xr.DataArray, over: Sequence[str], planned: xr.DataArray | None, kept: Sequence[Hashable]
-) -> xr.DataArray:
-    """Number of planned runs over `over`, for each point of the `kept` dimensions."""
-    if planned is None:
-        there = xr.DataArray(math.prod(values.sizes[dim] for dim in over))
-    else:
-        inside = [dim for dim in over if dim in planned.dims]
-        factor = math.prod(values.sizes[dim] for dim in over if dim not in inside)
-        there = _bare(planned).sum(inside).compute() * factor
-    shape = {dim: values.sizes[dim] for dim in kept}
-    there.attrs = {}
-    return there.astype(np.int64).expand_dims({d: n for d, n in shape.items() if d not in there.dims}).transpose(*kept)
+def places_in(values: xr.DataArray, over: Sequence[str], runs: xr.DataArray | None) -> int:
+    """Places that each run has along those of the dimensions `over` that its values alone have, like time."""
+    return 1 if runs is None else math.prod(values.sizes[dim] for dim in over if dim not in runs.dims)
 
 
 def check_policy(missing: str) -> None:
     """Raise ParameterError for a policy that is none."""
     if missing not in MISSING:
         raise ParameterError("missing", f"one of {', '.join(MISSING)}", missing)
+
+
+def tell_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArray | None, missing: str) -> None:
+    """`tell_missing` for the counts n_ok and n_planned of `found`, of runs that several of its points have once."""
+    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
+    if runs is not None and n_ok < n_planned and missing != "drop":
+        own = [str(dim) for dim in values.dims if dim not in runs.dims]
+        present = reduced(values, own, lambda samples, _: [kernels.count(samples).astype(float)], {"present": ()})[
+            "present"
+        ]
+        n_planned = distinct.count(runs.values)
+        n_ok = distinct.count(runs.where(present > 0, -1).values)
+    tell_missing(n_planned - n_ok, n_planned, values.name, missing)
 
 
 def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = "runs") -> None:

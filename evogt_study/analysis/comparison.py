@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import kernels
-from evogt_study.analysis.blocks import BOUND, check_policy, dimensions, planned_counts, reduced, tell_missing
+from evogt_study.analysis import distinct, kernels
+from evogt_study.analysis.blocks import BOUND, check_policy, dimensions, reduced, tell_missing, tell_missing_runs
+from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.intervals import Bootstrap, complete_groups, resampled_means
 from evogt_study.analysis.kernels import Array
 from evogt_study.analysis.labels import position
@@ -38,8 +39,9 @@ _OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "wilcoxon": ((), "signed-rank statistic min(W+, W-)"),
     "p_value": ((), "two-sided p-value of the signed-rank test"),
     "n_ok": ((), "number of pairs of finite values"),
+    "n_planned": ((), "number of pairs planned"),
 }
-_COUNTS = ("wins", "losses", "ties", "n_ok")
+_COUNTS = ("wins", "losses", "ties", "n_ok", "n_planned")
 
 
 def compare(
@@ -57,7 +59,8 @@ def compare(
 ) -> xr.Dataset:
     """Label `first` of dimension `dim` against label `second`, paired over the dimensions `over` (common seeds).
 
-    A pair counts where both values are finite.  Returns a Dataset over the other dimensions:
+    A pair counts where both values are finite, and once where the same two runs meet several times.  Returns a Dataset
+    over the other dimensions:
 
     ratio_of_means: mean(first) / mean(second), both over the pairs (the paper's gain T/G for errors);
     ratio_ci (bound): its percentile bootstrap interval, pairs resampled together, NaN below two pairs;
@@ -80,21 +83,23 @@ def compare(
         raise ParameterError("interval", "of the mean by percentiles", f"of the {interval.of} by {interval.method}")
     places = [position(values, dim, label) for label in (first, second)]
     pair = values.isel({dim: places})
+    runs = planned_runs(values, planned)
+    if runs is not None and dim in runs.dims:
+        runs = runs.isel({dim: places})
 
-    def on_pairs(samples: Array) -> list[Array]:
-        return _compared(samples[..., 0, :], samples[..., 1, :], better, interval, proportion)
+    def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
+        pairs = distinct.firsts(distinct.together(cells))
+        first, second = (np.where(pairs, samples[..., each, :], np.nan) for each in (0, 1))
+        return [*_compared(first, second, better, interval, proportion), pairs.sum(axis=-1).astype(float)]
 
-    both = None if planned is None else _common(planned, dim, places)
     found = reduced(
-        pair, over_dims, on_pairs, {name: new for name, (new, _) in _OUTPUTS.items()}, along=[dim], planned=both
+        pair, over_dims, on_pairs, {name: new for name, (new, _) in _OUTPUTS.items()}, along=[dim], runs=runs
     )
     found = found.assign({name: found[name].astype(np.int64) for name in _COUNTS})
-    found["n_planned"] = planned_counts(values, over_dims, both, found["n_ok"].dims)
     n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
     tell_missing(n_planned - n_ok, n_planned, values.name, missing, "pairs of runs")
     for name, (_, words) in _OUTPUTS.items():
         found[name].attrs = {"long_name": words, "units": "1"}
-    found["n_planned"].attrs = {"long_name": "number of pairs planned", "units": "1"}
     found.attrs = {
         "first": f"{dim}={first}",
         "second": f"{dim}={second}",
@@ -116,10 +121,11 @@ def ranking(
 ) -> xr.Dataset:
     """The labels of dimension `dim` in order, by a statistic over the dimensions `over` on common seeds.
 
-    A seed is common where every label that takes part has a finite value; a label without any takes no part.  Returns,
-    over the other dimensions and `dim`: the statistic `by` (of `summary`) over common seeds; place, 1 for the best,
-    equal ones sharing the better place, NaN without part; best, on how many common seeds the label is best, or shares
-    that; n_ok, its finite values; n_planned.  And without `dim`: n_common.
+    A seed is common where every label that takes part has a finite value; a label without any takes no part, and one
+    where all labels have the same runs as at another counts once.  Returns, over the other dimensions and `dim`: the
+    statistic `by` (of `summary`) over common seeds; place, 1 for the best, equal ones sharing the better place, NaN
+    without part; best, on how many common seeds the label is best, or shares that; n_ok, its runs with a finite value;
+    n_planned.  And without `dim`: n_common.
 
     Raises InputError for an unknown dimension, ParameterError for an unknown statistic or option.
     """
@@ -128,17 +134,17 @@ def ranking(
     check_policy(missing)
     kernel, words = kernel_of(by)
 
-    def on_labels(samples: Array) -> list[Array]:
-        shared, best, n_ok, n_common = _on_common(samples, better)
-        numbers = kernel(shared)
-        return [numbers, _places(numbers, better), best, n_ok, n_common]
+    def on_labels(samples: Array, cells: Numbers) -> list[Array]:
+        shared, best, n_common = _on_common(samples, cells, better)
+        numbers = kernel(distinct.once(shared, cells))
+        counts = [kernels.count(distinct.once(samples, cells)), distinct.firsts(cells).sum(axis=-1)]
+        return [numbers, _places(numbers, better), best, *(each.astype(float) for each in counts), n_common]
 
-    outputs = {by: (dim,), "place": (dim,), "best": (dim,), "n_ok": (dim,), "n_common": ()}
-    found = reduced(values, over_dims, on_labels, outputs, along=[dim], planned=planned)
-    found = found.assign({name: found[name].astype(np.int64) for name in ("best", "n_ok", "n_common")})
-    found["n_planned"] = planned_counts(values, over_dims, planned, found["n_ok"].dims)
-    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
-    tell_missing(n_planned - n_ok, n_planned, values.name, missing)
+    outputs = {by: (dim,), "place": (dim,), "best": (dim,), "n_ok": (dim,), "n_planned": (dim,), "n_common": ()}
+    runs = planned_runs(values, planned)
+    found = reduced(values, over_dims, on_labels, outputs, along=[dim], runs=runs)
+    found = found.assign({name: found[name].astype(np.int64) for name in ("best", "n_ok", "n_planned", "n_common")})
+    tell_missing_runs(values, found, runs, missing)
     found[by].attrs = {"long_name": f"{words} of {values.name} over common {', '.join(over_dims)}"}
     return found.assign_coords(kept_coordinates(values, over_dims))
 
@@ -237,15 +243,16 @@ def _ratio_interval(first: Array, second: Array, how: Bootstrap) -> Array:
     return found.reshape(*first.shape[:-1], 2)
 
 
-def _on_common(samples: Array, better: str) -> tuple[Array, Array, Array, Array]:
-    """Of (..., labels, n): the values on common seeds, how often each label is best there, its values, common seeds."""
+def _on_common(samples: Array, cells: Numbers, better: str) -> tuple[Array, Array, Array]:
+    """Of (..., labels, n): the values on common seeds, how often each label is best there, common seeds."""
     there = np.isfinite(samples)
     part = np.asarray(there.any(axis=-1))
     common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
+    common = distinct.firsts(np.where(common, distinct.together(np.where(part[..., None], cells, 0)), -1))
     shared = np.where(common[..., None, :] & part[..., None], samples, np.nan)
     towards = np.where(np.isfinite(shared), shared if better == "lower" else -shared, np.inf)
     best = (towards == towards.min(axis=-2, keepdims=True)) & np.isfinite(towards)
-    return shared, best.sum(axis=-1).astype(float), there.sum(axis=-1).astype(float), common.sum(axis=-1).astype(float)
+    return shared, best.sum(axis=-1).astype(float), common.sum(axis=-1).astype(float)
 
 
 def _places(numbers: Array, better: str) -> Array:
@@ -254,11 +261,6 @@ def _places(numbers: Array, better: str) -> Array:
 
     towards = numbers if better == "lower" else -numbers
     return scipy.stats.rankdata(towards, method="min", axis=-1, nan_policy="omit").astype(float)
-
-
-def _common(planned: xr.DataArray, dim: str, places: list[int]) -> xr.DataArray:
-    """Where both runs of a pair are planned."""
-    return planned.isel({dim: places}).all(dim) if dim in planned.dims else planned
 
 
 def _paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:

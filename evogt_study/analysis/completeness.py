@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
+from evogt_study.analysis import distinct
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
 from evogt_study.storage.slabs import slabs
@@ -38,7 +40,10 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """planned runs; counts by status, those with none left out; what lacks by axis; messages, most frequent first."""
+    """planned runs; counts by status, those with none left out; what lacks by axis; messages, most frequent first.
+
+    A run that is at several points of the study counts once.
+    """
 
     planned: int
     counts: Mapping[str, int]
@@ -59,39 +64,29 @@ class Completeness:
 
 
 def completeness(data: xr.Dataset) -> Completeness:
-    """What became of the planned runs of one phase of a result, of which one slab is in memory at a time."""
-    found = _Counts(data["status"].shape)
-    for slab in slabs(data["status"].shape):
-        found.add(data[["case_key", "status", "message"]].isel(dict(zip(data["status"].dims, slab, strict=True))), slab)
-    counts = {state.name: int(found.states[state]) for state in Status if found.states[state]}
-    return Completeness(int(found.states.sum()), counts, _lacking(data, found), _messages(data, found))
+    """What became of the planned runs of one phase of a result, of whose messages one slab is in memory at a time."""
+    runs, status = distinct.run_numbers(data[distinct.KEYS]), data["status"].values
+    once = distinct.first_cells(runs)
+    states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
+    found = _Messages()
+    for slab in slabs(status.shape):
+        found.add(data["message"].isel(dict(zip(data["message"].dims, slab, strict=True))), once[slab], slab)
+    counts = {state.name: int(states[state]) for state in Status if states[state]}
+    wrong = status != Status.ok
+    return Completeness(int(states.sum()), counts, _lacking(data, runs, wrong), _messages(data, found))
 
 
-class _Counts:
-    """What is counted of runs over axes of this shape.
+class _Messages:
+    """messages: runs by pattern of their message; first: the place and text of the first of each."""
 
-    states: planned runs by status; bad and total: runs not ok and planned, by axis and position; messages: runs by
-    pattern of their message; first: the place and text of the first of each.
-    """
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.states = np.zeros(len(Status), dtype=np.int64)
-        self.bad, self.total = ([np.zeros(length, dtype=np.int64) for length in shape] for _ in range(2))
+    def __init__(self) -> None:
         self.messages: Counter[str] = Counter()
         self.first: dict[str, tuple[tuple[int, ...], str]] = {}
 
-    def add(self, part: xr.Dataset, slab: tuple[slice, ...]) -> None:
-        """Count a part of the runs, which is at `slab` of the whole."""
-        part = part.load()
-        planned, status = part["case_key"].values != "", part["status"].values
-        self.states += np.bincount(status[planned].astype(np.int64), minlength=len(Status))
-        wrong = planned & (status != Status.ok)
-        for axis, along in enumerate(slab):
-            others = tuple(i for i in range(len(slab)) if i != axis)
-            self.bad[axis][along] += wrong.sum(axis=others)
-            self.total[axis][along] += planned.sum(axis=others)
-        texts = part["message"].values.astype(object)
-        for place in np.argwhere(texts != ""):
+    def add(self, part: xr.DataArray, once: npt.NDArray[np.bool_], slab: tuple[slice, ...]) -> None:
+        """Count the messages of a part of the runs, which is at `slab` of the whole, where they stand `once`."""
+        texts = part.values.astype(object)
+        for place in np.argwhere((texts != "") & once):
             text = str(texts[tuple(place)])
             pattern = _NUMBER.sub("#", text)
             self.messages[pattern] += 1
@@ -100,10 +95,15 @@ class _Counts:
             )
 
 
-def _lacking(data: xr.Dataset, found: _Counts) -> list[Lacking]:
+def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.bool_]) -> list[Lacking]:
+    """Runs that are not ok, by each axis of several values; `runs` and where they are `wrong` are over the axes."""
+    if not (wrong & (runs >= 0)).any():
+        return []
     lacking = []
-    for name, bad, total in zip(map(str, data["status"].dims), found.bad, found.total, strict=True):
+    for axis, name in enumerate(map(str, data["status"].dims)):
         labels = data[name].values
+        once = distinct.firsts(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
+        bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         values = [
             (text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in np.flatnonzero(bad) if len(bad) > 1
         ]
@@ -112,7 +112,7 @@ def _lacking(data: xr.Dataset, found: _Counts) -> list[Lacking]:
     return lacking
 
 
-def _messages(data: xr.Dataset, found: _Counts) -> list[Message]:
+def _messages(data: xr.Dataset, found: _Messages) -> list[Message]:
     """Messages of runs that are not ok, those that differ in their numbers alone taken together."""
     return [
         _message(data, *found.first[pattern], count) for pattern, count in found.messages.most_common(MOST_MESSAGES)

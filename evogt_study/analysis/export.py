@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".parquet")
 FIRST = ("status", "message")
 """Bookkeeping that stands right after the parameters; the other stands last."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that spreadsheets compute (OWASP, CSV injection)."""
 Column = npt.NDArray[Any]
 
 
 def run_table(data: xr.Dataset) -> dict[str, Column]:
-    """Columns of one entry for each planned run, in the order of the axes.
+    """Columns of one entry for each point of the study where a run is planned, in the order of the axes.
 
     The axes; parameters that follow them; constants; status by its name, and message; the variables of one value a
     run, NaN where a run has none, and whole numbers as such, with None; then attempts, wall_seconds, case_key and
@@ -40,37 +42,63 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     return {name: _column(data, name, axes, shape)[planned] for name in names}
 
 
-def write_table(data: xr.Dataset, path: Path) -> int:
-    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all; the number of rows.
+def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> int:
+    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all.
 
-    In CSV a value that there is not is empty, and numbers have all digits that tell them apart.  Raises InputError for
-    another suffix, or where Parquet's packages are missing, and ResultError where the disk refuses.
+    Returns the number of runs, of which rows are more where several points of the study are one run.
+
+    In CSV a value that there is not is empty, and numbers have all digits that tell them apart.  spreadsheet: there,
+    text that a spreadsheet would take for a formula is preceded by an apostrophe, which it shows as text; no other
+    program takes it away.  Raises InputError for another suffix, or where Parquet's packages are missing, and
+    ResultError where the disk refuses.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
+    if spreadsheet and path.suffix != ".csv":
+        raise InputError(f"`--spreadsheet` must be given with a .csv file, got {path.name!r}; leave it out")
     lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
     if lacking:
         raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
     columns = run_table(data)
     try:
         with written_whole(path) as temporary:
-            (_write_csv if path.suffix == ".csv" else _write_parquet)(columns, temporary)
+            if path.suffix == ".csv":
+                _write_csv(columns, temporary, _no_formula if spreadsheet else _as_it_is)
+            else:
+                _write_parquet(columns, temporary)
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-    return len(columns["status"])
+    return len(set(columns["case_key"].tolist()))
 
 
-def _write_csv(columns: Mapping[str, Column], path: Path) -> None:
+def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], Any]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*map(_texts, columns.values()), strict=True))
+        writer.writerow(map(safe, columns))
+        writer.writerows(zip(*(_texts(column, safe) for column in columns.values()), strict=True))
 
 
-def _texts(column: Column) -> list[Any]:
+def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
     """The values as the CSV writer takes them: its text of a float reads back as the same float."""
     values: list[Any] = column.tolist()
-    return ["" if value != value else value for value in values] if column.dtype.kind == "f" else values
+    if column.dtype.kind == "f":
+        return ["" if value != value else value for value in values]
+    return list(map(safe, values))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _no_formula(value: Any) -> Any:
+    """The value, with an apostrophe before text that begins like a formula and is no number."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
@@ -89,7 +117,12 @@ def _parameters(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
     """Coordinates other than the axes that have one value a run: first those that follow axes, then constants."""
     for following in (True, False):
         for name, coord in data.coords.items():
-            if name not in axes and set(coord.dims) <= set(axes) and bool(coord.ndim) is following:
+            if (
+                name not in axes
+                and set(coord.dims) <= set(axes)
+                and bool(coord.ndim) is following
+                and name not in BOOKKEEPING
+            ):
                 yield str(name)
 
 

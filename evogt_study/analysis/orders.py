@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.blocks import planned_counts
+from evogt_study.analysis.distinct import planned_runs
 from evogt_study.analysis.kernels import Array
 from evogt_study.analysis.statistics import kept_coordinates, kernel_of, summary
 from evogt_study.errors import InputError
@@ -86,7 +86,8 @@ def _steps(values: xr.DataArray, along: str) -> Array:
 
 def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) -> xr.Dataset:
     numbers = values.astype(float).load()
-    there = np.isfinite(numbers)
-    wanted = planned_counts(values, (), planned, values.dims)
-    data = xr.Dataset({name: numbers.where(there), "n_ok": there.astype(np.int64), "n_planned": wanted})
+    there, runs = xr.DataArray(np.isfinite(numbers)), planned_runs(values, planned)
+    wanted = xr.ones_like(there) if runs is None else xr.DataArray(runs >= 0).broadcast_like(there)
+    counts = {"n_ok": there.astype(np.int64), "n_planned": wanted.transpose(*there.dims).astype(np.int64)}
+    data = xr.Dataset({name: numbers.where(there), **counts})
     return data.assign_coords(kept_coordinates(values, ()))

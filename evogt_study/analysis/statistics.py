@@ -10,16 +10,17 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import intervals, kernels
+from evogt_study.analysis import distinct, intervals, kernels
 from evogt_study.analysis.blocks import (
     BOUND,
     IncompleteWarning,
     check_policy,
     dimensions,
-    planned_counts,
+    places_in,
     reduced,
-    tell_missing,
+    tell_missing_runs,
 )
+from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.intervals import CONFIDENCE, RESAMPLES, Bootstrap, bootstrap_interval
 from evogt_study.analysis.kernels import Array, Kernel
 from evogt_study.errors import ParameterError
@@ -72,7 +73,11 @@ def summary(
     of the mean from 999 resamples of seed 0.  It is the value itself where all are equal, and NaN for one run.
 
     Returns a Dataset of these over the other dimensions, with n_ok, the runs the numbers rest on, and n_planned, the
-    runs there should be: all, or those where `planned` holds.  A run counts as ok where its value is finite.
+    runs there should be.  A run counts as ok where it has a finite value.
+
+    planned: case keys of the runs, which are "" where there should be none (those that the values carry, as those of
+    `evs.open` and `evs.run` do).  Values of equal keys are of one run, which enters once and counts once.  Truth values
+    say where a run should be.  Without either all values are of different runs.
 
     missing: where runs are, the numbers are over the others and n_ok < n_planned says so; "warn" gives an
     IncompleteWarning, "drop" does not, "raise" raises IncompleteError.
@@ -86,14 +91,17 @@ def summary(
     computed = {name: _ci(interval) if name == CI else kernel_of(name)[0] for name in names}
     outputs: dict[str, tuple[str, ...]] = {name: (BOUND,) if name == CI else () for name in names}
 
-    def on_samples(samples: Array) -> list[Array]:
-        return [*(each(samples) for each in computed.values()), kernels.count(samples).astype(float)]
+    runs = planned_runs(values, planned)
+    places = places_in(values, dims, runs)
 
-    found = reduced(values, dims, on_samples, {**outputs, "n_ok": ()}, planned=planned)
-    found["n_ok"] = found["n_ok"].astype(np.int64)
-    found["n_planned"] = planned_counts(values, dims, planned, found["n_ok"].dims)
-    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
-    tell_missing(n_planned - n_ok, n_planned, values.name, missing)
+    def on_samples(samples: Array, cells: Numbers) -> list[Array]:
+        unlike = distinct.once(samples, cells)
+        counts = [kernels.count(distinct.once(samples, cells // places)), distinct.firsts(cells // places).sum(axis=-1)]
+        return [*(each(unlike) for each in computed.values()), *(each.astype(float) for each in counts)]
+
+    found = reduced(values, dims, on_samples, {**outputs, "n_ok": (), "n_planned": ()}, runs=runs)
+    found = found.assign({name: found[name].astype(np.int64) for name in ("n_ok", "n_planned")})
+    tell_missing_runs(values, found, runs, missing)
     _tell_undefined(found, interval)
     return _labelled(found, values, dims, interval)
 

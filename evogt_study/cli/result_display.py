@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import xarray as xr
 
+from evogt_study.analysis import distinct
 from evogt_study.analysis.completeness import Completeness
 from evogt_study.results.bookkeeping import software_sets
 
@@ -37,7 +37,7 @@ def messages(found: Completeness) -> Iterator[str]:
 
 def software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
-    sets = software_sets(data)
+    sets, runs = software_sets(data), distinct.run_numbers(data[distinct.KEYS])
     for number, entry in enumerate(sets if len(sets) > 1 else []):
-        count = int(np.count_nonzero(data["software"].values == number))
+        count = distinct.count(runs[data["software"].values == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

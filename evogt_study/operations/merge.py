@@ -71,7 +71,7 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     _check_places(sources, output)
     with only_writer(output):
         _check_places(sources, output)  # nobody else writes it from here on
-        return _joined(sources, output, study)
+        return _joined(sources, output, study).set_coords("case_key")
 
 
 def _joined(sources: Sequence[Path], output: Path, study: Study | None) -> xr.Dataset:

@@ -67,7 +67,9 @@ def run(
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
             output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
-        return _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+        return (
+            _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load().set_coords("case_key")
+        )
 
 
 def run_to_file(

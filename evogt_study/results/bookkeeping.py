@@ -30,7 +30,7 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
 
 def lacking(data: xr.Dataset) -> bool:
     """Whether a group of a file has not what every result has."""
-    told = set(BOOKKEEPING) <= set(data.data_vars) and SOFTWARE_SETS in data["software"].attrs
+    told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["software"].attrs
     return not (told and "study" in data.attrs)
 
 

@@ -108,3 +108,47 @@ def test_cases_that_are_not_planned_have_no_row():
         planned = int((shipped["case_key"] != "").sum())
     assert len(table["error"]) == planned == 600 < shipped["error"].size
     assert not any(math.isnan(value) for value in table["error"])
+
+
+FORMULAS = """
+def method(word, seed):
+    if seed:
+        raise ValueError("x")
+    return {"value": -1.5, "note": {"a": "=1+1", "b": "-2.5e3", "c": "@SUM(A1)", "d": "plain"}[word]}
+"""
+
+
+def test_no_cell_is_a_formula_where_that_is_asked_for(own_study, result_of, tmp_path, evogt):
+    rest = """
+        [axes]
+        word = ["a", "b", "c", "d"]
+        seed = { count = 2 }
+    """
+    path = result_of(own_study(FORMULAS, rest), tmp_path / "own.nc")
+    with evs.open(path) as opened:
+        data = opened.load()
+    data["message"][0, 1] = "=cmd|' /C calc'!A0"
+    notes = {}
+    for spreadsheet in (False, True):
+        write_table(data, tmp_path / f"{spreadsheet}.csv", spreadsheet=spreadsheet)
+        with (tmp_path / f"{spreadsheet}.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        notes[spreadsheet] = [row["note"] for row in rows if row["note"]]
+        assert [row["value"] for row in rows if row["value"]] == ["-1.5"] * 4  # a number stays one
+        assert rows[1]["message"] == "'" * spreadsheet + "=cmd|' /C calc'!A0"
+    assert notes[False] == ["=1+1", "-2.5e3", "@SUM(A1)", "plain"]
+    assert notes[True] == ["'=1+1", "-2.5e3", "'@SUM(A1)", "plain"]
+    assert evogt("export", path, "-o", tmp_path / "new.csv", "--spreadsheet")[0] == 0
+    assert (tmp_path / "new.csv").read_text().count("'=1+1") == 1
+    code, _, err = evogt("export", path, "-o", tmp_path / "new.parquet", "--spreadsheet")
+    assert (code, "`--spreadsheet` must be given with a .csv file, got 'new.parquet'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["=x", "+x", "-x", "@x", "\tx", "\rx", "-", "=1"])
+def test_what_begins_like_a_formula(text):
+    assert export._no_formula(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", ["", "x", "a=b", "-1", "+1e-3", -1.5, None, 3])
+def test_what_is_none(value):
+    assert export._no_formula(value) == value

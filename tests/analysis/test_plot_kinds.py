@@ -196,7 +196,7 @@ def test_a_band_of_many_runs_is_of_quantiles():
     values = np.random.default_rng(1).lognormal(size=(50, 4))
     data = xr.Dataset({"trace": (("seed", "time"), values)}, {"time": [0.0, 1.0, 2.0, 3.0], "seed": np.arange(50)})
     data["status"] = ("seed", np.ones(50, dtype=np.int8))
-    data["case_key"] = ("seed", np.array(["k"] * 50, dtype=object))
+    data["case_key"] = ("seed", np.arange(50).astype(str))
     figure = histories(data, "trace")
     band = figure.axes[0].collections[0].get_paths()[0].get_extents()
     np.testing.assert_allclose(band.y1, np.quantile(values, 0.95, axis=0).max())
@@ -215,7 +215,7 @@ def uneven(larger, smaller):
         {"word": ["a", "b"], "N": [10.0], "time": [0.0, 1.0, 2.0], "seed": np.arange(larger)},
     )
     data["status"] = (("word", "N", "seed"), np.ones((2, 1, larger), dtype=np.int8))
-    data["case_key"] = (("word", "N", "seed"), np.full((2, 1, larger), "k", dtype=object))
+    data["case_key"] = (("word", "N", "seed"), np.arange(2 * larger).astype(str).reshape(2, 1, larger))
     return data, values
 
 
@@ -226,7 +226,8 @@ def test_all_bands_of_a_picture_are_of_the_same_quantiles():
         box = band.get_paths()[0].get_extents()
         np.testing.assert_allclose(box.y1, np.nanquantile(values[one], 0.95, axis=0).max())
     data, values = uneven(EACH + 20, EACH - 20)
-    data = xr.concat([data, data.assign_coords(N=[20.0])], "N")
+    other = data.assign_coords(N=[20.0]).assign(case_key="at 20, " + data["case_key"])
+    data = xr.concat([data, other], "N")
     assert "band: 5 to 95 % over seed" in footnote(dependence(data))
     assert len(dependence(data).axes[0].collections) == 2
     boxes = [box for box in distribution(data).axes[0].collections if box.get_gid() == "band"]

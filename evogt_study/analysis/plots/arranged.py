@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.errors import InputError, shortened
 from evogt_study.schema.values import canonical, find, text_label
@@ -69,20 +70,26 @@ class Arranged:
     """The runs of one variable.
 
     title: of the variable, with its units.  values (P, S, X, n, ...): panels, series, points along the picture, sample,
-    then the variable's own dimensions; NaN where a run has no value.  status and planned (P, S, X, n).  x (P, S, X):
-    numbers along, or None where `along` has words.  notes: what is left out or held fixed.
+    then the variable's own dimensions; NaN where a run has no value, and where it stands in the sample before.  status
+    and runs (P, S, X, n): the number of each run, -1 where none is planned or where it stands in the sample before.
+    x (P, S, X): numbers along, or None where `along` has words.  notes: what is left out or held fixed.
     """
 
     title: str
     values: Array
     status: npt.NDArray[np.int8]
-    planned: npt.NDArray[np.bool_]
+    runs: distinct.Numbers
     panels: Place
     series: Place
     along: Place
     over: tuple[str, ...]
     x: Array | None
     notes: tuple[str, ...]
+
+    @property
+    def planned(self) -> npt.NDArray[np.bool_]:
+        """Where a run is planned, (P, S, X, n), once in each sample."""
+        return self.runs >= 0
 
     def told(self, panel: int, one: int, place: int) -> str:
         """Where a group stands, in words: "N = 40, gtransnet, epsilon = 0.1"."""
@@ -141,10 +148,10 @@ class Arranged:
         reasons = [
             f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
             for state in Status
-            if (number := int(np.count_nonzero(lost & (self.status == state))))
+            if (number := distinct.count(self.runs[lost & (self.status == state)]))
         ]
         more = f" ({', '.join(reasons)})" if reasons else ""
-        return f"{int(present.sum()):,} of {int(planned.sum()):,} runs{more}"
+        return f"{distinct.count(self.runs[present]):,} of {distinct.count(self.runs):,} runs{more}"
 
     def footnote(self, *more: str) -> str:
         """The small print of a picture."""
@@ -241,10 +248,14 @@ def arranged(
     found = {place: _place(here, roles.get(place)) for place in ("panel", "by", "along")}
     if source is not None:
         found["along"] = Place(source, title_of(here[source]), found["along"].labels)
+    status, runs = _fate(here, variable, order, over)
+    values = _ordered(here[variable], order, over).astype(float)
+    values[runs < 0] = np.nan
     return Arranged(
         title=title_of(here[variable]),
-        values=_ordered(here[variable], order, over).astype(float),
-        **_fate(here, variable, order, over),
+        values=values,
+        status=status,
+        runs=runs,
         panels=found["panel"],
         series=found["by"],
         along=found["along"],
@@ -349,15 +360,17 @@ def _ordered(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> 
     return np.reshape(values, (*groups, sample, *(array.sizes[name] for name in own)))
 
 
-def _fate(data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-    """Status and whether a run is planned, (P, S, X, n); without bookkeeping all are planned, and ok."""
-    if {"status", "case_key"} <= set(data.data_vars):
-        return {
-            "status": _ordered(data["status"], order, over).astype(np.int8),
-            "planned": _ordered(data["case_key"], order, over) != "",
-        }
+def _fate(
+    data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]
+) -> tuple[npt.NDArray[np.int8], distinct.Numbers]:
+    """Status and number of each run, (P, S, X, n), -1 for its repeats; without bookkeeping all are planned, and ok."""
+    if {"status", distinct.KEYS} <= set(data.variables):
+        keys = data[distinct.KEYS]
+        numbers = _ordered(xr.DataArray(distinct.run_numbers(keys), dims=keys.dims), order, over)
+        status = _ordered(data["status"], order, over).astype(np.int8)
+        return status, np.where(distinct.firsts(numbers), numbers, -1)
     shape = _ordered(data[variable], order, over).shape[:4]
-    return {"status": np.full(shape, Status.ok, dtype=np.int8), "planned": np.ones(shape, dtype=bool)}
+    return np.full(shape, Status.ok, dtype=np.int8), np.arange(math.prod(shape)).reshape(shape)
 
 
 def _numbers(data: xr.Dataset, along: str | None, source: str | None, order: Sequence[str]) -> Array | None:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.plots.arranged import (
     Arranged,
@@ -35,7 +36,8 @@ from evogt_study.errors import InputError, shortened
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
 
 FIRST = ("error", "coefficient_error", "energy_drop_percent")
-"""What a study is about, if it has it; else the first number of its own method."""
+"""What a study is about, if it has it; else the first number of its own method, and no other of the package's."""
+NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
 """Runs of a sample from which on its settling says something."""
 
@@ -118,8 +120,13 @@ def subject(data: xr.Dataset) -> str | None:
         if name not in BOOKKEEPING and array.dtype.kind in "iuf" and set(array.dims) <= set(data["status"].dims)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
-    ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED), *own]
+    ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED)]
     return ordered[0] if ordered else None
+
+
+def lacks_error(data: xr.Dataset) -> bool:
+    """Whether runs of the package's methods, all of which record their initial error, have none at the end."""
+    return "initial_error" in data and "error" not in data
 
 
 def _default(data: xr.Dataset, kind: str) -> str:
@@ -133,8 +140,10 @@ def _default(data: xr.Dataset, kind: str) -> str:
         return found[0]
     found_subject = subject(data)
     if found_subject is None:
-        planned = data["status"].values[data["case_key"].values != ""]
+        planned = data["status"].values[distinct.first_cells(distinct.run_numbers(data[distinct.KEYS]))]
         arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
+        if lacks_error(data):
+            raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
         if arrays and (planned == Status.ok).any():
             over = ", ".join(f"{name} over {', '.join(own_dimensions(data, name))}" for name in arrays)
             raise InputError(f"`FILE` must hold a number for each run to draw a {kind}, got arrays alone ({over})")
@@ -266,8 +275,9 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
         there = np.isfinite(x) & np.isfinite(y)
         if not there.any():
             return "No run has a value."
+        points = distinct.count(distinct.run_numbers(here[distinct.KEYS])[there])
         return (
-            f"A cloud of {int(there.sum())} points: {title_of(data[across])} from {x[there].min():.3g} to "
+            f"A cloud of {points} points: {title_of(data[across])} from {x[there].min():.3g} to "
             f"{x[there].max():.3g}, {title_of(data[variable])} from {y[there].min():.3g} to {y[there].max():.3g}."
         )
 

@@ -28,14 +28,16 @@ def draw_files(
     """Draw the kind of picture, or without one all that fit, and write each; yields what was written.
 
     Files are named after `output`, or after `result` beside it as PNG; where there are several, the picture's name is
-    added.  A picture that fits, but not with the wishes, yields why, unless it is the last hope.  Raises InputError and
-    ResultError.
+    added.  A picture that fits, but not with the wishes, yields why, unless it is the last hope; a result without a
+    solution error yields that, unless it is told what to draw.  Raises InputError and ResultError.
     """
     base = output or result.with_suffix(".png")
     form = base.suffix.lower().removeprefix(".")
     if form not in FORMATS:
         raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")
     choices = [(kind, wish)] if kind is not None else _fitting(data, wish)
+    if kind is None and wish.variable is None and kinds.lacks_error(data):
+        yield f"{kinds.NO_SOLUTION_ERROR}; --variable draws other numbers"
     failed: list[InputError] = []
     for name, its_wish in choices:
         try:

@@ -24,7 +24,7 @@ def settling(data: xr.Dataset, variable: str = "error", places: Places | None = 
     three planned runs, and for axes or variables that are none.
     """
     runs = arranged(data, variable, places or Places(), wanted=WANTED)
-    count = runs.planned.shape[-1]
+    count = int(runs.planned.sum(axis=-1).max(initial=0))
     if count < 3:
         raise InputError(f"`--over` must name axes with at least three runs together, got {count}")
     figure, drawn = panels(len(runs.panels.labels))

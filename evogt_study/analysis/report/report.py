@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -18,7 +17,7 @@ import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
-from evogt_study.analysis.statistics import IncompleteWarning, summary
+from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
@@ -46,11 +45,16 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One phase of a result, the study or its pilot, which is shown by its pictures alone."""
+    """One phase of a result, the study or its pilot, which is shown by its pictures alone.
+
+    lacking: what the result does not have; headline: whether the first table is what the study is about.
+    """
 
     runs: Completeness
     tables: Sequence[Table]
     pictures: Sequence[Picture]
+    lacking: str
+    headline: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,11 @@ def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
 
 def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
     """Completeness and pictures of one phase, beside its tables."""
-    return Part(completeness(data), numbers, [picture(each) for each in drawn(data)])
+    from evogt_study.analysis.plots import kinds
+
+    lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
+    pictures = [picture(each) for each in drawn(data)]
+    return Part(completeness(data), numbers, pictures, lacking, kinds.subject(data) is not None)
 
 
 def drawn(data: xr.Dataset) -> list[Drawn]:
@@ -118,8 +126,6 @@ def tables(data: xr.Dataset) -> list[Table]:
 
     axes = tuple(map(str, data["status"].dims))
     first = subject(data)
-    if first is None:
-        return []
     numbers = [
         str(name)
         for name, array in data.data_vars.items()
@@ -127,26 +133,26 @@ def tables(data: xr.Dataset) -> list[Table]:
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
     ordered = sorted(numbers, key=lambda name: name != first)[:MOST_TABLES]
+    if not ordered:
+        return []
     if "seed" not in axes or data.sizes["seed"] == 1:
         return [plain_table(data, ordered)]
-    return [summary_table(data[name]) for name in ordered]
+    return [summary_table(data[name], data["case_key"]) for name in ordered]
 
 
-def summary_table(values: xr.DataArray, over: str = "seed") -> Table:
+def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> Table:
     """Mean, standard deviation, median, interval and n over one axis, at the first `MOST_ROWS` points of the others."""
     dims = [str(dim) for dim in values.dims if dim != over]
     sizes = [values.sizes[dim] for dim in dims]
-    flat = values.transpose(*dims, over).values.reshape(-1, values.sizes[over])
-    shown = flat[:MOST_ROWS]
-    array = xr.DataArray(shown, dims=("group", over), name=values.name, attrs=values.attrs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IncompleteWarning)  # the column n says so
-        header, body = rows(summary(array.assign_coords(group=np.arange(len(shown))), over))
-    labelled = [
-        [*_labels(values, dims, sizes, number), *row[1:]] for number, row in enumerate(body)
-    ]  # the first column numbers the groups
+    flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
+    groups = np.flatnonzero((runs != "").any(axis=1))
+    shown = groups[:MOST_ROWS]
+    array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
+    planned = xr.DataArray(runs[shown], dims=array.dims)
+    header, body = rows(summary(array, over, planned=planned, missing="drop"))
+    labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     title = _described(values) + f", over {over}"
-    return Table(title, [*dims, *header[1:]], labelled, len(dims), len(flat) - len(shown))
+    return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))
 
 
 def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
@@ -210,7 +216,7 @@ def following(data: xr.Dataset) -> list[Table]:
     found = []
     for name, coord in data.coords.items():
         dims = list(map(str, coord.dims))
-        if not dims or name in data.dims or name in brought or not set(dims) <= set(names):
+        if not dims or name in data.dims or {name} & {*brought, *BOOKKEEPING} or not set(dims) <= set(names):
             continue
         sizes = [coord.sizes[dim] for dim in dims]
         body = [

@@ -53,7 +53,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     """
     if question.form not in FORMATS:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
-    planned = chosen(data["case_key"] != "", question.at)
+    planned = chosen(data["case_key"], question.at)
     values = {name: chosen(data[name], question.at) for name in _variables(data, question)}
     _check_seed(values, question)
     if question.over == (NONE,):

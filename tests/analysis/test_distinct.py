@@ -1,0 +1,180 @@
+"""Points of a study that are one run: it counts once, and enters each statistic once."""
+
+import warnings
+
+import dask
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import written_result
+
+import evogt_study as evs
+from evogt_study.analysis import distinct
+from evogt_study.analysis.blocks import IncompleteWarning
+from evogt_study.analysis.report.report import report
+from evogt_study.results.netcdf import read_result
+from evogt_study.schema.variables import Status
+
+STUDY = """
+name = "equal"
+[problem]
+dimension = 1
+exact = "exp(-t)*sin(pi*x)"
+diffusion = "1/10"
+[axes]
+dictionary = ["transnet", "gtransnet"]   # to transnet N1 does not matter: 2 runs at 4 points
+N1 = [24, 48]
+seed = { count = 2 }
+[constants]
+N = 12
+gamma = 2
+quadrature = 40
+validation = 60
+final_time = 0.1
+dt = 0.01
+[output]
+times = 3
+record = ["error_history"]
+"""
+BOTH = ("N1", "seed")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return written_result(evs.Study.from_text(STUDY), tmp_path_factory.mktemp("equal") / "equal.nc")
+
+
+@pytest.fixture
+def data(path):
+    with evs.open(path) as data:
+        yield data
+
+
+def counts(found, **at):
+    return found["n_ok"].sel(at).values.tolist(), found["n_planned"].sel(at).values.tolist()
+
+
+def test_a_sample_has_each_run_once(data):
+    both, one = (evs.summary(data["error"], over, statistics=["mean", "std", "q25", "ci"]) for over in (BOTH, "seed"))
+    assert counts(both) == ([2, 4], [2, 4])
+    assert counts(one) == ([[2, 2], [2, 2]], [[2, 2], [2, 2]])
+    for name in ("mean", "std", "q25", "ci"):  # to the last bit what one of the equal columns gives
+        np.testing.assert_array_equal(
+            both[name].sel(dictionary="transnet"), one[name].sel(dictionary="transnet", N1=24)
+        )
+    plain = evs.summary(data["error"].drop_vars("case_key").sel(dictionary="gtransnet"), BOTH)
+    xr.testing.assert_equal(plain["ci"], evs.summary(data["error"], BOTH)["ci"].sel(dictionary="gtransnet"))
+
+
+@pytest.mark.parametrize("form", ["loaded", "chunked", "accessor"])
+def test_however_values_are_held(path, form):
+    with evs.open(path, chunks={} if form == "chunked" else None) as data, dask.config.set(scheduler="sync"):
+        opened = data.load() if form == "loaded" else data
+        found = data.evogt.summary(over=BOTH) if form == "accessor" else evs.summary(opened["error"], BOTH)
+        assert counts(found) == ([2, 4], [2, 4])
+        history = evs.summary(opened["error_history"], (*BOTH, "time"), statistics=["mean"])
+        assert counts(history) == ([2, 4], [2, 4])  # runs, not times
+        transnet = opened["error_history"].sel(dictionary="transnet")
+        np.testing.assert_allclose(history["mean"].sel(dictionary="transnet"), transnet.mean(), rtol=1e-12)
+        assert counts(evs.summary(opened["error_history"], BOTH), time=0.1) == ([2, 4], [2, 4])
+
+
+def test_a_run_that_failed_is_missing_once(data):
+    data = data.load()
+    failed = {"dictionary": "transnet", "seed": 1}  # at both N1, as a result has it
+    data["error"].loc[failed] = np.nan
+    with pytest.warns(IncompleteWarning, match="1 of 6 runs have no finite `error`"):
+        found = evs.summary(data["error"], "seed")
+    assert counts(found) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
+    with pytest.warns(IncompleteWarning, match="1 of 6 runs"):
+        assert counts(evs.ranking(data["error"], "dictionary", BOTH)) == ([1, 4], [2, 4])
+
+
+def test_pairs_of_the_same_two_runs_are_one_pair(data):
+    error = data["error"]
+    apart = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH)
+    assert counts(apart) == (4, 4)  # each has another run of gtransnet
+    same = error.sel(dictionary="transnet")
+    pairs = xr.concat([same, same.copy(data=2 * same.values).assign_coords(case_key=same.case_key + "x")], "twice")
+    found = evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2, BOTH)
+    assert (*counts(found), int(found["wins"])) == (2, 2, 2)
+    assert float(found["p_value"]) == evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2)["p_value"][0]
+
+
+def test_a_ranking_has_each_run_of_a_label_once(data):
+    found = evs.ranking(data["error"], "dictionary", BOTH, by="std")
+    assert counts(found) == ([2, 4], [2, 4])
+    assert int(found["n_common"]) == 4
+    std = evs.summary(data["error"], BOTH, statistics=["std"])["std"]
+    np.testing.assert_array_equal(found["std"], std)
+    transnet = evs.ranking(data["error"].sel(dictionary=["transnet"]), "dictionary", BOTH)
+    assert (int(transnet["n_common"]), transnet["best"].values.tolist()) == (2, [2])
+
+
+def test_commands_count_runs(evogt, path, tmp_path):
+    code, out, _ = evogt("summary", path, "--over", "N1,seed")
+    assert (code, [line.split()[-1] for line in out.splitlines()[2:]]) == (0, ["2/2", "4/4"])
+    assert "equal.nc (study): 6 runs, 6 ok\n" in evogt("status", path)[1]
+    assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
+    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
+    for kind, words in (
+        ("distribution", "6 of 6 runs."),
+        ("rank", "A cloud of 6 points"),
+        ("histories", "6 of 6 runs."),
+    ):
+        assert words in evogt("plot", path, kind, "-o", tmp_path / f"{kind}.svg")[1], kind
+    assert "All 6 runs are ok." in report(path, read_result(path))
+
+
+def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
+    data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["study"]
+    data["status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
+    data["message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
+    made = evs.analysis.completeness.completeness(data)
+    assert made.told() == "5 of 6 runs are ok; 1 failed"
+    assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
+    assert {each.axis: list(each.values) for each in made.lacking} == {
+        "dictionary": [("transnet", 1, 2)],
+        "N1": [("24", 1, 4), ("48", 1, 4)],
+        "seed": [("1", 1, 3)],
+    }
+
+
+def test_a_result_saved_again_is_one_still(data, tmp_path):
+    data.drop_vars("status_name").to_netcdf(tmp_path / "again.nc")
+    with evs.open(tmp_path / "again.nc") as again:
+        assert counts(evs.summary(again["error"], BOTH)) == ([2, 4], [2, 4])
+        assert list(again.evogt.runs()) == list(data.evogt.runs())
+
+
+def test_a_new_result_knows_its_runs(client):
+    made = evs.run(evs.Study.from_text(STUDY), client=client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert counts(evs.summary(made["error"], BOTH)) == ([2, 4], [2, 4])
+
+
+def test_first_cells_are_those_of_a_search_one_by_one():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        numbers = rng.integers(-1, 6, size=(3, 2, rng.integers(1, 9)))
+        samples = np.where(rng.random(numbers.shape) < 0.3, np.nan, numbers.astype(float))
+        once, tuples = distinct.once(samples, numbers), distinct.together(numbers)
+        for row, column in np.ndindex(3, 2):
+            seen: list[int] = []
+            for place, number in enumerate(numbers[row, column]):
+                new = bool(number >= 0 and np.isfinite(samples[row, column, place]) and number not in seen)
+                assert np.isfinite(once[row, column, place]) == new
+                seen += [number] * new
+        columns = [tuple(column) for column in numbers.transpose(0, 2, 1).reshape(-1, 2).tolist()]
+        found = tuples.ravel().tolist()
+        assert [number < 0 for number in found] == [min(column) < 0 for column in columns]
+        known = {(number, column) for number, column in zip(found, columns, strict=True) if number >= 0}
+        assert len(known) == len({number for number, _ in known}) == len({column for _, column in known})
+
+
+def test_truth_values_and_empty_keys_are_no_runs():
+    keys = xr.DataArray(np.array([["a", "", "b"], ["a", "c", ""]], dtype=object), dims=("p", "seed"))
+    assert distinct.run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
+    assert distinct.count(distinct.run_numbers(keys)) == 3
+    assert distinct.run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]
