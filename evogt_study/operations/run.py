@@ -67,9 +67,8 @@ def run(
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
             output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
-        return (
-            _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load().set_coords("case_key")
-        )
+        made = _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+        return made.set_coords("case_key")  # values that are taken from it know which runs they are of
 
 
 def run_to_file(

@@ -178,3 +178,9 @@ def test_truth_values_and_empty_keys_are_no_runs():
     assert distinct.run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
     assert distinct.count(distinct.run_numbers(keys)) == 3
     assert distinct.run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]
+
+
+def test_values_of_xarray_alone_take_their_keys(path):
+    with xr.open_dataset(path) as data:
+        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"])) == ([2, 4], [2, 4])
+        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"] != "")) == ([4, 4], [4, 4])
