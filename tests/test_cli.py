@@ -688,7 +688,7 @@ def test_a_replay_of_a_run_that_raises(evogt, result):
 
 def test_a_replay_of_code_that_changed(evogt, folder, result):
     (folder / "own.py").write_text(OWN.replace("7", "8"))
-    code, out, _ = evogt("replay", "own.nc", "--at", "family=a,epsilon=0.1,seed=1")
+    code, out, _ = evogt("replay", "own.nc", "--at", "family=a,epsilon=0.1,seed=1", "--code", "own.py")
     assert code == 1
     lines = out.splitlines()
     assert "another computation than the file's" in lines[1]
@@ -714,7 +714,7 @@ def test_a_replay_of_a_case_that_is_not_there(refused, result, at, said):
 def test_code_that_is_not_where_it_was(refused, evogt, folder, result):
     (folder / "code").mkdir()
     (folder / "own.py").rename(folder / "code" / "own.py")
-    assert "--code FOLDER" in refused("verify", "own.nc")
+    assert "--code FILE.py" in refused("verify", "own.nc")
     assert evogt("verify", "own.nc", "--code", "code")[0] == 0
 
 

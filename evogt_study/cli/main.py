@@ -6,7 +6,7 @@ What a command needs is imported when it runs: ``evogt --help`` and a mistyped o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -244,7 +244,8 @@ def status(file: Path, output: Path | None) -> None:
     if file.suffix != ".toml":
         if output is not None:
             raise InputError(f"`--output` must be given with a STUDY.toml, got the result {file}")
-        _print_status(file, _runs_so_far(file))
+        with _runs_so_far(file, ()) as runs:
+            _print_status(file, runs)
         return
     study = Study.from_file(file)
     path = _result_of(study, output)
@@ -271,18 +272,24 @@ def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
         _print(result_display.software(data))
 
 
-def _runs_so_far(path: Path) -> dict[str, xr.Dataset]:
-    """A result, or what is finished of one that is being written or was interrupted, by phase."""
-    from evogt_study.results.netcdf import read_result
+@contextmanager
+def _runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """A result by phase, of which what is asked for is read; or what is finished of one that is being written.
+
+    variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
+    """
+    from evogt_study.results.netcdf import opened
     from evogt_study.results.unfinished_result import unfinished
 
-    found = unfinished(path)
+    found = unfinished(path, variables)
     if found is not None:
         _tell_unfinished(path)
-        return found
-    if not path.exists():
+        yield found
+    elif not path.exists():
         raise _no_result(path)
-    return read_result(path)
+    else:
+        with opened(path) as groups:
+            yield groups
 
 
 def _tell_unfinished(path: Path) -> None:
@@ -392,7 +399,8 @@ def _phase(path: Path, phase: str) -> xr.Dataset:
         data = open_result(path, phase)
         click.get_current_context().call_on_close(data.close)  # not left to whichever thread collects it
         return data
-    found = _runs_so_far(path).get(phase)
+    with _runs_so_far(path) as runs:
+        found = runs.get(phase)
     if found is None:
         missing = "whose pilot is not finished" if phase == "study" else "which has no pilot; leave out --pilot"
         raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
@@ -490,19 +498,22 @@ def report(file: Path, output: Path | None) -> None:
     """
     from evogt_study.analysis.plots.plot_files import write
     from evogt_study.analysis.report.report import report as page
+    from evogt_study.results.netcdf import with_numbers
 
     path = output or file.with_suffix(".html")
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"`--output` must end in .html, got {path.name!r}")
-    write(path, page(file, _runs_so_far(file)).encode())
+    with _runs_so_far(file) as runs:
+        made = page(file, {phase: with_numbers(data) for phase, data in runs.items()})
+    write(path, made.encode())
     click.echo(path)
 
 
 _code = click.option(
     "--code",
-    metavar="FOLDER",
+    metavar="FILE.py",
     type=click.Path(path_type=Path),
-    help="Where the study's own Python files are.  [default: where they were]",
+    help="The study's own Python file, to run it.  [default: the one beside the study, if it computed the result]",
 )
 
 

@@ -37,7 +37,10 @@ def messages(found: Completeness) -> Iterator[str]:
 
 def software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
-    sets, runs = software_sets(data), distinct.run_numbers(data[distinct.KEYS])
-    for number, entry in enumerate(sets if len(sets) > 1 else []):
-        count = distinct.count(runs[data["software"].values == number])
+    sets = software_sets(data)
+    if len(sets) < 2:
+        return
+    runs, numbers = distinct.run_numbers(data[distinct.KEYS]), data["software"].values
+    for number, entry in enumerate(sets):
+        count = distinct.count(runs[numbers == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

@@ -41,6 +41,11 @@ class MethodSpec:
         """Whether the schema says what its records mean; a function of one's own may mean something else."""
         return isinstance(self.method, str)
 
+    @property
+    def code(self) -> PythonFile | None:
+        """The user's Python file, if it is made of one."""
+        return next((part for part in (self.method, self.problem) if isinstance(part, PythonFile)), None)
+
 
 class Method(Protocol):
     """A method as the sweep sees it."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError
@@ -19,14 +18,17 @@ NAMES = ("evolution", *BASELINES)
 
 
 def method_spec(
-    method: str, problem: str | Mapping[str, Any] | None, output: Output | None, folder: Path
+    method: str,
+    problem: str | Mapping[str, Any] | None,
+    output: Output | None,
+    named: Callable[[str], PythonFile],
 ) -> MethodSpec:
-    """The spec that a study file's `method` and `problem` entries mean; `folder` is where their files are looked for.
+    """The spec that a study file's `method` and `problem` entries mean; `named` finds their Python files.
 
     Raises StudyError for a name that does not exist.
     """
     if ":" in method:
-        return MethodSpec(PythonFile.named(method, folder), _problem(problem, folder), output)
+        return MethodSpec(named(method), _problem(problem, named), output)
     if method not in NAMES:
         raise StudyError(f"`method` must be one of {', '.join(NAMES)} or file.py:function, got {method!r}")
     if problem is None:
@@ -34,16 +36,18 @@ def method_spec(
             f"`problem` must be given for the method {method}; "
             f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table"
         )
-    return MethodSpec(method, _problem(problem, folder), output or Output())
+    return MethodSpec(method, _problem(problem, named), output or Output())
 
 
-def _problem(problem: str | Mapping[str, Any] | None, folder: Path) -> Statement | PythonFile | None:
+def _problem(
+    problem: str | Mapping[str, Any] | None, named: Callable[[str], PythonFile]
+) -> Statement | PythonFile | None:
     if problem is None:
         return None
     if not isinstance(problem, str):
         return Statement(**problem)
     if ":" in problem:
-        return PythonFile.named(problem, folder)
+        return named(problem)
     if problem not in BUILT_IN:
         raise StudyError(
             f"`problem` must be one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table, got {problem!r}"

@@ -1,21 +1,27 @@
-"""Code that a user names on purpose: ``file.py:attribute``.  Nothing else is ever imported because a file says so."""
+"""Code that a user names on purpose: ``file.py:attribute``.  Nothing else is ever imported because a file says so.
+
+What such a file declares is written into results, so that they are read, merged and checked without running it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 import io
+import json
 import sys
 import tokenize
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import canonical
+from evogt_study.schema.values import canonical, canonical_json
 
 _LAYOUT = (tokenize.COMMENT, tokenize.NL)
 _BLANK = {tokenize.INDENT: "indent", tokenize.NEWLINE: "newline"}  # whatever they are written with
@@ -35,10 +41,7 @@ class PythonFile:
     @staticmethod
     def named(reference: str, folder: Path) -> PythonFile:
         """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
-        file, _, attribute = reference.rpartition(":")
-        path = folder / file
-        if not file.endswith(".py") or not attribute.isidentifier():
-            raise StudyError(f"`{reference}` must read file.py:name")
+        path, attribute = _parts(reference, folder)
         try:
             return PythonFile(str(path.resolve()), path.read_text(encoding="utf-8"), attribute)
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
@@ -49,6 +52,18 @@ class PythonFile:
         """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
         return _hash_of_words(self.source)
 
+    @property
+    def declaration(self) -> str:
+        """JSON text of what a `DeclaredFile` has to know: name, content, and parameters or formulas."""
+        known = {"name": self.attribute, "content": self.content}
+        loaded = self.load()
+        if isinstance(loaded, Statement):
+            return canonical_json({**known, "statement": asdict(loaded)})
+        parameters = signature_parameters(loaded, self.attribute).values()
+        return canonical_json(
+            {**known, "parameters": [[each.name, each.optional, each.default] for each in parameters]}
+        )
+
     def load(self) -> Any:
         """The thing named.  Raises StudyError where the file does not run or does not have it."""
         try:
@@ -58,6 +73,67 @@ class PythonFile:
         if self.attribute not in names:
             raise StudyError(f"{self.path} has no `{self.attribute}`")
         return names[self.attribute]
+
+
+@dataclass(frozen=True)
+class DeclaredFile(PythonFile):
+    """A Python file of which only the declaration is known, as a result holds it; nothing of it can be run."""
+
+    text: str
+
+    @staticmethod
+    def declared(reference: str, folder: Path, text: str) -> DeclaredFile:
+        """The file that ``file.py:attribute`` names, with the `declaration` that was written of it.
+
+        Raises StudyError for a text that declares nothing of this name.
+        """
+        path, attribute = _parts(reference, folder)
+        found = DeclaredFile(str(path), "", attribute, text)
+        try:
+            told = json.loads(text)
+            if told["name"] != attribute or not isinstance(told["content"], str):
+                raise ValueError(f"it declares {told['name']!r}")
+            found.load()
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
+        return found
+
+    @property
+    def content(self) -> str:
+        """The hash of the code's words when it ran."""
+        return str(json.loads(self.text)["content"])
+
+    @property
+    def declaration(self) -> str:
+        """As it was written."""
+        return self.text
+
+    def load(self) -> Any:
+        """Formulas, or a function that has the parameters of the one that is named, and refuses to be called."""
+        told = json.loads(self.text)
+        if "statement" in told:
+            return Statement(**told["statement"])
+
+        def unknown(**_: Any) -> Any:
+            raise StudyError(f"{self.path} was not imported, since only what it declares is known")
+
+        vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in told["parameters"]])
+        return unknown
+
+
+def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
+    """An argument with its default; of one that no study file can state it is known only that there is one."""
+    value = QuadratureRule(**default) if isinstance(default, dict) else ... if default is None else default
+    value = value if optional else inspect.Parameter.empty
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+
+
+def _parts(reference: str, folder: Path) -> tuple[Path, str]:
+    """Path and attribute of ``file.py:attribute``, relative to `folder`.  Raises StudyError."""
+    file, _, attribute = reference.rpartition(":")
+    if not file.endswith(".py") or not attribute.isidentifier():
+        raise StudyError(f"`{reference}` must read file.py:name")
+    return folder / file, attribute
 
 
 @lru_cache(maxsize=32)  # every case's identity holds it

@@ -20,7 +20,7 @@ from evogt_study.results.earlier_result import check_runs
 from evogt_study.results.netcdf import PILOT, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_table import Table
-from evogt_study.results.stored_plan import choice_in, point, study_in
+from evogt_study.results.stored_plan import CODE, choice_in, point, study_in
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import Status
@@ -122,7 +122,7 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
             except (ResultError, StudyError) as error:
                 refusals.append(str(error))
     if refusals:
-        raise ResultError(refusals[0].replace("--code FOLDER says", "--study STUDY.toml says by its folder"))
+        raise ResultError(refusals[0].replace(f"{CODE} says", "--study STUDY.toml says by its folder"))
     told = "; ".join(f"{source.path} lacks {lacks}" for source, lacks in zip(sources, lacking, strict=True))
     raise ResultError(f"none of the files asks for what all hold: {told}; name a study file that does with --study")
 

@@ -13,8 +13,8 @@ import numpy as np
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.netcdf import PILOT, read_result
-from evogt_study.results.stored_plan import Stored, point, stored
+from evogt_study.results.netcdf import PILOT, opened
+from evogt_study.results.stored_plan import Stored, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import Status
@@ -78,15 +78,20 @@ def replay(
 ) -> Replay:
     """Compute one case of the result `path` again and compare it with the file.
 
-    at: a value for each axis, where the axis has more than one.  pilot: a case of the pilot.  code: folder of the
-    study's own Python files, where they are not beside the study file any more.  What a pilot chose is read from the
-    file.  Raises ResultError for a file that is no result, and InputError for a point that is not in it.
+    at: a value for each axis, where the axis has more than one.  pilot: a case of the pilot.  code: the study's own
+    Python file, or its folder; left out, it is imported only from beside the study file, and if its content is what
+    computed the result.  What a pilot chose is read from the file.  Raises ResultError for a file that is no result,
+    or whose code is not there, and InputError for a point that is not in it.
     """
     path, phase = Path(path), PILOT if pilot else "study"
-    phases = stored(path, read_result(path), None if code is None else Path(code))
-    if phase not in phases:
-        raise ResultError(f"{path} must have pilot runs to replay one, got a result without them; leave out --pilot")
-    return replayed(phases[phase], index_at(phases[phase].plan.space, at or {}, path))
+    with opened(path) as groups:
+        own = code_beside(path, groups["study"]) if code is None else Path(code)
+        phases = stored(path, groups, own)
+        if phase not in phases:
+            raise ResultError(
+                f"{path} must have pilot runs to replay one, got a result without them; leave out --pilot"
+            )
+        return replayed(phases[phase], index_at(phases[phase].plan.space, at or {}, path))
 
 
 def replayed(here: Stored, index: int) -> Replay:

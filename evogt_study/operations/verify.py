@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,9 @@ from evogt_study.operations import checks
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.digests import changed
 from evogt_study.results.integrity import damaged_parts
-from evogt_study.results.netcdf import PILOT, read_result
-from evogt_study.results.stored_plan import Stored, stored
-from evogt_study.schema.variables import Status
+from evogt_study.results.netcdf import PILOT, loaded, opened
+from evogt_study.results.stored_plan import Stored, code_beside, stored
+from evogt_study.schema.variables import BOOKKEEPING, Status
 
 SAMPLE = 3
 OTHER_SOFTWARE_TOLERANCE = 1e-8
@@ -39,7 +39,7 @@ UNDETERMINED = frozenset(
 class Verification:
     """What was found: `findings` has a line for each thing that is wrong, `recomputed` one for each run computed again.
 
-    phases: the file's runs as they were read, empty where its bytes are damaged.  left_out: what could not be checked
+    phases: the bookkeeping of the file's runs, empty where its bytes are damaged.  left_out: what could not be checked
     because of the findings, "" if nothing.
     """
 
@@ -59,33 +59,43 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
     """Check a result: checksums, schema, case keys, completeness, values, and `sample` of its runs computed again.
 
     The sample is drawn with `seed` from the runs that are ok, the pilot's among them.  A run is to come out equal bit
-    for bit with the software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: folder
-    of the study's own Python files, where they are not beside the study file any more.
+    for bit with the software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the
+    study's own Python file, or its folder; left out, it is imported for a sample only, from beside the study file, and
+    if its content is what computed the result.
 
-    Raises ResultError for a file that is no result, or whose study cannot be used here.
+    Raises ResultError for a file that is no result, or whose study or code cannot be used here.
     """
     path = Path(path)
     damage = damaged_parts(path)
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
     try:
-        groups = read_result(path)
+        with opened(path) as groups:
+            found = _checked(path, groups, sample, seed, None if code is None else Path(code))
+            kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
+            return replace(found, phases=kept)
     except DamagedResultError as error:
         return Verification(path, {}, (str(error),), (), "nothing else was checked")
+
+
+def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None) -> Verification:
+    """As `verify`, of a result whose bytes are sound; its phases are left out."""
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
-        return Verification(path, groups, tuple(damage), (), "nothing else was checked")
-    phases = stored(path, groups, None if code is None else Path(code))
+        return Verification(path, {}, tuple(damage), (), "nothing else was checked")
+    if sample and code is None:
+        code = code_beside(path, groups["study"])
+    phases = stored(path, groups, code)
     findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
     findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
     unfit = [line for result in phases.values() for line in _told(result, checks.values)]
     if unfit:
-        return Verification(path, groups, (*findings, *unfit), (), "no run was computed again")
+        return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
     findings += [line for result in phases.values() for line in _told(result, checks.twins)]
     findings += _pilot(phases)
     recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
-    return Verification(path, groups, tuple(findings), tuple(told for told, _ in recomputed))
+    return Verification(path, {}, tuple(findings), tuple(told for told, _ in recomputed))
 
 
 def _study_text(data: xr.Dataset) -> Iterator[str]:

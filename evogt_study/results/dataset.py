@@ -33,6 +33,8 @@ from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
+DECLARATION = "study_code"
+"""Global attribute: what the study's own Python file declares, with the hash of its content, as JSON."""
 
 
 def dataset(table: Table, study: Study) -> xr.Dataset:
@@ -189,6 +191,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "study": study.text,
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
+        **({} if study.spec.code is None else {DECLARATION: study.spec.code.declaration}),
         "git_revision": known["git_revision"],
         "git_dirty": known["git_dirty"],
         "versions": json.dumps(known["versions"], sort_keys=True),

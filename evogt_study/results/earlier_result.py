@@ -46,7 +46,7 @@ class Earlier:
         if phase in self.history:
             with _in_the_way(), opened(self.path) as groups:
                 check_runs(self.path, groups[phase])
-                for part in _parts(groups[phase]):
+                for part in parts(groups[phase]):
                     yield records_of(loaded(self.path, part))
 
 
@@ -61,7 +61,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
         raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 
 
-def _parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
+def parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an open result in parts of bounded size."""
     status = data["status"]
     bytes_each = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +12,13 @@ import xarray as xr
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.bookkeeping import RECORDED
 from evogt_study.results.dataset import dataset, records_of
-from evogt_study.results.earlier_result import Earlier
+from evogt_study.results.earlier_result import Earlier, parts
 from evogt_study.results.netcdf import PILOT, loaded, opened
 from evogt_study.results.pilot_choice import choice_so_far
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import readable_shards, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, Status
-from evogt_study.storage.slabs import slabs
 from evogt_study.study.study import Study
 
 
@@ -27,13 +26,18 @@ from evogt_study.study.study import Study
 class Finished:
     """What there is of a study's runs.
 
-    tables: the fate of each run by phase, "study" (left out until its pilot has chosen) and "pilot".  unasked: finished
-    runs of the result that the study does not ask for.
+    tables: the fate of each run by phase, "study" (left out until its pilot has chosen) and "pilot".  beyond: by
+    phase, the number of finished runs of the result that the study does not ask for.
     """
 
     study: Study
     tables: Mapping[str, Table]
-    unasked: int
+    beyond: Mapping[str, int]
+
+    @property
+    def unasked(self) -> int:
+        """Number of finished runs of the result that the study does not ask for."""
+        return sum(self.beyond.values())
 
     def runs(self) -> dict[str, xr.Dataset]:
         """The runs labelled, by phase, with their bookkeeping and without their numbers."""
@@ -46,24 +50,26 @@ class Finished:
         return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
 
 
-def finished(study: Study, path: Path) -> Finished | None:
+def finished(study: Study, path: Path, variables: Sequence[str] | None = ()) -> Finished | None:
     """What the result `path`, and shards beside it, have of the runs that `study` asks for; None where neither is.
 
-    Raises ResultError where the file is not a result, or that of another study.
+    variables: those that tables have beside the runs' bookkeeping; None: all.  Raises ResultError where the file is
+    not a result, or that of another study.
     """
     places = _Places(Earlier(study, path), shard_folder(path))
     if not path.exists() and not places.shards.exists():
         return None
-    first, choice, pilot, unasked = pilot_plan(study), None, {}, 0
+    first, choice, pilot, beyond = pilot_plan(study), None, {}, {}
     if first is not None and study.pilot is not None:
-        pilot[PILOT], unasked = _filled(first, places, (study.pilot.minimise,))
+        wanted = None if variables is None else (*variables, study.pilot.minimise)
+        pilot[PILOT], beyond[PILOT] = _filled(first, places, wanted)
         choice = choice_so_far(study.pilot, pilot[PILOT])
         if choice is None:
-            return Finished(study, pilot, unasked)
+            return Finished(study, pilot, beyond)
     else:
-        unasked = sum(len(records.keys) for records in places.of_result(PILOT, ()))
-    table, more = _filled(study_plan(study, choice), places)
-    return Finished(study, {"study": table, **pilot}, unasked + more)
+        beyond[PILOT] = sum(len(records.keys) for records in places.of_result(PILOT, ()))
+    table, beyond["study"] = _filled(study_plan(study, choice), places, variables)
+    return Finished(study, {"study": table, **pilot}, beyond)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,24 +79,26 @@ class _Places:
     earlier: Earlier
     shards: Path
 
-    def of_result(self, phase: str, variables: tuple[str, ...]) -> Iterator[RunRecords]:
-        """The result's runs of a phase part by part, with these variables and no others."""
+    def of_result(self, phase: str, variables: Sequence[str] | None) -> Iterator[RunRecords]:
+        """The result's runs of a phase part by part, with these variables and no others; None: all."""
         if phase not in self.earlier.history:
             return
         with opened(self.earlier.path) as groups:
             data = groups[phase]
-            kept = data[[*BOOKKEEPING, *(name for name in variables if name in data)]].assign_attrs({RECORDED: ""})
-            for slab in slabs(data["status"].shape):
-                part = kept.isel(dict(zip(data["status"].dims, slab, strict=True)))
+            if variables is not None:
+                names = [*BOOKKEEPING, *(name for name in variables if name in data)]
+                data = data[names].assign_attrs({RECORDED: ""})
+            for part in parts(data):
                 yield records_of(loaded(self.earlier.path, part))
 
-    def of_shards(self, variables: tuple[str, ...]) -> Iterator[RunRecords]:
-        """The runs in shards, of whatever phase, with these variables and no others."""
+    def of_shards(self, variables: Sequence[str] | None) -> Iterator[RunRecords]:
+        """The runs in shards, of whatever phase, with these variables and no others; None: all."""
         for records in readable_shards(self.shards):
-            yield replace(records, stacks=tuple(stack for stack in records.stacks if stack.name in variables))
+            stacks = [stack for stack in records.stacks if variables is None or stack.name in variables]
+            yield replace(records, stacks=tuple(stacks))
 
 
-def _filled(plan: Plan, places: _Places, variables: tuple[str, ...] = ()) -> tuple[Table, int]:
+def _filled(plan: Plan, places: _Places, variables: Sequence[str] | None) -> tuple[Table, int]:
     """The plan's table with what is there, and how many runs of the result are none of the plan's."""
     table, unasked = Table(plan), 0
     for records in places.of_result(plan.phase, variables):

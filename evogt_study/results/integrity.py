@@ -18,12 +18,16 @@ from typing import Any
 import netCDF4
 
 from evogt_study.errors import ResultError
+from evogt_study.results.declared_sizes import oversized
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.slabs import slabs
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
 """What netCDF4 and xarray raise for a file that is none, or is damaged."""
 SECONDS = 60
+BLOCK = 2**20
+"""Values that are read at once: with the 8 MB of numbers that they are, several of the chunks that a result has."""
 BYTES_PER_SECOND = 5_000_000
 """What reading may take: so many seconds, and one more for each so many bytes; a hundred times of what it does take."""
 
@@ -53,6 +57,9 @@ def read_in_full(path: Path) -> list[str]:
     """As `damaged_parts`, in this process."""
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
+            too_large = [f"the file is damaged: {line}" for line in oversized(file, path.stat().st_size)]
+            if too_large:
+                return too_large
             groups = {"study": file, **file.groups}
             return [f"{phase}: {line}" for phase, group in groups.items() for line in (*_damage(group), *_each(group))]
     except UNREADABLE as error:
@@ -77,7 +84,8 @@ def _damage(part: netCDF4.Dataset | netCDF4.Variable[Any]) -> list[str]:
     if isinstance(part, netCDF4.Dataset):
         return []
     try:
-        part[...]
+        for slab in slabs(part.shape, BLOCK):
+            part[slab or ...]
     except UNREADABLE as error:
         checked = (part.filters() or {}).get("fletcher32")
         return [f"its checksum does not hold ({error})" if checked else f"it cannot be read ({error})"]

@@ -16,6 +16,7 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.bookkeeping import lacking, unsound
+from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE
 from evogt_study.schema.reserved_names import PILOT_GROUP
@@ -60,11 +61,6 @@ def _small_cache() -> Iterator[None]:
         netCDF4.set_chunk_cache(*before)
 
 
-FIXED_WIDTH_BYTES = 256 * 2**20
-"""Size up to which a variable's words are stored in fields of one width, checksummed and compressed like numbers.
-
-Beyond, they are stored one by one, of which HDF5 can do neither, and xarray reads them all to open the file.
-"""
 COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 
 
@@ -157,8 +153,8 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """As `read_result`, but values are in the file until they are asked for."""
-    with ExitStack() as open_:
+    """As `read_result`, but values are in the file until they are asked for, then too ResultError is what is raised."""
+    with _reading(path), ExitStack() as open_:
         groups = {"study": open_.enter_context(_open(path, None))}
         if groups["study"].attrs.get("pilot_group") == PILOT:
             groups[PILOT] = open_.enter_context(_open(path, PILOT))
@@ -168,9 +164,21 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
 
 
 @contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raises ResultError where values that are asked for of the open file `path` cannot be read, or do not fit."""
+    try:
+        yield
+    except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
+        if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
+            raise
+        raise _unreadable(path, error) from None
+
+
+@contextmanager
 def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
     try:
         with HDF5_LOCK, _small_cache():
+            check_sizes(path)
             data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, cache=False)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
@@ -190,7 +198,24 @@ def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
         raise _unreadable(path, error) from None
 
 
+def with_numbers(data: xr.Dataset) -> xr.Dataset:
+    """An open result with what is of one value for each run, or fewer, in memory; arrays stay in the file.
+
+    Each time that an array is asked for, it is read, and it is kept no longer than it is used.
+    """
+    data, axes = data.copy(deep=False), set(data["status"].dims)
+    with HDF5_LOCK:
+        for variable in data.variables.values():
+            if set(variable.dims) <= axes or variable.dtype.kind in "USO":  # words in a file cannot be transposed
+                variable.load()
+    return data
+
+
 def _unreadable(path: Path, error: Exception) -> ResultError:
+    if isinstance(error, ResultError):
+        return error
+    if isinstance(error, MemoryError) or "memory" in str(error).lower():  # of HDF5 only words tell
+        return ResultError(f"there is not enough memory to read {path}")
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 
 
@@ -203,6 +228,7 @@ def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Data
     group = PILOT if phase == PILOT else None
     try:
         with HDF5_LOCK:
+            check_sizes(path)
             data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
             if chunks is None:
                 for variable in data.variables.values():

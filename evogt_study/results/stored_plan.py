@@ -1,21 +1,32 @@
-"""A result file taken up again: its runs, the study whose text it holds, and the plan that gives them their keys."""
+"""A result file taken up again: its runs, the study whose text it holds, and the plan that gives them their keys.
+
+Of a study's own Python file what the result says that it declares is enough, unless runs are to be computed again.
+"""
 
 from __future__ import annotations
 
+import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import ResultError, StudyError
+from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.netcdf import PILOT
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.pilot import Pilot
 from evogt_study.study.study import Study
+
+CODE = "--code FILE.py"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +39,14 @@ class Stored:
     study: Study
     plan: Plan
 
+    @cached_property
+    def keys(self) -> npt.NDArray[Any]:
+        """The case keys that the file has, in the order of its cases."""
+        return self.data["case_key"].values.ravel()
+
     def key(self, index: int) -> str:
         """The case key that the file has for case `index`."""
-        return str(self.data["case_key"].values.ravel()[index])
+        return str(self.keys[index])
 
     def run(self, index: int) -> xr.Dataset:
         """The file's data of case `index`, every axis being kept with its one value."""
@@ -39,9 +55,10 @@ class Stored:
 
 
 def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None) -> dict[str, Stored]:
-    """The phases of a result that was read from `path`; `code` is the folder of the study's own Python files.
+    """The phases of a result that was read from `path`.
 
-    Raises ResultError where the file's axes are not those of its study, or a Python file is not there.
+    code: the study's own Python file, or its folder, which is imported then; None: what it declares is known.  Raises
+    ResultError where the file's axes are not those of its study, or the Python file is not there.
     """
     study = study_in(path, groups["study"], code)
     choice = None if study.pilot is None else choice_in(path, groups["study"], study, study.pilot)
@@ -61,13 +78,46 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
 
 
 def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
-    """The study whose text a result holds; its Python files are looked for where it lay, or in the folder `code`."""
+    """The study whose text a result holds; `code` is as of `stored`.  Raises ResultError where it cannot be used."""
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
+
+    def named(reference: str) -> PythonFile:
+        if code is None:
+            return DeclaredFile.declared(reference, file.parent, str(data.attrs.get(DECLARATION, "")))
+        if code.is_dir():
+            return PythonFile.named(reference, code)
+        return PythonFile.named(f"{code.name}:{reference.rpartition(':')[2]}", code.parent)
+
     try:
-        return Study.from_text(text, str(file if code is None else code / file.name))
+        return Study.from_text(text, str(file), named=named)
     except StudyError as error:
-        remedy = "; --code FOLDER says where the study's Python files are now" if ".py:" in text else ""
+        remedy = f"; {CODE} says which Python file is the study's" if ".py:" in text else ""
         raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None
+
+
+def code_beside(path: Path, data: xr.Dataset) -> Path | None:
+    """The Python file of the study in a result, to compute runs again; None where it has none.
+
+    Raises ResultError unless it is the file that computed the result, and lies in the recorded folder of the study or
+    below: no other is imported unless a person names it.
+    """
+    study = study_in(path, data)
+    code = study.spec.code
+    if code is None:
+        return None
+    found, folder = Path(code.path).resolve(), Path(study.file).parent.resolve()
+    remedy = f"say which file is to be run with {CODE}"
+    if not found.is_relative_to(folder):
+        raise ResultError(f"{code.path}, which computed {path}, must lie beside its study in {folder}; {remedy}")
+    try:
+        same = PythonFile.named(f"{found.name}:{code.attribute}", found.parent).content == code.content
+    except StudyError as error:
+        raise ResultError(f"{error}; {remedy}") from None
+    except (SyntaxError, tokenize.TokenError):
+        same = False
+    if not same:
+        raise ResultError(f"{code.path} must be the file that computed {path}, got other content; {remedy}")
+    return found
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, pilot: Pilot) -> Chosen:

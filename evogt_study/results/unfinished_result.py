@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import xarray as xr
 
 from evogt_study.errors import ResultError
-from evogt_study.planning.plan import pilot_plan, study_plan
-from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.netcdf import PILOT, read_result
-from evogt_study.results.pilot_choice import choice_so_far
-from evogt_study.results.run_table import Table
-from evogt_study.results.shards import readable_shards, shard_folder
-from evogt_study.schema.records import RunRecords
+from evogt_study.methods.user_code import DeclaredFile
+from evogt_study.results.dataset import DECLARATION, global_attributes
+from evogt_study.results.finished_runs import finished
+from evogt_study.results.netcdf import PILOT, loaded, opened
+from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.storage.atomic_files import written_whole
 from evogt_study.storage.paths import description as description
 from evogt_study.study.study import Study
@@ -23,50 +22,53 @@ from evogt_study.study.study import Study
 
 def describe(result: Path, study: Study) -> None:
     """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
-    path = description(result)
+    path, code = description(result), study.spec.code
+    described = {"file": study.file, "text": study.text, DECLARATION: "" if code is None else code.declaration}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as temporary:
-            temporary.write_text(json.dumps({"file": study.file, "text": study.text}), encoding="utf-8")
+            temporary.write_text(json.dumps(described), encoding="utf-8")
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def unfinished(result: Path) -> dict[str, xr.Dataset] | None:
+def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
     """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
 
     By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  A phase of an earlier result
-    that has runs which the study does not ask for, or does not yet, is given as it is: nothing will replace it.  Raises
-    ResultError where the description cannot be read, StudyError where the study cannot be used any more.
+    that has runs which the study does not ask for, or does not yet, is given as it is: nothing will replace it.
+
+    variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
+    cannot be read.
     """
-    path = description(result)
-    if not path.exists():
+    if not description(result).exists():
         return None
+    study = _described(description(result))
+    done = finished(study, result, variables)
+    if done is None:
+        return {}
+    found = done.runs()
+    for phase, data in found.items():
+        data.attrs = {**global_attributes(study, phase), **data.attrs}
+    kept = [phase for phase in ("study", PILOT) if phase not in found or done.beyond.get(phase)]
+    return found | (_as_they_are(result, kept, variables) if kept and result.exists() else {})
+
+
+def _described(path: Path) -> Study:
+    """The study of a description.  Raises ResultError."""
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        study = Study.from_text(described["text"], described["file"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        code = partial(DeclaredFile.declared, folder=Path(known["file"]).parent, text=known.get(DECLARATION, ""))
+        return Study.from_text(known["text"], known["file"], named=code)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ResultError(f"cannot read {path}: {error}") from None
-    earlier = read_result(result) if result.exists() else {}
-    shards = list(readable_shards(shard_folder(result)))
-    found: dict[str, xr.Dataset] = {}
-    choice, first = None, pilot_plan(study)
-    if first is not None and study.pilot is not None:
-        pilot = Table(first)
-        found[PILOT] = _filled(pilot, earlier, shards, study)
-        choice = choice_so_far(study.pilot, pilot)
-        if choice is None:
-            return {**earlier, **found}
-    return {"study": _filled(Table(study_plan(study, choice)), earlier, shards, study), **found}
 
 
-def _filled(table: Table, earlier: Mapping[str, xr.Dataset], shards: Iterable[RunRecords], study: Study) -> xr.Dataset:
-    """A phase with what is finished of it; the table is filled with the same."""
-    phase = table.plan.phase
-    before = [records_of(earlier[phase])] if phase in earlier else []
-    table.add_all([*before, *shards])
-    if not all(table.knows(records.keys).all() for records in before):
-        return earlier[phase]
-    data = dataset(table, study)
-    data.attrs = {**global_attributes(study, phase), **data.attrs}
-    return data
+def _as_they_are(result: Path, phases: Sequence[str], variables: Sequence[str] | None) -> dict[str, xr.Dataset]:
+    """Those of the phases that a result has."""
+    with opened(result) as groups:
+        return {
+            phase: loaded(result, data if variables is None else data[[*BOOKKEEPING, *variables]])
+            for phase, data in groups.items()
+            if phase in phases
+        }

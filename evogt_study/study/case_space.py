@@ -13,6 +13,10 @@ import numpy.typing as npt
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
 
+MAX_CASES = 10_000_000
+"""Cases that a study, or its pilot, may have."""
+
+
 MAX_REPRESENTATIVES = 20_000
 """Points at which combinations of rules are looked at one by one; more are sampled evenly."""
 

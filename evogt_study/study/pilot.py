@@ -10,9 +10,9 @@ from typing import Any
 from evogt_study.errors import StudyError, shortened
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, Chosen
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen
 from evogt_study.study.declared_values import Declared
-from evogt_study.study.study_file import MAX_CASES, PilotTable
+from evogt_study.study.study_file import PilotTable
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
 from evogt_study.methods.protocol import Method, MethodSpec, Output
 from evogt_study.methods.registry import load_method, method_spec
+from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Value, Values, text_label
-from evogt_study.study.case_space import Axis, CaseSpace, When
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.pilot import Pilot, read_pilot
-from evogt_study.study.study_file import MAX_CASES, ProblemTable, SeedRange, StudyTable, read_table
+from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_table
 
 MAX_AXES = 30
 MAX_CHECKED = 5_000
@@ -50,9 +52,14 @@ class Study:
         return Study.from_text(text, str(path))
 
     @staticmethod
-    def from_text(text: str, file: str = "study") -> Study:
-        """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are."""
-        return _Reader(read_table(text, file), text, file).study()
+    def from_text(text: str, file: str = "study", *, named: Callable[[str], PythonFile] | None = None) -> Study:
+        """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are.
+
+        named: gives the Python file for a ``file.py:name``, where it is not to be found there, or not to be run.
+        """
+        return _Reader(
+            read_table(text, file), text, file, named or partial(PythonFile.named, folder=Path(file).parent)
+        ).study()
 
     @property
     def method(self) -> Method:
@@ -99,8 +106,8 @@ def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
 class _Reader:
     """One pass from a table of the right shape to a study whose every value is checked."""
 
-    def __init__(self, table: StudyTable, text: str, file: str) -> None:
-        self.table, self.text, self.file = table, text, file
+    def __init__(self, table: StudyTable, text: str, file: str, named: Callable[[str], PythonFile]) -> None:
+        self.table, self.text, self.file, self.named = table, text, file, named
         try:
             self.spec = self._spec()
             self.method = load_method(self.spec)
@@ -118,7 +125,7 @@ class _Reader:
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        return method_spec(self.table.method, problem, outputs, Path(self.file).parent)
+        return method_spec(self.table.method, problem, outputs, self.named)
 
     def study(self) -> Study:
         table = self.table
@@ -229,6 +236,8 @@ class _Reader:
 
     def _check_together(self, study: Study, space: CaseSpace) -> None:
         """Each case's parameters fit together; seeds matter only where a rule mentions them."""
+        if isinstance(self.spec.code, DeclaredFile):
+            return  # it was checked before it ran, and cannot be without running it
         every = {axis.name for axis in space.axes} - (set() if self.method.depends_on_seed() else {"seed"})
         axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
         few = CaseSpace(axes, space.constants, space.rules, space.chosen)

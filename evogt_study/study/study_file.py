@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import StudyError, shortened
-
-MAX_CASES = 10_000_000
+from evogt_study.study.case_space import MAX_CASES
 
 
 class _Table(BaseModel):

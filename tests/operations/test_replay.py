@@ -96,22 +96,26 @@ def test_a_file_whose_fate_is_another(result):
 
 def test_code_that_has_changed_is_said_to_be_another_computation(own_study, result):
     own_study(OWN.replace("epsilon * (1", "epsilon * (2"), REST)
-    made = replay(result, {"family": "a", "epsilon": 0.2, "seed": 1})
+    at, changed = {"family": "a", "epsilon": 0.2, "seed": 1}, result.with_name("method.py")
+    with pytest.raises(ResultError, match=r"method.py must be the file that computed .*own.nc, got other content"):
+        replay(result, at)
+    made = replay(result, at, code=changed)
     assert made.case.key != made.stored_key
     lines = made.told()
     assert f"another computation than the file's, case {made.stored_key}" in lines[0]
     assert "relative difference 5.0e-01" in lines[1]
     own_study("# a comment\n" + OWN.replace("\n    ", "\n"), REST)
-    assert replay(result, {"family": "a", "epsilon": 0.2, "seed": 1}).equal  # comments are no part of the computation
+    assert replay(result, at).equal  # comments are no part of the computation
 
 
 def test_code_that_has_moved(result, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "method.py").rename(tmp_path / "elsewhere" / "method.py")
     at = {"family": "a", "epsilon": 0.2, "seed": 1}
-    with pytest.raises(ResultError, match="own.nc cannot be used: .*method.py.* --code FOLDER"):
+    with pytest.raises(ResultError, match=r"method.py:method.* --code FILE.py"):
         replay(result, at)
-    assert replay(result, at, code=tmp_path / "elsewhere").equal
+    for code in (tmp_path / "elsewhere", tmp_path / "elsewhere" / "method.py"):
+        assert replay(result, at, code=code).equal
 
 
 def test_other_software_is_said(result):

@@ -355,14 +355,17 @@ def test_a_pilot_that_is_missing(piloted):
 
 def test_code_that_changed_and_code_that_moved(own_study, result, tmp_path):
     own_study(OWN.replace("0.1 * (1", "0.2 * (1"), REST)
-    made = verify(result)
+    assert verify(result, sample=0).well  # what computed it is known
+    with pytest.raises(ResultError, match=r"method.py must be the file that computed .*own.nc, .* --code FILE.py"):
+        verify(result)
+    made = verify(result, code=tmp_path)
     assert "8 of 8 case keys are not those that the study asks for" in made.findings[0]
     assert "Python file" in made.findings[0]
     assert made.recomputed == ()  # it would be another computation
     own_study(OWN, REST)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "method.py").rename(tmp_path / "elsewhere" / "method.py")
-    with pytest.raises(ResultError, match="--code FOLDER"):
+    with pytest.raises(ResultError, match=r"--code FILE.py"):
         verify(result)
     assert verify(result, code=tmp_path / "elsewhere").well
 
