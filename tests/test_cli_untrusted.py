@@ -1,15 +1,26 @@
 """Results of other people: commands that only read run nothing of them, show them as they are, and read no more."""
 
 import json
+import re
+import resource
+import subprocess
+import sys
 import textwrap
+import time
 
+import netCDF4
+import numpy as np
+import psutil
 import pytest
 
+from evogt_study.errors import ResultError
 from evogt_study.methods import registry as methods
 from evogt_study.methods import user_code
 from evogt_study.planning.plan import study_plan
+from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.results.unfinished_result import describe
+from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 
@@ -145,3 +156,140 @@ def test_a_declaration_that_is_none(own_study, evogt, folder, text):
     code, _, err = evogt("status", "own.nc")
     assert (code, "what `method.py:method` declares must be recorded" in err, len(err.splitlines())) == (2, True, 1)
     assert not imported(folder)
+
+
+# --- no more is read than is needed -----------------------------------------------------------------------------------
+
+
+def declaring(path, runs, more=lambda file: None):
+    """A result that declares so many runs, of which nothing is stored."""
+    with netCDF4.Dataset(path, "w") as file:
+        file.setncatts({"study": "", "id": "own", "title": "own"})
+        file.createDimension("seed", runs)
+        file.createDimension("letters", 20)
+        kinds = {"status": "i1", "attempts": "i4", "wall_seconds": "f8", "software": "i4", "message": "S1"}
+        for name, kind in (kinds | {"case_key": "S1"}).items():
+            dims = ("seed", "letters") if kind == "S1" else ("seed",)
+            file.createVariable(name, kind, dims, zlib=True, chunksizes=(min(runs, 2**15), 20)[: len(dims)])
+            if kind == "S1":
+                file[name].setncattr("_Encoding", "utf-8")
+        file["software"].software_sets = "[{}]"
+        more(file)
+    return path
+
+
+def long_axis(file):
+    file.createDimension("x", 2**31)
+    file.createVariable("x", "f8", ("x",), zlib=True, chunksizes=(2**20,))
+
+
+def long_words(file):
+    file.createDimension("characters", 2**20)
+    file.createVariable("word", "S1", ("seed", "characters"), zlib=True, chunksizes=(1, 2**20))[:100] = b"a"
+
+
+def many_words(file):
+    file.createDimension("n", 10**7)
+    file.createVariable("word", str, ("n",))
+
+
+def refused_at_once(evogt, command, *arguments):
+    """What is said of a file that is refused: the work takes no time, whatever the file declares."""
+    start = time.process_time()
+    code, out, err = evogt(command, *arguments)
+    assert time.process_time() - start < 2
+    assert (code, len((out + err).splitlines())) == ((1, 3) if command == "verify" else (2, 1))
+    return out + err
+
+
+@pytest.mark.parametrize(
+    "command", [*READING, ("verify",), ("replay",), ("merge", "own.nc", "-o", "m.nc")], ids=lambda each: each[0]
+)
+def test_runs_that_a_file_cannot_hold_are_refused_at_once(evogt, folder, command):
+    path = declaring(folder / "own.nc", 10**7)
+    size = path.stat().st_size
+    assert size < 40_000
+    said = refused_at_once(evogt, command[0], "own.nc", *command[1:])
+    assert f"damaged: its variables take at least 552,326 bytes, got a file of {size:,}" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "padding", "said"),
+    [
+        (long_axis, 0, "its variables take at least 16,647,"),
+        (long_axis, 2**25, "`x` must have at most 268,435,456 bytes, got 2,147,483,648 values"),
+        (long_words, 2**20, "`word` must have at most 268,435,456 bytes, got 1,048,576,000 values"),
+        (many_words, 2**20, "its variables take at least 160,00"),
+    ],
+)
+def test_what_would_be_read_in_one_piece_is_refused_at_once(evogt, folder, more, padding, said):
+    with declaring(folder / "own.nc", 1000, more).open("ab") as file:
+        file.write(bytes(padding))  # so that the file is long enough to hold it
+    assert f"own.nc is damaged: {said}" in refused_at_once(evogt, "status", "own.nc")
+
+
+def test_more_runs_than_a_study_has_are_refused(evogt, folder):
+    with declaring(folder / "own.nc", 10**7 + 1).open("ab") as file:
+        file.write(bytes(2**20))
+    assert "must have at most 10,000,000 runs, got 10,000,001" in refused_at_once(evogt, "status", "own.nc")
+
+
+def zeros(file):
+    for variable in list(file.variables.values()):
+        variable[:] = b"" if variable.dtype == "S1" else 0
+    file.createDimension("x", 10)
+    file.createVariable("field", "f8", ("seed", "x"), zlib=True, complevel=9, chunksizes=(2**18, 10))[:] = 0
+
+
+def test_what_compresses_best_can_be_held(evogt, folder):
+    """Nothing does better than zeros in large pieces."""
+    path = declaring(folder / "own.nc", 2**18, zeros)
+    assert path.stat().st_size < 2**18 * 137 / 300
+    assert evogt("status", "own.nc")[0] == 0
+
+
+def fields(file):
+    """200 MB of them, and what else runs that are ok have."""
+    for name, value in {"status": Status.ok, "attempts": 1, "wall_seconds": 1.0, "software": 0}.items():
+        file[name][:] = value
+    file["case_key"][:] = b"a"
+    file.createVariable("seed", "i8", ("seed",))[:] = range(24)
+    for name in ("x", "y"):
+        file.createDimension(name, 1024)
+        file.createVariable(name, "f8", (name,))[:] = np.linspace(0.0, 1.0, 1024)
+    file.createVariable("field", "f8", ("seed", "x", "y"), zlib=True, complevel=1, chunksizes=(1, 32, 1024))[:] = 1.0
+
+
+def peak(*arguments):
+    """Megabytes that a command takes at most, and its standard output."""
+    code = (  # the kernel's own figure also counts what the process was forked from
+        "import atexit, sys\nfrom pathlib import Path\nfrom evogt_study.cli.main import main\n"
+        "atexit.register(lambda: print(Path('/proc/self/status').read_text(), file=sys.stderr))\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return int(re.search(r"VmHWM:\s*(\d+) kB", done.stderr)[1]) / 1024, done.stdout
+
+
+def test_arrays_stay_in_the_file_until_they_are_drawn(folder):
+    """They are 8 MB of each run, and one run's are drawn."""
+    declaring(folder / "own.nc", 24, fields)
+    used, out = peak("status", "own.nc")
+    assert out == "own.nc (study): 24 runs, 24 ok\n"
+    drawn, _ = peak("report", "own.nc")
+    assert used < 180  # seen: 106 and 194; 372 and 525 when all was read
+    assert drawn < 300
+
+
+def test_too_little_memory_is_said_to_be_that(own_study, result_of, evogt, folder):
+    """Of a good file: not that it is none."""
+    method = "import numpy as np\ndef method(seed):\n    return {'trace': ('n', np.zeros(4_000_000))}\n"
+    path = result_of(own_study(method, "[axes]\nseed = [0]\n"), folder / "own.nc")
+    kept = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + 2**24, kept[1]))
+    try:
+        with pytest.raises(ResultError, match="there is not enough memory to read .*own.nc"):
+            read_result(path)
+        told = evogt("summary", "own.nc", "--variable", "trace")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, kept)
+    assert told == (2, "", "evogt: there is not enough memory to read own.nc\n")

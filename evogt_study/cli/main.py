@@ -34,6 +34,8 @@ class _Command(click.Group):
             return super().invoke(ctx)
         except EvogtError as error:
             _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
+        except MemoryError:
+            _stop("there is not enough memory on this machine for what was asked", SOME_FAILED)
         except KeyboardInterrupt as reason:
             told = str(reason) or "interrupted"
             _stop(f"{told}; finished runs are kept, the same command computes the rest", INTERRUPTED)
@@ -238,15 +240,15 @@ def status(file: Path, output: Path | None) -> None:
 
     Of a study its result and shards are looked through: cases that were added to it are not_run.
     """
-    from evogt_study.results.finished_runs import finished
-    from evogt_study.study.study import Study
-
     if file.suffix != ".toml":
         if output is not None:
             raise InputError(f"`--output` must be given with a STUDY.toml, got the result {file}")
         with _runs_so_far(file, ()) as runs:
             _print_status(file, runs)
         return
+    from evogt_study.results.finished_runs import finished
+    from evogt_study.study.study import Study
+
     study = Study.from_file(file)
     path = _result_of(study, output)
     done = finished(study, path)
@@ -279,12 +281,13 @@ def _runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator
     variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
     """
     from evogt_study.results.netcdf import opened
-    from evogt_study.results.unfinished_result import unfinished
+    from evogt_study.storage.paths import description
 
-    found = unfinished(path, variables)
-    if found is not None:
+    if description(path).exists():
+        from evogt_study.results.unfinished_result import unfinished
+
         _tell_unfinished(path)
-        yield found
+        yield unfinished(path, variables)
     elif not path.exists():
         raise _no_result(path)
     else:

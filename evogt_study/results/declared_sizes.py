@@ -15,20 +15,18 @@ from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.study.case_space import MAX_CASES
 
 DEFLATED = 1032
-"""Bytes that one byte of DEFLATE, which compresses our variables, stands for at most: 258 in two bits."""
-SMALL = 2**24
-"""Bytes that any file may declare: they are read in no time."""
+"""Bytes for which one byte of DEFLATE, which compresses our variables, stands at most: 258 in two bits."""
+REFERENCE_BYTES = 16
+"""What the file holds for a word that is stored by itself, and HDF5 does not compress."""
 FIXED_WIDTH_BYTES = 256 * 2**20
 """Size up to which a variable's words are stored in fields of one width, checksummed and compressed like numbers.
 
 Beyond, they are stored one by one, of which HDF5 can do neither, and xarray reads them all to open the file.
 """
-REFERENCE_BYTES = 16
-"""What stands in the file for a word that is stored by itself."""
 
 
 def check_sizes(path: Path) -> None:
-    """Raise DamagedResultError where the file declares more than it can hold, or more than any study has.
+    """Raise DamagedResultError where the file declares more than it can hold, or more than any result has.
 
     A file that is not NetCDF raises what netCDF4 does.
     """
@@ -42,17 +40,22 @@ def oversized(file: netCDF4.Dataset, size: int) -> Iterator[str]:
     """One line for each size that an open file of `size` bytes declares and cannot have."""
     groups = [file, *file.groups.values()]
     variables = [(name, variable) for group in groups for name, variable in group.variables.items()]
-    declared = sum(_bytes(variable) for _, variable in variables)
-    if declared > SMALL + DEFLATED * size:
-        yield f"it declares {declared:,} bytes of values, which a file of {size:,} bytes cannot hold"
+    least = sum(_count(variable) * _least(variable) for _, variable in variables)
+    if least > size:
+        yield f"its variables take at least {math.ceil(least):,} bytes, got a file of {size:,}"
     for name, variable in variables:
-        if variable.dtype == np.dtype("S1") and _bytes(variable) > FIXED_WIDTH_BYTES:
-            yield f"`{name}` must have at most {FIXED_WIDTH_BYTES:,} bytes of text, got {_bytes(variable):,}"
-        if name == "status" and math.prod(variable.shape) > MAX_CASES:
-            yield f"a result must have at most {MAX_CASES:,} runs, got {math.prod(variable.shape):,}"
+        if name == "status" and _count(variable) > MAX_CASES:
+            yield f"a result must have at most {MAX_CASES:,} runs, got {_count(variable):,}"
+        whole = variable.dtype == np.dtype("S1") or variable.dimensions == (name,)  # read in one piece
+        if whole and _count(variable) * variable.dtype.itemsize > FIXED_WIDTH_BYTES:
+            yield f"`{name}` must have at most {FIXED_WIDTH_BYTES:,} bytes, got {_count(variable):,} values"
 
 
-def _bytes(variable: netCDF4.Variable[Any]) -> int:
-    """Size of a variable's values, as far as they stand in its array."""
-    item = variable.dtype.itemsize if isinstance(variable.dtype, np.dtype) else REFERENCE_BYTES
-    return math.prod(map(int, variable.shape)) * item
+def _count(variable: netCDF4.Variable[Any]) -> int:
+    return math.prod(map(int, variable.shape))
+
+
+def _least(variable: netCDF4.Variable[Any]) -> float:
+    """Bytes of the file that a value takes at least."""
+    fixed = isinstance(variable.dtype, np.dtype)
+    return variable.dtype.itemsize / DEFLATED if fixed else REFERENCE_BYTES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from errno import ENOMEM
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -214,7 +215,8 @@ def with_numbers(data: xr.Dataset) -> xr.Dataset:
 def _unreadable(path: Path, error: Exception) -> ResultError:
     if isinstance(error, ResultError):
         return error
-    if isinstance(error, MemoryError) or "memory" in str(error).lower():  # of HDF5 only words tell
+    lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
+    if lacks_memory or "Memory allocation" in str(error):  # the words of NetCDF
         return ResultError(f"there is not enough memory to read {path}")
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 

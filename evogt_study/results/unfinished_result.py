@@ -32,8 +32,8 @@ def describe(result: Path, study: Study) -> None:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
+def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset]:
+    """The finished runs of a result that is being written, or whose writing was interrupted: one with a `description`.
 
     By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  A phase of an earlier result
     that has runs which the study does not ask for, or does not yet, is given as it is: nothing will replace it.
@@ -41,8 +41,6 @@ def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str
     variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
     cannot be read.
     """
-    if not description(result).exists():
-        return None
     study = _described(description(result))
     done = finished(study, result, variables)
     if done is None:
