@@ -158,6 +158,60 @@ def test_a_declaration_that_is_none(own_study, evogt, folder, text):
     assert not imported(folder)
 
 
+# --- what is shown acts on nothing ------------------------------------------------------------------------------------
+
+ACTING = r"""
+    def method(family, seed):
+        if seed == 1:
+            raise ValueError("\x1b[2J\x9b\u202egood\x07")
+        return {"error": 1.0}
+"""
+FAMILIES = r'"a\u001b]0;title\u0007", "b\n240 runs, 240 ok", "c\u202e\u0085d"'
+
+
+def check_shown(text, lines=None):
+    """Text without a character that does anything, but end a line."""
+    assert not [c for c in text if not c.isprintable() and c != "\n"]
+    assert lines is None or len(text.splitlines()) == lines
+
+
+def test_no_command_passes_on_what_acts_on_a_terminal(own_study, result_of, evogt, folder):
+    rest = f'title = "\\u001b[31m<b>t"\n[axes]\nfamily = [{FAMILIES}]\nseed = [0, 1]\n'
+    study = own_study(ACTING, rest)
+    result_of(study, folder / "own.nc")
+    started(study, folder / "later.nc", [0, 1])
+    for file, lines in (("own.nc", 4), ("later.nc", 4)):
+        _, out, err = evogt("status", file)
+        check_shown(out + err)
+        assert len(out.splitlines()) == lines
+    assert (
+        r"3 x ValueError: \x1b[2J\x9b\u202egood\x07 (e.g. family=a\x1b]0;title\x07, seed=1)"
+        in evogt("status", "own.nc")[1]
+    )
+    for form, lines in (("text", 5), ("markdown", 5), ("csv", 4), ("latex", 9)):
+        check_shown(evogt("summary", "own.nc", "--format", form)[1], lines)
+    assert r"b\n240 runs, 240 ok  " in evogt("summary", "own.nc")[1]
+    for command in (
+        ("plan", "own.toml"),
+        ("verify", "own.nc"),
+        ("plot", "own.nc", "-o", "p.svg"),
+        ("report", "own.nc"),
+    ):
+        _, out, err = evogt(*command)
+        check_shown(out + err)
+    for picture in folder.glob("p*.svg"):
+        check_shown(picture.read_text())
+    page = (folder / "own.html").read_text()
+    check_shown(page.replace("\t", ""))
+    assert r"\x1b[31m&lt;b&gt;t" in page
+    code, out, err = evogt("replay", "own.nc", "--at", "family=c\u202e\x85d,seed=1")
+    assert (code, r"c\u202e\x85d, seed=1" in out, r"ValueError: \x1b[2J" in err) == (1, True, True)
+    check_shown(out + err)
+    code, out, err = evogt("replay", "own.nc", "--at", "seed=1")
+    assert code == 2
+    check_shown(err, 1)
+
+
 # --- no more is read than is needed -----------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from evogt_study.errors import EvogtError, InputError
+from evogt_study.printable import tell, tell_lines
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,7 +43,7 @@ class _Command(click.Group):
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    click.echo(f"evogt: {' '.join(message.split())}", err=True)
+    tell(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)
 
 
@@ -137,7 +138,7 @@ def _print_result(path: Path) -> None:
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
         if phase == "study" or phase in failed:
-            click.echo(f"{path}{'' if phase == 'study' else f' ({phase})'}: {result_display.counted(each)}")
+            tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {result_display.counted(each)}")
             _print(result_display.messages(each))
     if failed:
         raise SystemExit(SOME_FAILED)
@@ -145,7 +146,7 @@ def _print_result(path: Path) -> None:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        tell(line)
 
 
 @main.command()
@@ -168,25 +169,25 @@ def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
     study, workers = Study.from_file(study_file), workers or CPU_COUNT
     path = _result_of(study, output)
     done = finished(study, path)
-    click.echo(f"study {study.name}" + (f": {study.title}" if study.title else ""))
+    tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     first = pilot_plan(study)
     walls = [] if first is None else [_print_plan(first, workers, path, done)]
     if study.pilot is not None:
-        click.echo(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
+        tell(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
     walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, path, done))
     _print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
     if len(known) < len(walls):
-        click.echo("only running it tells how long that takes")
+        tell("only running it tells how long that takes")
     else:
         wall = _duration(START_SECONDS + sum(known))
-        click.echo(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
+        tell(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
 
 
 def _print_unasked(path: Path, done: Finished | None) -> None:
     """Runs of a result that its study does not ask for, which `evogt run` does not throw away."""
     if done is not None and done.unasked:
-        click.echo(
+        tell(
             f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for; "
             "`evogt run` needs another place for its result (-o)"
         )
@@ -201,24 +202,24 @@ def _print_plan(plan: Plan, workers: int, path: Path, done: Finished | None) -> 
 
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
-    click.echo(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
+    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
     count = None if done is None else done.count(plan.phase)
     if count is not None:
-        click.echo(f"    {count:,} of {plan.count:,} are finished in {path}")
+        tell(f"    {count:,} of {plan.count:,} are finished in {path}")
     shared = shared_work(plan)
     for work in shared:
         if work.stage == OWN:
             continue
         sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
-        click.echo(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
-    click.echo("    in batches of about a second of work, sized as runs are timed")
+        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
+    tell("    in batches of about a second of work, sized as runs are timed")
     made = predicted(plan, this_machine, shared)
     if made is not None:
-        click.echo(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
+        tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
     memory = worker_memory(plan)
     if memory:
-        click.echo(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
+        tell(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
     return None if made is None else made.wall(workers)
 
 
@@ -257,7 +258,7 @@ def status(file: Path, output: Path | None) -> None:
     _tell_unfinished(path)
     _print_status(path, done.runs())
     if "study" not in done.tables:
-        click.echo(f"{path} (study): not run, since its pilot has not chosen yet")
+        tell(f"{path} (study): not run, since its pilot has not chosen yet")
     _print_unasked(path, done)
 
 
@@ -268,7 +269,7 @@ def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
 
     for phase, data in phases.items():
         found = completeness(data)
-        click.echo(f"{path} ({phase}): {result_display.counted(found)}")
+        tell(f"{path} ({phase}): {result_display.counted(found)}")
         _print(result_display.lacking(found))
         _print(result_display.messages(found))
         _print(result_display.software(data))
@@ -286,8 +287,9 @@ def _runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator
     if description(path).exists():
         from evogt_study.results.unfinished_result import unfinished
 
+        found = unfinished(path, variables)
         _tell_unfinished(path)
-        yield unfinished(path, variables)
+        yield found
     elif not path.exists():
         raise _no_result(path)
     else:
@@ -300,7 +302,7 @@ def _tell_unfinished(path: Path) -> None:
     from evogt_study.storage.paths import description
 
     if description(path).exists():
-        click.echo(f"evogt: {path} is not finished; this is what there is", err=True)
+        tell(f"evogt: {path} is not finished; this is what there is", err=True)
 
 
 def _check_finished(*paths: Path) -> None:
@@ -370,7 +372,7 @@ def summary(
         missing=missing,
     )  # fmt: skip
     with _told_at_the_end():
-        click.echo(summary_table(_phase(file, "pilot" if pilot else "study"), question))
+        tell_lines(summary_table(_phase(file, "pilot" if pilot else "study"), question))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -390,7 +392,7 @@ def _told_at_the_end() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         yield
     for warning in caught:
-        click.echo(f"evogt: {warning.message}", err=True)
+        tell(f"evogt: {warning.message}", err=True)
 
 
 def _phase(path: Path, phase: str) -> xr.Dataset:
@@ -431,7 +433,7 @@ def export(file: Path, output: Path, pilot: bool, spreadsheet: bool) -> None:
     if output.exists():
         raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
     count = write_table(_phase(file, "pilot" if pilot else "study"), output, spreadsheet=spreadsheet)
-    click.echo(f"{output}: {count} runs")
+    tell(f"{output}: {count} runs")
 
 
 @main.command()
@@ -475,9 +477,9 @@ def plot(
     data = _phase(file, "pilot" if pilot else "study")
     for made in draw_files(data, file, kind, wish, output):
         if isinstance(made, str):
-            click.echo(f"evogt: {made}", err=True)
+            tell(f"evogt: {made}", err=True)
         else:
-            click.echo(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
+            tell(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
 
 
 def _slopes(text: str) -> tuple[float, ...]:
@@ -509,7 +511,7 @@ def report(file: Path, output: Path | None) -> None:
     with _runs_so_far(file) as runs:
         made = page(file, {phase: with_numbers(data) for phase, data in runs.items()})
     write(path, made.encode())
-    click.echo(path)
+    tell(path)
 
 
 _code = click.option(
@@ -535,11 +537,11 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     _check_finished(file)
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
-    click.echo(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
+    tell(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
     for line in made.told():
-        click.echo(line)
+        tell(line)
     if made.raised:
-        click.echo(made.raised, err=True, nl=False)
+        tell_lines(made.raised.rstrip("\n"), err=True)
     if not made.equal:
         raise SystemExit(SOME_FAILED)
 
@@ -585,14 +587,14 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
     _check_finished(file)
     made = verified(file, sample=sample, seed=seed, code=code)
     for phase, data in made.phases.items():
-        click.echo(f"{file} ({phase}): {result_display.counted(completeness(data))}")
+        tell(f"{file} ({phase}): {result_display.counted(completeness(data))}")
     for line in made.recomputed:
-        click.echo(f"  computed again: {line}")
+        tell(f"  computed again: {line}")
     for line in made.findings:
-        click.echo(f"  wrong: {line}")
+        tell(f"  wrong: {line}")
     if made.left_out:
-        click.echo(f"  {made.left_out}")
-    click.echo(f"{file}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
+        tell(f"  {made.left_out}")
+    tell(f"{file}: " + ("all well" if made.well else f"{len(made.findings)} wrong"))
     if not made.well:
         raise SystemExit(SOME_FAILED)
 
@@ -646,12 +648,12 @@ def reproduce(
     found = studies_at(studies)
     with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
         made = reproduced(found, published, output, client=client, workers=workers, listener=listener)
-    click.echo(terminal_table(made.entries))
+    tell_lines(terminal_table(made.entries))
     for path in write_report(made, output):
-        click.echo(path)
-    click.echo(f"{made.runs} runs, {made.runs_not_ok} not ok; {summary_line(made.entries)}")
+        tell(path)
+    tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summary_line(made.entries)}")
     if made.not_computed:
-        click.echo(f"{made.not_computed} published numbers belong to studies that were not given")
+        tell(f"{made.not_computed} published numbers belong to studies that were not given")
     if not made.holds:
         raise SystemExit(SOME_FAILED)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evogt_study.operations.progress import Event, Listener
+from evogt_study.printable import shown, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -62,7 +63,7 @@ class _Lines:
         news = event.phase not in self.last or (event.final and event.done > 0)
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
-            print(in_words(event), file=sys.stderr, flush=True)
+            tell(in_words(event), err=True)
 
 
 class _Bar:
@@ -75,11 +76,13 @@ class _Bar:
     def __call__(self, event: Event) -> None:
         if event.phase not in self.tasks:
             self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="")
-        self.bar.update(self.tasks[event.phase], completed=event.reused + event.done, words=in_words(event))
+        self.bar.update(self.tasks[event.phase], completed=event.reused + event.done, words=shown(in_words(event)))
 
 
 def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    return Progress(BarColumn(bar_width=30), TextColumn("{task.fields[words]}"), console=Console(stderr=True))
+    return Progress(
+        BarColumn(bar_width=30), TextColumn("{task.fields[words]}", markup=False), console=Console(stderr=True)
+    )

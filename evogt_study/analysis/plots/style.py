@@ -22,6 +22,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from evogt_study.errors import InputError, cut
+from evogt_study.printable import shown
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
 TEXT_WIDTH = 6.5  # of the whole page
@@ -167,7 +168,8 @@ def wrapped(text: str, width: int) -> str:
 def plain(text: str, limit: int = LABEL_LIMIT) -> str:
     """Text from a file as it is drawn: no mathematics between dollars, no character that the font does not have."""
     known = _characters()
-    lines = ["".join(c if ord(c) in known else "?" for c in " ".join(line.split())) for line in text.split("\n")]
+    lines = [shown(" ".join(line.split())) for line in text.split("\n")]
+    lines = ["".join(c if ord(c) in known else "?" for c in line) for line in lines]
     return cut("\n".join(lines), limit).replace("$", r"\$")
 
 

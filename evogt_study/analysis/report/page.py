@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
+from evogt_study.printable import shown
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -64,8 +66,9 @@ class Drawn:
 def template(name: str, **known: Any) -> Template:
     """One of the package's templates, in which `known` are global names; every text that is put into it is escaped."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_source)
-    )
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
+    )  # fmt: skip
     environment.filters |= {"data_uri": _data_uri, "is_wide": _is_wide, "spoken": spoken}
     environment.globals |= known
     return environment.get_template(name)

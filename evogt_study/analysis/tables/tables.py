@@ -17,6 +17,7 @@ from evogt_study.analysis.blocks import BOUND
 from evogt_study.analysis.labels import heads
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.errors import InputError
+from evogt_study.printable import shown
 
 FORMATS = ("text", "markdown", "latex", "csv")
 COUNTS = ("n_ok", "n_planned")
@@ -59,9 +60,10 @@ def _columns(statistics: xr.Dataset, order: Sequence[str]) -> Iterator[tuple[str
 
 
 def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) -> str:
-    """The table in one of `FORMATS`.  Raises InputError for another."""
+    """The table in one of `FORMATS`, a line for each row, whatever is in its cells.  Raises InputError for another."""
     if form not in FORMATS:
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}, got {form!r}")
+    header, *body = ([shown(cell) for cell in row] for row in (header, *body))
     if form == "csv":
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header, *body])
