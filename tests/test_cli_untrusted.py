@@ -193,8 +193,8 @@ def test_no_command_passes_on_what_acts_on_a_terminal(own_study, result_of, evog
     assert r"b\n240 runs, 240 ok  " in evogt("summary", "own.nc")[1]
     for command in (
         ("plan", "own.toml"),
-        ("verify", "own.nc"),
-        ("plot", "own.nc", "-o", "p.svg"),
+        ("verify", "own.nc", "--sample", "1"),
+        ("plot", "own.nc", "distribution", "-o", "p.svg"),
         ("report", "own.nc"),
     ):
         _, out, err = evogt(*command)

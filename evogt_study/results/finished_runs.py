@@ -40,7 +40,7 @@ class Finished:
         return sum(self.beyond.values())
 
     def runs(self) -> dict[str, xr.Dataset]:
-        """The runs labelled, by phase, with their bookkeeping and without their numbers."""
+        """The runs labelled, by phase, with their bookkeeping and the variables that were read."""
         return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
 
     def count(self, phase: str) -> int | None:
