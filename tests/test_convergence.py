@@ -11,15 +11,18 @@ import pytest
 import scipy.integrate
 
 import evogt_study as evs
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble
-from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.integrators import ImplicitMidpoint
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.numerics.time_grid import TimeGrid
 
+LINE = UnitCube(1)
+
 
 def retained_space(dictionary, seed=0, tau=1e-12, points=320):
-    trial = trial_functions(dictionary.sample(seed, 1), QuadratureRule("gauss_legendre", points).on_unit_cube(1))
+    trial = trial_functions(LINE, dictionary.sample(seed, 1), LINE.quadrature(QuadratureRule("gauss_legendre", points)))
     return retain(trial, weighted_svd(trial), tau)
 
 
@@ -30,7 +33,7 @@ def paper_space():
 
 
 def final_state(system, final_time, steps):
-    return implicit_midpoint(system, TimeGrid(final_time, steps, ())).coefficients[-1]
+    return ImplicitMidpoint().march(system, TimeGrid(final_time, steps, ())).coefficients[-1]
 
 
 def errors_against(reference, system, final_time, steps):

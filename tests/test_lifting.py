@@ -11,9 +11,11 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
+from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.numerics.diagnostics import energy_history, norm_history
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, AssembledLifting, GalerkinSystem, assemble
-from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Lifting, NonSeparable, Separable
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
@@ -102,13 +104,15 @@ def run_of(problem, steps, *, final_time=0.5, integrator="implicit_midpoint", st
     rule = QuadratureRule("gauss_legendre", POINTS[problem.dimension])
     grid = TimeGrid(final_time, steps, tuple(range(steps + 1)) if saved is None else saved)
     dictionary = DICTIONARIES[problem.dimension]
-    return solve(problem, Discretisation(dictionary, 1, tau, rule, rule, grid, Integrator(integrator, stabilization)))
+    integrator = integrator_of({"time_integrator": integrator, "stabilization": stabilization})
+    return solve(problem, Discretisation(dictionary, 1, tau, rule, rule, grid, integrator))
 
 
 def small_space(dimension, N=8, tau=1e-6):
     points = {1: 14, 2: 6, 3: 4}[dimension]
-    quadrature = QuadratureRule("gauss_legendre", points).on_unit_cube(dimension)
-    trial = trial_functions(evs.Dictionary("gtransnet", N=N, N1=2 * N, gamma=4).sample(0, dimension), quadrature)
+    cube = UnitCube(dimension)
+    quadrature = cube.quadrature(QuadratureRule("gauss_legendre", points))
+    trial = trial_functions(cube, evs.Dictionary("gtransnet", N=N, N1=2 * N, gamma=4).sample(0, dimension), quadrature)
     return retain(trial, weighted_svd(trial), tau)
 
 

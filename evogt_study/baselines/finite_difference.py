@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import Any
 
 import numpy as np
 import scipy.fft
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import in_blocks
-from evogt_study.numerics.pipeline import Integrator
+from evogt_study.numerics.integrators import INTEGRATORS, ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.time_grid import TimeGrid
 
@@ -85,7 +87,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
     """
     check_points(problem, points)
-    integrator.check(problem)
+    check_integrator(integrator, problem)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
     stepper = _Stepper.of(problem, points, grid, integrator)
     u = problem.initial(nodes).reshape(shape)
@@ -110,12 +112,40 @@ def check_points(problem: Problem, points: int, name: str = "points") -> None:
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
 
 
+Modes = tuple[Array | float, Array, Array]
+"""A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
+
+
+def _midpoint(integrator: ImplicitMidpoint, eigenvalues: Array, grid: TimeGrid) -> Modes:
+    half = 0.5 * grid.dt * eigenvalues
+    return 1.0 - half, 1.0 + half, grid.midpoints
+
+
+def _semi_implicit(integrator: StabilizedSemiImplicit, eigenvalues: Array, grid: TimeGrid) -> Modes:
+    kept = 1.0 + integrator.stabilization * grid.dt
+    return kept, kept + grid.dt * eigenvalues, grid.times_of(tuple(range(1, grid.steps + 1)))
+
+
+_IN_MODES: dict[type[Integrator], Callable[[Any, Array, TimeGrid], Modes]] = {
+    ImplicitMidpoint: _midpoint,
+    StabilizedSemiImplicit: _semi_implicit,
+}
+
+
+def check_integrator(integrator: Integrator, problem: Problem) -> None:
+    """Raise ParameterError for an integrator without a step in the sine modes, or that cannot advance `problem`."""
+    if type(integrator) not in _IN_MODES:
+        names = " or ".join(name for name, kind in INTEGRATORS.items() if kind in _IN_MODES)
+        raise ParameterError("time_integrator", f"{names} for finite differences", integrator.name)
+    integrator.check(problem)
+
+
 @dataclass(frozen=True, eq=False)
 class _Stepper:
     """One time step in the sine modes: state <- (kept state + dt (forcing - reaction)) / divisor.
 
-    kept and divisor belong to the integrator; times are those at which it wants the source.  potential: u -> (F(u),
-    F'(u)), which overwrites what it gave before.
+    kept, divisor and times are `Modes` of the integrator.  potential: u -> (F(u), F'(u)), which overwrites what it gave
+    before.
     """
 
     potential: Callable[[Array], tuple[Array, ...]] | None
@@ -132,12 +162,8 @@ class _Stepper:
         potential, at_zero = None, 0.0
         if problem.potential is not None:
             potential, at_zero = problem.potential.at(eigenvalues.shape), float(problem.potential.value(np.zeros(1))[0])
-        if integrator.name == "implicit_midpoint":
-            half = 0.5 * grid.dt * eigenvalues
-            return _Stepper(potential, at_zero, eigenvalues, 1.0 - half, 1.0 + half, grid.dt, grid.midpoints)
-        kept = 1.0 + integrator.stabilization * grid.dt
-        ends = grid.times_of(tuple(range(1, grid.steps + 1)))
-        return _Stepper(potential, at_zero, eigenvalues, kept, kept + grid.dt * eigenvalues, grid.dt, ends)
+        kept, divisor, times = _IN_MODES[type(integrator)](integrator, eigenvalues, grid)
+        return _Stepper(potential, at_zero, eigenvalues, kept, divisor, grid.dt, times)
 
     def reacted(self, u: Array) -> tuple[Array | None, float]:
         """F'(u), and F(u) integrated; the boundary's share of the trapezoidal rule has u = 0."""
@@ -216,7 +242,8 @@ def _folded_sines(points: int) -> tuple[Array, Array]:
 
 
 def constant_diffusion(problem: Problem) -> float:
-    """nu.  Raises ProblemError where the diffusion is not one positive constant, or the problem is lifted."""
+    """nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
+    check_unit_cube(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
     if not problem.diffusion.steady:

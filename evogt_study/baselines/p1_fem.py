@@ -26,6 +26,7 @@ from scipy.special import roots_jacobi
 from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
@@ -209,8 +210,10 @@ def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None =
     `grid` says which steps are kept (its observed ones: the saved ones, the first and the last).  `degree` is the
     polynomial degree of the element integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
 
-    Raises ParameterError (see `p1_space`), and ProblemError where the diffusion is not positive at a quadrature node.
+    Raises ParameterError (see `p1_space`), and ProblemError where the diffusion is not positive at a quadrature node,
+    and for another domain than the unit cube.
     """
+    check_unit_cube(problem.domain, "p1_fem")
     space = p1_space(problem.dimension, unknowns, degree)
     _check_diffusion(space, problem, grid)
     mass = space.mass()

@@ -24,8 +24,9 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
 from evogt_study.numerics.dictionaries.base import Dictionary, Features, node_blocks
+from evogt_study.numerics.domains import Domain
+from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
@@ -97,6 +98,7 @@ class SpaceTimeSolution:
     scaled to unit norm; rho: the ridge parameter; final_time: T.
     """
 
+    domain: Domain
     initial: Callable[[Array], Array]
     features: Features
     final_time: float
@@ -108,7 +110,8 @@ class SpaceTimeSolution:
         """u_st, nodes (P, d) and times (S,) -> (S, P)."""
         scaled = (_in_space_time(nodes, t, self.final_time) for t in times.tolist())
         sums = np.stack([self.features.values(points) @ self.coefficients for points in scaled])
-        return np.asarray(self.initial(nodes) + times[:, None] * boundary_factor(nodes) * sums)
+        (D,) = self.domain.boundary_factor(nodes)
+        return np.asarray(self.initial(nodes) + times[:, None] * D * sums)
 
 
 def space_time_regression(
@@ -128,12 +131,13 @@ def space_time_regression(
     Raises ParameterError for a number out of its range, and ProblemError where the diffusion is not positive or the
     strong form is not finite at a residual point.
     """
+    check_unit_cube(strong.problem.domain, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)
     A, b = residual_system(strong, features, nodes, times, final_time, dictionary.widths)
     alpha, rho, condition = ridge_least_squares(A, b, ridge)
-    return SpaceTimeSolution(strong.problem.initial, features, final_time, alpha, rho, condition)
+    return SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, final_time, alpha, rho, condition)
 
 
 def _check(dimension: int, dictionary: Dictionary, final_time: float, points: int, levels: int, ridge: float) -> None:
@@ -194,10 +198,9 @@ def _residual_rows(strong: StrongForm, features: Features, nodes: Array, t: floa
     psi = features.jet(_in_space_time(nodes, t, final_time), 2)
     assert psi.gradient is not None  # noqa: S101  # order 2 was asked for
     assert psi.hessian is not None  # noqa: S101
-    D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
-    laplacian_of_D = np.trace(boundary_hessian(nodes))[:, None]
+    D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]
-    laplacian = laplacian_of_D * psi.value + 2.0 * np.sum(dD * psi.gradient[:d], axis=0)
+    laplacian = np.trace(hessian) * psi.value + 2.0 * np.sum(dD * psi.gradient[:d], axis=0)
     laplacian += D * np.trace(psi.hessian[:d, :d])
     divergence = strong.problem.diffusion(nodes, now)[0][:, None] * laplacian
     for da, part in zip(strong.diffusion_gradient, gradient, strict=True):

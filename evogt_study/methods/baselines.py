@@ -10,17 +10,24 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from evogt_study.baselines import cost
-from evogt_study.baselines.finite_difference import check_points, constant_diffusion, finite_differences
+from evogt_study.baselines.finite_difference import (
+    check_integrator,
+    check_points,
+    constant_diffusion,
+    finite_differences,
+)
 from evogt_study.baselines.space_time_regression import check_size, residual_points, space_time_regression, strong_form
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.evolution_parameters import PARAMETERS as EVOLUTION_PARAMETERS
 from evogt_study.methods.fields import fields
-from evogt_study.methods.problem_method import ProblemMethod, dictionary_of, finite, integrator_of, on_unit_cube
+from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, integrator_of, own_names
+from evogt_study.methods.problem_method import ProblemMethod, dictionary_of, finite, quadrature_of
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.cost import Work
 from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
@@ -119,7 +126,7 @@ class Baseline(ProblemMethod, ABC):
         problem = self.problem(values)
         if problem.exact is None and "error_history" in self.output.record:
             raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
-        on_unit_cube("validation", self.given(values)["validation"], problem.dimension)
+        quadrature_of("validation", self.given(values)["validation"], problem)
         if problem.potential is None and "free_energy_history" in self.output.record:
             raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
         with np.errstate(all="ignore"):
@@ -144,7 +151,7 @@ class Baseline(ProblemMethod, ABC):
 
     def used(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that the case uses, the problem's own left out."""
-        unused = {"stabilization"} if values.get("time_integrator") != "stabilized_semi_implicit" else set()
+        unused = set(INTEGRATOR_PARAMETERS) - own_names(values)
         if "dictionary" in values:
             unused |= OF_DICTIONARIES - FAMILIES[str(values["dictionary"])].takes()
         return tuple(name for name in self.PARAMETERS if name not in unused)
@@ -207,7 +214,7 @@ class Baseline(ProblemMethod, ABC):
 
     def measured(self, values: Values, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
         """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
-        rule: Quadrature = self.given(values)["validation"].on_unit_cube(problem.dimension)
+        rule = problem.domain.quadrature(self.given(values)["validation"])
         at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
         variables = {"initial_error": Datum((), _initial_error(problem, rule, at_nodes))}
         coordinates = {"time": Datum(("time",), grid.saved_times)} if self.output.record else {}
@@ -220,13 +227,7 @@ class Baseline(ProblemMethod, ABC):
             variables["validation_values"] = Datum(("node",), at_nodes[-1])
             coordinates["weight"] = Datum(("node",), rule.weights)
         if "field" in self.output.record:
-            data, axes = fields(
-                lambda nodes: evaluate(nodes)[saved],
-                problem.exact,
-                grid.saved_times,
-                self.output.grid,
-                problem.dimension,
-            )
+            data, axes = fields(lambda nodes: evaluate(nodes)[saved], problem, grid.saved_times, self.output.grid)
             variables |= data
             coordinates |= axes
         return Record(variables, coordinates)
@@ -260,7 +261,7 @@ class P1FiniteElements(Baseline):
         given = self.given(values)
         _check_plain(self.NAME, problem)
         check_mesh(problem.dimension, given["unknowns"], given.get("degree"))
-        check_diffusion(problem, given["validation"].on_unit_cube(problem.dimension), self.grid(values).midpoints)
+        check_diffusion(problem, problem.domain.quadrature(given["validation"]), self.grid(values).midpoints)
 
     def canonical(self, values: Values, used: dict[str, Any]) -> dict[str, Any]:
         from evogt_study.baselines.p1_fem import DEGREES
@@ -296,14 +297,14 @@ class FiniteDifferences(Baseline):
     NAME = "finite_difference"
     PARAMETERS = _parameters(
         Parameter("points", "an integer >= 1", integer(1), "interior points per direction", "h = 1/(points + 1)"),
-        shared=("validation", "dt", "final_time", "time_integrator", "stabilization"),
+        shared=("validation", "dt", "final_time", "time_integrator", *INTEGRATOR_PARAMETERS),
     )
     RECORDABLE = ("error_history", "free_energy_history", "field", "validation_values")
     SCALARS = ("initial_error", "degrees_of_freedom", "energy_drop_percent", "energy_increment")
 
     def check_problem(self, values: Values, problem: Problem) -> None:
         constant_diffusion(problem)
-        integrator_of(values).check(problem)
+        check_integrator(integrator_of(values), problem)
         check_points(problem, self.given(values)["points"])
 
     def memory(self, values: Values) -> float:
@@ -392,6 +393,7 @@ class SpaceTimeRegression(Baseline):
 
 
 def _check_plain(name: str, problem: Problem) -> None:
+    check_unit_cube(problem.domain, name)
     if problem.lifting is not None or problem.potential is not None:
         extra = "lifting" if problem.lifting is not None else "potential"
         raise ProblemError(f"{name} must have a linear problem with zero boundary values, got one with a {extra}")

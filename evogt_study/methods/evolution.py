@@ -10,16 +10,21 @@ from typing import Any
 import numpy as np
 
 from evogt_study.baselines import cost as baseline_cost
-from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_points, constant_diffusion
+from evogt_study.baselines.finite_difference import (
+    FiniteDifferenceReference,
+    check_integrator,
+    check_points,
+    constant_diffusion,
+)
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS
+from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.problem_method import (
     ProblemMethod,
     check_diffusion_on_nodes,
     dictionary_of,
     finite,
-    integrator_of,
-    on_unit_cube,
+    quadrature_of,
 )
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, record
@@ -80,7 +85,7 @@ class Evolution(ProblemMethod):
             TimeGrid.of(run.grid.final_time, run.grid.dt, self.output.times)
         elif "error_history" in self.output.record and not self.has_final_error(values):
             raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
-        steps = (run.grid.final_time, run.grid.steps, run.integrator.name)
+        steps = (run.grid.final_time, run.grid.steps, values["time_integrator"], asdict(run.integrator))
         rules = (run.quadrature, run.validation, run.assessment or 0)
         key = content_hash(
             [
@@ -108,9 +113,9 @@ class Evolution(ProblemMethod):
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.dimension)
         check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.source.name)
-        on_unit_cube("validation", run.validation, problem.dimension)
+        quadrature_of("validation", run.validation, problem)
         if run.assessment is not None:
-            on_unit_cube("assessment", run.assessment, problem.dimension)
+            quadrature_of("assessment", run.assessment, problem)
 
     def check_reference(self, values: Values, problem: Problem) -> None:
         """Raise InputError where errors cannot be measured as they are asked for."""
@@ -120,6 +125,7 @@ class Evolution(ProblemMethod):
             reference = self.reference(values, problem)
             if reference is not None:
                 check_points(problem, reference.points, "reference_points")
+                check_integrator(reference.integrator, problem)
         elif problem.exact is None and named == "exact":
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         elif problem.exact is None and "error_history" in self.output.record:
@@ -272,7 +278,5 @@ def _coefficient_reference(given: Mapping[str, Any]) -> CoefficientReference | N
 def _content(run: Discretisation) -> dict[str, Any]:
     """The discretisation as JSON-able content; what a run does not use is no part of it."""
     content = {name: part for name, part in asdict(run).items() if part is not None}
-    del content["integrator"]["name"]  # named beside
-    if not run.integrator.stabilization:
-        del content["integrator"]
-    return content | {"dictionary": run.dictionary.content()}
+    own = {name: value for name, value in content.pop("integrator").items() if value != 0}  # its type is named beside
+    return content | {"dictionary": run.dictionary.content()} | ({"integrator": own} if own else {})

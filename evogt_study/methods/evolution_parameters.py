@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionaries import FAMILIES
-from evogt_study.numerics.pipeline import INTEGRATORS
+from evogt_study.numerics.integrators import INTEGRATORS
 from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, QuadratureRule
 from evogt_study.schema.parameters import (
     Parameter,
     choice,
     integer,
+    key_of,
     one_or_several,
     real,
     several,
@@ -70,10 +72,9 @@ PARAMETERS = {
         Parameter("validation", _RULE, quadrature_rule, "validation rule", "points per direction"),
         Parameter("dt", "a positive number", real(0.0), "Δt", "time step, eq:im_retained"),
         Parameter("final_time", "a positive number", real(0.0), "T", "final time"),
-        Parameter("time_integrator", f"one of {', '.join(INTEGRATORS)}", choice(INTEGRATORS), "time integrator",
+        Parameter("time_integrator", INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator",
                   default="implicit_midpoint"),
-        Parameter("stabilization", "a number >= 0", real(0.0, low_included=True), "S",
-                  "damping of stabilized_semi_implicit, eq:ac_scheme", optional=True),
+        *INTEGRATOR_PARAMETERS.values(),
         Parameter("reference", f"one of {', '.join(REFERENCES)}", choice(REFERENCES),
                   "what errors are measured against", "the problem's exact solution where left out", optional=True),
         Parameter("reference_points", "an integer >= 1", integer(1), "interior points per direction of the reference",

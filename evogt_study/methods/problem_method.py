@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
 from evogt_study.methods.protocol import MethodSpec, Output
 from evogt_study.numerics.arrays import Array
@@ -16,7 +17,7 @@ from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.dictionaries.tanh_layers import default_radius
 from evogt_study.numerics.galerkin import check_diffusion
-from evogt_study.numerics.pipeline import Integrator, Share
+from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_facts import ProblemFacts
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
@@ -51,6 +52,8 @@ class ProblemMethod:
         unknown = [name for name in spec.output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
+        if "time_integrator" in parameters:
+            parameters = {**parameters, **known_parameters()}
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         return cls(source, spec.output, {**parameters, **cls.following(source.dimension, parameters), **own})
 
@@ -72,9 +75,7 @@ class ProblemMethod:
         ]
         if "dictionary" in values:
             needed += FAMILIES[str(values["dictionary"])].required(values)
-        if values.get("time_integrator") == "stabilized_semi_implicit":
-            needed.append("stabilization")
-        return tuple(needed)
+        return (*needed, *required_names(values))
 
     def deciding(self) -> tuple[str, ...]:
         return ("dictionary", "time_integrator", "reference")
@@ -135,13 +136,6 @@ def dictionary_of(values: Values) -> Dictionary:
     return family(given["dictionary"], **{name: given[name] for name in family.takes() if name in given})
 
 
-def integrator_of(values: Values) -> Integrator:
-    """The time integrator that a case names, with the stabilisation that belongs to one of them only."""
-    given: dict[str, Any] = dict(values)
-    name = given["time_integrator"]
-    return Integrator(name, given["stabilization"] if name == "stabilized_semi_implicit" else 0.0)
-
-
 def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
@@ -160,7 +154,7 @@ def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Arra
     Raises ParameterError for a rule of too many nodes in the problem's dimension.
     """
     try:
-        check_diffusion(problem, on_unit_cube("quadrature", rule, problem.dimension), times)
+        check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
     except InputError:
         raise
     except Exception as error:
@@ -168,9 +162,9 @@ def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Arra
         raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
 
 
-def on_unit_cube(name: str, rule: QuadratureRule, dimension: int) -> Quadrature:
-    """The rule that the parameter `name` names.  Raises ParameterError, in its name, for too many nodes."""
+def quadrature_of(name: str, rule: QuadratureRule, problem: Problem) -> Quadrature:
+    """The rule that the parameter `name` means.  Raises ParameterError, in its name, for too many nodes."""
     try:
-        return rule.on_unit_cube(dimension)
+        return problem.domain.quadrature(rule)
     except ParameterError as error:
         raise ParameterError(name, error.wanted, error.got) from None

@@ -34,10 +34,7 @@ def record(solution: Solution, output: Output) -> Record:
     coordinates = {"time": Datum(("time",), times)} if wanted else {}
     if "field" in wanted:
         saved = solution.discretisation.grid.saved_positions
-        problem = solution.problem
-        data, axes = fields(
-            lambda nodes: solution.evaluate(nodes)[saved], problem.exact, times, output.grid, problem.dimension
-        )
+        data, axes = fields(lambda nodes: solution.evaluate(nodes)[saved], solution.problem, times, output.grid)
         variables.update(data)
         coordinates.update(axes)
     return Record(variables, coordinates)

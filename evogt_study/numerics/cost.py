@@ -17,6 +17,7 @@ from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import QUARTERS
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.galerkin import NODES_AT_ONCE
+from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.numerics.problem_facts import FunctionFacts, ProblemFacts
 
@@ -24,6 +25,8 @@ QR_HALF, SVD_HALF, EIGH_HALF = 80, 400, 1000
 """Order of a matrix at which LAPACK reaches half the rate that it has for a very large one."""
 OPERATION_CALLS = 4
 """An operation of a formula, found in its tree and applied, in calls of NumPy."""
+COUNTED = (ImplicitMidpoint, StabilizedSemiImplicit)
+"""Integrators whose steps are counted; what another takes only running tells."""
 DOP853_STEPS, DOP853_STAGES = 50, 12
 """Steps of the adaptive reference where no largest step is given: a guess, the solution decides."""
 
@@ -182,11 +185,13 @@ class RunSize:
         return len(self.run.grid.observed)
 
 
-def stage_work(size: RunSize) -> dict[str, Work]:
-    """Work of each stage of `stage_keys`, and of "run", what a run has for itself.
+def stage_work(size: RunSize) -> dict[str, Work] | None:
+    """Work of each stage of `stage_keys`, and of "run", what a run has for itself; None where it cannot be counted.
 
     What it takes to make the problem's functions is part of its "diffusion check".
     """
+    if not isinstance(size.run.integrator, COUNTED):
+        return None
     dictionary, d, Q, N, r = size.run.dictionary, size.problem.dimension, size.nodes, size.run.dictionary.N, size.rank
     works = {
         "trial functions": sampled(dictionary, d) + features(dictionary, d, Q, derivatives=True) + Work(calls=40.0),

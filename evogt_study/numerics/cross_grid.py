@@ -43,7 +43,8 @@ def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
     for start in range(0, count, NODES_AT_ONCE):
         block = slice(start, start + NODES_AT_ONCE)
         nodes = assessment.nodes[block]
-        values, gradients[:, block] = retained_functions(space.features.first_order(nodes), nodes, space.transform)
+        psi = space.features.first_order(nodes)
+        values, gradients[:, block] = retained_functions(space.domain, psi, nodes, space.transform)
         mass += weighted_gram(values[None], assessment.weights[block])
     return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from evogt_study.errors import ParameterError
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
-from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
-from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
+from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.numerics.retained_space import (
@@ -33,39 +31,6 @@ from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.numerics.validation import Target
 
 T = TypeVar("T")
-
-INTEGRATORS = ("implicit_midpoint", "stabilized_semi_implicit")
-
-
-@dataclass(frozen=True)
-class Integrator:
-    """A time integrator by name; stabilization S >= 0 is used by stabilized_semi_implicit only (eq:ac_scheme)."""
-
-    name: str = "implicit_midpoint"
-    stabilization: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.name not in INTEGRATORS:
-            raise ParameterError("time_integrator", f"one of {', '.join(INTEGRATORS)}", self.name)
-        if not 0.0 <= self.stabilization < np.inf:
-            raise ParameterError("stabilization", "at least 0 and finite", self.stabilization)
-
-    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """The trajectory from alpha(0).  Raises IndefiniteStiffnessError."""
-        if self.name == "implicit_midpoint":
-            return implicit_midpoint(system, grid)
-        return stabilized_semi_implicit(system, grid, self.stabilization)
-
-    def times(self, grid: TimeGrid) -> Array:
-        """Where the diffusion is evaluated: at midpoints, or at the ends of all steps and at the start."""
-        return grid.midpoints if self.name == "implicit_midpoint" else grid.times_of(tuple(range(grid.steps + 1)))
-
-    def check(self, problem: Problem) -> None:
-        """Raise ParameterError where the integrator cannot advance the problem."""
-        if problem.potential is not None and self.name == "implicit_midpoint":
-            raise ParameterError(
-                "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
-            )
 
 
 @dataclass(frozen=True)
@@ -82,7 +47,7 @@ class Discretisation:
     quadrature: QuadratureRule
     validation: QuadratureRule
     grid: TimeGrid
-    integrator: Integrator = Integrator()
+    integrator: Integrator = field(default_factory=ImplicitMidpoint)
     assessment: QuadratureRule | None = None
     coefficient_reference: CoefficientReference | None = None
 
@@ -148,24 +113,24 @@ class Solution:
 
 
 def stage_keys(
-    problem: Hashable, dimension: int, run: Discretisation, reference: Hashable = None
+    problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
     """What each stage depends on; two runs with the same key can share the stage.
 
-    `problem` identifies the problem, `reference` what errors are measured against if not its exact solution.
+    `problem` and `domain` identify these, `reference` what errors are measured against if not its exact solution.
     """
-    trial = (run.dictionary, run.seed, run.quadrature, dimension)
+    trial = (run.dictionary, run.seed, run.quadrature, domain)
     space = (trial, run.tau)
     system = (space, problem)  # keys hold those of what they are made of
     keys: dict[str, Hashable] = {
         "trial functions": trial,
         "weighted SVD": trial,
         "retained space": space,
-        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator.name),
-        "nodal data": (problem, run.quadrature, dimension),
+        "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator),
+        "nodal data": (problem, run.quadrature, domain),
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
-        "validation features": (run.dictionary, run.seed, run.validation, dimension),
+        "validation features": (run.dictionary, run.seed, run.validation, domain),
         "reference": (problem, reference, run.validation, run.grid.final_time, run.grid.steps, run.grid.observed),
     }
     if run.coefficient_reference is not None:
@@ -183,7 +148,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
 
     Raises ProblemError, EmptySpaceError, IndefiniteStiffnessError.
     """
-    key = stage_keys(problem, problem.dimension, run, None if reference is None else reference.key)
+    key = stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
     svd, space = _spaces(problem, run, key, share)
     share("diffusion check", key["diffusion check"], lambda: _check(problem, run))
     nodal = share("nodal data", key["nodal data"], lambda: nodal_data(problem, space.quadrature.nodes))
@@ -193,7 +158,8 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
         lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
     )
     trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
-    rule = share("validation nodes", (run.validation, problem.dimension), lambda: _validation_rule(problem, run))
+    domain = problem.domain
+    rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
     target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
@@ -223,7 +189,7 @@ def _spaces(
 
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
     features = run.dictionary.sample(run.seed, problem.dimension)
-    return trial_functions(features, run.quadrature.on_unit_cube(problem.dimension))
+    return trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
 
 
 def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
@@ -232,11 +198,7 @@ def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
 
 
 def _check(problem: Problem, run: Discretisation) -> None:
-    check_diffusion(problem, run.quadrature.on_unit_cube(problem.dimension), run.integrator.times(run.grid))
-
-
-def _validation_rule(problem: Problem, run: Discretisation) -> Quadrature:
-    return run.validation.on_unit_cube(problem.dimension)
+    check_diffusion(problem, problem.domain.quadrature(run.quadrature), run.integrator.times(run.grid))
 
 
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
@@ -250,7 +212,7 @@ def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: 
         exact = np.concatenate([exact, reference(nodes, times[1:])])
     elif problem.exact is not None:
         exact = problem.exact(nodes, times)
-    return Target.of(exact, _lifted(problem, nodes, times[: len(exact)]), rule)
+    return Target.of(problem.domain, exact, _lifted(problem, nodes, times[: len(exact)]), rule)
 
 
 def _lifted(problem: Problem, nodes: Array, times: Array) -> Array | float:
@@ -285,7 +247,7 @@ def _cross_grid(
     basis = share(
         "assessed basis",
         key["assessed basis"],
-        lambda: assessed_basis(space, rule.on_unit_cube(problem.dimension)),
+        lambda: assessed_basis(space, problem.domain.quadrature(rule)),
     )
     return share(
         "assessment",

@@ -1,6 +1,6 @@
-"""The data of a parabolic problem on the unit cube (eq:linear_parabolic), as functions that NumPy can evaluate.
+"""The data of a parabolic problem (eq:linear_parabolic), as functions that NumPy can evaluate.
 
-    u_t - div(a(x, t) grad u) + F'(u) = f(x, t) in (0, 1)^d,    u = u_b on the boundary,    u(x, 0) = u_0(x)
+    u_t - div(a(x, t) grad u) + F'(u) = f(x, t) in the domain,    u = u_b on the boundary,    u(x, 0) = u_0(x)
 
 The boundary values are zero unless the problem has a `Lifting`, and F is absent unless it has a `Potential`.
 
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains import Domain, UnitCube
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,8 @@ class Problem:
     """diffusion a, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
 
     `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
-    was made with, for labels.
+    was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of
+    another dimension.
     """
 
     dimension: int
@@ -117,3 +120,10 @@ class Problem:
     parameters: Mapping[str, float] = field(default_factory=dict)
     lifting: Lifting | None = None
     potential: Potential | None = None
+    domain: Domain = None  # type: ignore[assignment]  # never None once made
+
+    def __post_init__(self) -> None:
+        if self.domain is None:
+            object.__setattr__(self, "domain", UnitCube(self.dimension))
+        elif self.domain.dimension != self.dimension:
+            raise ParameterError("domain", f"one of dimension {self.dimension}", self.domain)

@@ -1,9 +1,9 @@
-"""Positive quadrature rules on the unit cube (0, 1)^d, as tensor products of one rule per direction."""
+"""Positive quadrature rules by name, in one direction; a domain makes its nodes and weights of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from evogt_study.numerics.arrays import Array
 RULES = ("gauss_legendre", "composite_midpoint")
 MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
-MAX_NODES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -48,24 +47,18 @@ class QuadratureRule:
         """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""
         return 2 * self.points - 1 if self.rule == "gauss_legendre" else 1
 
-    def on_unit_cube(self, dimension: int) -> Quadrature:
-        """The tensor-product rule on (0, 1)^d, d = `dimension`.
+    @property
+    def on_unit_interval(self) -> tuple[Array, Array]:
+        """Nodes and weights of one direction on (0, 1), (points,) each.
 
         Gauss-Legendre nodes are those of (-1, 1) mapped affinely; the composite midpoint rule has nodes (i + 1/2)/n
         and weights 1/n.
         """
-        if self.points**dimension > MAX_NODES:
-            got = f"{self.points}^{dimension} = {self.points**dimension:,}"
-            raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
-        nodes, weights = _on_unit_interval(self.rule, self.points)
-        grids = np.meshgrid(*[nodes] * dimension, indexing="ij")
-        product = reduce(np.multiply.outer, [weights] * dimension)
-        return Quadrature(np.stack([grid.ravel() for grid in grids], axis=1), np.array(product).ravel())
+        return _on_unit_interval(self.rule, self.points)
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
 def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
-    """Nodes and weights of one direction on (0, 1)."""
     if rule == "composite_midpoint":
         return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
     nodes, weights = np.polynomial.legendre.leggauss(points)
@@ -74,7 +67,7 @@ def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), on (0, 1)^d."""
+    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain."""
 
     nodes: Array
     weights: Array

@@ -10,8 +10,8 @@ import scipy.linalg
 
 from evogt_study.errors import EmptySpaceError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.boundary import boundary_factor, boundary_gradient, boundary_hessian
-from evogt_study.numerics.dictionaries.base import Features, FirstOrder, Jet
+from evogt_study.numerics.dictionaries.base import Features, FirstOrder
+from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.quadrature import Quadrature
 
 NODES_AT_ONCE = 512
@@ -20,8 +20,12 @@ NODES_AT_ONCE = 512
 
 @dataclass(frozen=True, eq=False)
 class TrialFunctions:
-    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and their first derivatives."""
+    """phi_j = D psi_j (eq:raw_trial_space) at the assembly nodes, by the features psi and their first derivatives.
 
+    D is the domain's boundary factor.
+    """
+
+    domain: Domain
     features: Features
     quadrature: Quadrature
     psi: FirstOrder
@@ -29,40 +33,25 @@ class TrialFunctions:
     @property
     def values(self) -> Array:
         """Phi (Q, N), computed at each call."""
-        return np.asarray(boundary_factor(self.quadrature.nodes)[:, None] * self.psi.value)
+        (D,) = self.domain.boundary_factor(self.quadrature.nodes)
+        return np.asarray(D[:, None] * self.psi.value)
 
     @property
     def gradients(self) -> Array:
         """G_l (d, Q, N), computed at each call."""
-        nodes = self.quadrature.nodes
-        D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+        D, dD = (part[..., None] for part in self.domain.boundary_factor(self.quadrature.nodes, 1))
         return np.asarray(dD * self.psi.value + D * self.psi.gradient)
 
 
-def trial_functions(features: Features, quadrature: Quadrature) -> TrialFunctions:
+def trial_functions(domain: Domain, features: Features, quadrature: Quadrature) -> TrialFunctions:
     """Evaluate psi and its gradient on the assembly nodes (app:feature_derivatives)."""
-    return TrialFunctions(features, quadrature, features.first_order(quadrature.nodes))
+    return TrialFunctions(domain, features, quadrature, features.first_order(quadrature.nodes))
 
 
-def trial_values(features: Features, nodes: Array) -> Array:
+def trial_values(domain: Domain, features: Features, nodes: Array) -> Array:
     """phi = D psi at `nodes`, (Q, d) -> (Q, N)."""
-    return np.asarray(boundary_factor(nodes)[:, None] * features.values(nodes))
-
-
-def trial_jet(features: Features, nodes: Array, order: int) -> Jet:
-    """phi = D psi with derivatives up to `order`, by the product rule (app:feature_derivatives)."""
-    psi = features.jet(nodes, order)
-    D = boundary_factor(nodes)[:, None]
-    value = D * psi.value
-    if psi.gradient is None:
-        return Jet(value)
-    dD = boundary_gradient(nodes)[:, :, None]
-    gradient = dD * psi.value + D * psi.gradient
-    if psi.hessian is None:
-        return Jet(value, gradient)
-    cross = dD[:, None] * psi.gradient[None]
-    hessian = boundary_hessian(nodes)[..., None] * psi.value + cross + cross.swapaxes(0, 1) + D * psi.hessian
-    return Jet(value, gradient, hessian)
+    (D,) = domain.boundary_factor(nodes)
+    return np.asarray(D[:, None] * features.values(nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +74,8 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     features the missing singular values are zero.  Raises EmptySpaceError where sigma_1 = 0.
     """
     rule = trial.quadrature
-    weighted = (np.sqrt(rule.weights) * boundary_factor(rule.nodes))[:, None] * trial.psi.value
+    (D,) = trial.domain.boundary_factor(rule.nodes)
+    weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
     (triangle,) = scipy.linalg.qr(weighted, mode="r", overwrite_a=True, check_finite=False)
     count = weighted.shape[1]
     _, sigma, right = np.linalg.svd(triangle[:count], full_matrices=False)
@@ -103,6 +93,7 @@ class RetainedSpace:
     transform T_r (N, r); values Phi~ (Q, r); gradients G~_l (d, Q, r); singular_values (r,), the kept ones.
     """
 
+    domain: Domain
     features: Features
     quadrature: Quadrature
     transform: Array
@@ -133,7 +124,7 @@ class RetainedSpace:
         nodes (P, d) and coefficients (..., r) -> (..., P).  The sum is taken as phi . (T_r alpha), which costs N
         products a point and value instead of the r of phi~ and its construction.
         """
-        return np.asarray((coefficients @ self.transform.T) @ trial_values(self.features, nodes).T)
+        return np.asarray((coefficients @ self.transform.T) @ trial_values(self.domain, self.features, nodes).T)
 
     def project(self, nodal: Array) -> Array:
         """Coefficients Phi~^T W_q v of the quadrature-orthogonal projection, nodal values (..., Q) -> (..., r)."""
@@ -149,18 +140,18 @@ def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace
     rank = int(np.count_nonzero(svd.singular_values > np.sqrt(tau) * svd.singular_values[0]))
     kept = svd.singular_values[:rank]
     transform = svd.right[:, :rank] / kept
-    values, gradients = retained_functions(trial.psi, trial.quadrature.nodes, transform)
-    return RetainedSpace(trial.features, trial.quadrature, transform, values, gradients, kept)
+    values, gradients = retained_functions(trial.domain, trial.psi, trial.quadrature.nodes, transform)
+    return RetainedSpace(trial.domain, trial.features, trial.quadrature, transform, values, gradients, kept)
 
 
-def retained_functions(psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
+def retained_functions(domain: Domain, psi: FirstOrder, nodes: Array, transform: Array) -> tuple[Array, Array]:
     """phi~ = D (T_r^T psi) and its gradient by the product rule (app:feature_derivatives): (Q, r) and (d, Q, r).
 
     The transform comes first and the boundary factor second, so that N-wide arrays need not be made conforming.
     """
     count, dimension = nodes.shape
     values, gradients = psi.value @ transform, np.empty((dimension, count, transform.shape[1]))
-    D, dD = boundary_factor(nodes)[:, None], boundary_gradient(nodes)[:, :, None]
+    D, dD = (part[..., None] for part in domain.boundary_factor(nodes, 1))
     factor = psi.factor(transform)
     for start in range(0, count, NODES_AT_ONCE):
         block = slice(start, start + NODES_AT_ONCE)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.boundary import boundary_factor
+from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.quadrature import Quadrature
 
 
@@ -26,11 +26,11 @@ class Target:
     factor: Array
 
     @staticmethod
-    def of(exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
+    def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
         """From u (S, Q), and u_b (S, Q) or zero, at the rule's nodes."""
         roots = np.sqrt(rule.weights)
-        factor = roots * boundary_factor(rule.nodes)
-        return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), factor)
+        (D,) = domain.boundary_factor(rule.nodes)
+        return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), roots * D)
 
     def errors(self, raw: Array, psi: Array) -> Array:
         """Errors of T_r alpha (S, N) at the S times, by the features psi at the nodes (Q, N): (S,)."""

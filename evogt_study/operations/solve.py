@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.methods.evolution_parameters import PARAMETERS
+from evogt_study.methods.integrator_parameters import declared, integrator_of
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import histories, scalars
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.pipeline import Discretisation, Integrator, Solution
+from evogt_study.numerics.integrators import Integrator
+from evogt_study.numerics.pipeline import Discretisation, Solution
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import QuadratureRule
@@ -41,15 +44,16 @@ def solve(
     final_time: float | None = None,
     validation: Rule | None = None,
     times: int | tuple[float, ...] | None = None,
-    time_integrator: str = "implicit_midpoint",
+    time_integrator: str | Integrator = "implicit_midpoint",
     stabilization: float = 0.0,
 ) -> xr.Dataset:
     """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
 
     quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
     validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
-    saved ones: None for every step, a count of evenly spaced ones, or a list.  stabilization is S of the time
-    integrator stabilized_semi_implicit, which a problem with a potential needs.
+    saved ones: None for every step, a count of evenly spaced ones, or a list.  time_integrator is a name or an
+    `Integrator` with its parameters; stabilization is S of stabilized_semi_implicit where that is named, which a
+    problem with a potential needs.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
     (feature).  ``.attrs`` name the problem and the dictionary.
@@ -60,6 +64,8 @@ def solve(
     final_time = problem.final_time if final_time is None else final_time
     if final_time is None:
         raise ParameterError("final_time", "given, since the problem names none", None)
+    if not isinstance(time_integrator, Integrator):
+        time_integrator = integrator_of({"time_integrator": time_integrator, "stabilization": stabilization})
     run = Discretisation(
         dictionary=dictionary,
         seed=_checked("seed", seed),
@@ -67,7 +73,7 @@ def solve(
         quadrature=_checked("quadrature", quadrature),
         validation=DEFAULT_VALIDATION[problem.dimension] if validation is None else _checked("validation", validation),
         grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
-        integrator=Integrator(time_integrator, stabilization),
+        integrator=time_integrator,
     )
     run.integrator.check(problem)
     dictionary.check_dimension(problem.dimension)
@@ -107,11 +113,11 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(solution.problem.dimension),
         "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation,
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
+        **asdict(run.integrator),
     }  # fmt: skip
-    if run.integrator.name == "stabilized_semi_implicit":
-        parameters["stabilization"] = run.integrator.stabilization
     shown = {name: labels([value])[0] for name, value in parameters.items()}
-    constants = {name: ((), label, PARAMETERS[name].attributes(label)) for name, label in shown.items()}
+    known = PARAMETERS | declared([type(run.integrator)])
+    constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
     own = {
         name: ((), value, formula_parameter(name).attributes(value))
         for name, value in solution.problem.parameters.items()

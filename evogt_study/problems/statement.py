@@ -282,10 +282,11 @@ def _check_boundary(problem: Problem, key: str) -> None:
     def lifted(nodes: Array) -> Array:
         return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
 
-    on_boundary, inside = boundary_points(problem.dimension), QuadratureRule("gauss_legendre", 16)
+    on_boundary = problem.domain.boundary_points()
+    inside = problem.domain.quadrature(QuadratureRule("gauss_legendre", 16)).nodes
     with np.errstate(all="ignore"):
         excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
-        scale = float(np.abs(stated(inside.on_unit_cube(problem.dimension).nodes)).max())
+        scale = float(np.abs(stated(inside)).max())
         if problem.lifting is not None:
             scale = max(scale, float(np.abs(lifted(on_boundary)).max()))
     if not (np.isfinite(excess) and excess <= BOUNDARY_TOLERANCE * max(scale, 1e-300)):
@@ -295,10 +296,3 @@ def _check_boundary(problem: Problem, key: str) -> None:
             f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there"
             + (f" for {values}" if values else "")
         )
-
-
-def boundary_points(dimension: int) -> Array:
-    """Points on every face of the unit cube, corners included, (P, dimension)."""
-    along = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
-    points = np.stack([grid.ravel() for grid in np.meshgrid(*[along] * dimension, indexing="ij")], axis=1)
-    return points[np.any((points == 0.0) | (points == 1.0), axis=1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class Parameter:
         """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
         try:
             return self.read(raw)
+        except ParameterError as error:  # of a reader that knows more about what is wrong
+            raise error.at(where) from None
         except TooLargeError:
             wanted = f"{self.wanted} and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
@@ -98,6 +100,30 @@ def choice(options: Container[str]) -> Reader:
         if not isinstance(raw, str) or raw not in options:
             raise ValueError
         return raw
+
+    return read
+
+
+def key_of(kinds: Mapping[str, object]) -> Reader:
+    """A name that has a meaning: a key of a mapping that raises ParameterError for others."""
+
+    def read(raw: Any) -> Value:
+        if not isinstance(raw, str):
+            raise ValueError
+        kinds[raw]
+        return raw
+
+    return read
+
+
+def admitted(admits: Callable[[float], bool]) -> Reader:
+    """Finite numbers that pass a test."""
+
+    def read(raw: Any) -> Value:
+        value = real()(raw)
+        if not (isinstance(value, float) and admits(value)):
+            raise ValueError
+        return value
 
     return read
 

@@ -13,6 +13,7 @@ import evogt_study as evs
 import evogt_study.baselines.p1_fem as p1_fem_module
 from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem, p1_space, simplex_rule
 from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.problem import NonSeparable
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
@@ -57,7 +58,7 @@ def test_published_errors(row):
     problem = PROBLEMS[row["problem"]](epsilon=float(row["epsilon"]))
     solution = p1_fem(problem, int(row["dofs"]), TimeGrid.of(0.25, 0.0025, 2))
     assert solution.dofs == int(row["dofs"])
-    rule = QuadratureRule("composite_midpoint", 4096).on_unit_cube(1)
+    rule = UnitCube(1).quadrature(QuadratureRule("composite_midpoint", 4096))
     assert rounds_to(row["value"], errors(problem, solution, rule)[-1])
 
 
@@ -271,7 +272,7 @@ def test_order_two(dimension, cells):
     # steps and mesh are refined together, so that an error of lower order in either would show; the rule is finer than
     # the meshes, because the error oscillates with them
     problem = moving(dimension)
-    rule = QuadratureRule("gauss_legendre", {1: 200, 2: 60, 3: 40}[dimension]).on_unit_cube(dimension)
+    rule = UnitCube(dimension).quadrature(QuadratureRule("gauss_legendre", {1: 200, 2: 60, 3: 40}[dimension]))
     final = np.array([errors(problem, p1_fem(problem, n - 1, ends(0.2, n)), rule)[-1] for n in cells])
     orders = np.log2(final[:-1] / final[1:])
     assert orders[-1] == pytest.approx(2.0, abs=0.1)

@@ -17,6 +17,7 @@ from evogt_study.baselines.space_time_regression import (
     strong_form,
 )
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
@@ -55,7 +56,7 @@ def fitted(k):
 
 @lru_cache
 def regression_errors(k):
-    rule, final = VALIDATION.on_unit_cube(1), np.array([T])
+    rule, final = UnitCube(1).quadrature(VALIDATION), np.array([T])
     exact = heat_mode(k=k).exact(rule.nodes, final)
     return [relative_errors(fit.evaluate(rule.nodes, final), exact, rule.weights)[0] for fit in fitted(k)]
 
@@ -102,7 +103,7 @@ def random_fit(dimension, gamma=2.0):
     strong = strong_form(moving[dimension], {"c": 0.8})
     features = evs.Dictionary("gtransnet", 5, gamma, N1=7).sample(3, dimension + 1)
     alpha = np.random.default_rng(11).standard_normal(5)
-    return strong, SpaceTimeSolution(strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
+    return strong, SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
 
 
 def differenced_residual(problem, u, nodes, t):

@@ -19,9 +19,9 @@ import evogt_study as evs
 from evogt_study.baselines.finite_difference import sine_transform
 from evogt_study.numerics.cross_grid import assessed_basis
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import weighted_gram
-from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
-from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
+from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import assemble
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
@@ -64,8 +64,9 @@ class Kernel:
 def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
     """The dominant stages at these sizes."""
     d, N, N1 = dimension, sizes.N, sizes.N1
+    cube = UnitCube(d)
     rule, validation, assessment = (
-        QuadratureRule(name, points).on_unit_cube(d)
+        cube.quadrature(QuadratureRule(name, points))
         for name, points in (
             ("gauss_legendre", sizes.assembly),
             ("composite_midpoint" if d == 1 else "gauss_legendre", sizes.validation),
@@ -74,24 +75,25 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
     )
     layered = evs.Dictionary("gtransnet", N, sizes.gamma, N1=N1).sample(0, d)
     single = evs.Dictionary("transnet", N, sizes.gamma).sample(0, d)
-    trial = trial_functions(layered, rule)
+    trial = trial_functions(cube, layered, rule)
     svd = weighted_svd(trial)
     space = retain(trial, svd, 1e-12)
     sines = "*".join(f"sin(pi*{x})" for x in "xyz"[:d])
     moving = Statement(d, exact=f"exp(-t)*{sines}", diffusion="2 + sin(t)*cos(x)")()
     flow = Statement(d, initial=sines, diffusion="1/1600", potential="(u**2 - 1)**2/4")()
     system, flowing, grid = assemble(space, moving), assemble(space, flow), TimeGrid.of(0.2, 0.01, 2)
+    damped, long = StabilizedSemiImplicit(2.0), TimeGrid.of(1.0, 0.01, 2)
     Q, V, A, r = len(rule.nodes), len(validation.nodes), len(assessment.nodes), space.rank
     states = np.random.default_rng(0).standard_normal((26, N))
     values = layered.values(validation.nodes)
     block = max(32, (2 if N1 * N > BLOCK_ENTRIES else 1) * BLOCK_ENTRIES // N1)
     field = np.random.default_rng(0).standard_normal((160, 160))
     return [
-        Kernel("features and gradients, two layers", lambda: trial_functions(layered, rule), 2.0 * Q * N1 * N * (1 + d),
-               (min(block, Q), N1, d * N), "product; tanh of the first layer"),
+        Kernel("features and gradients, two layers", lambda: trial_functions(cube, layered, rule),
+               2.0 * Q * N1 * N * (1 + d), (min(block, Q), N1, d * N), "product; tanh of the first layer"),
         Kernel("features, two layers, validation", lambda: layered.values(validation.nodes), 2.0 * V * N1 * N,
                (min(block, V), N1, N), "product; tanh of the first layer"),
-        Kernel("features and slopes, one layer", lambda: trial_functions(single, rule), 2.0 * Q * N * (1 + d),
+        Kernel("features and slopes, one layer", lambda: trial_functions(cube, single, rule), 2.0 * Q * N * (1 + d),
                (Q, d + 1, N), "tanh and memory"),
         Kernel("weighted SVD (QR, SVD of R)", lambda: weighted_svd(trial), 2.0 * Q * N**2 - 2 / 3 * N**3 + 12.0 * N**3,
                (N, N, N), "LAPACK's panels"),
@@ -102,10 +104,10 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
         Kernel("basis on the assessment rule", lambda: assessed_basis(space, assessment),
                2.0 * A * N1 * N * (1 + d) + 2.0 * A * N * r * (1 + d) + 1.0 * A * r**2,
                (min(block, A), N1, d * N), "product"),
-        Kernel("20 steps, time-dependent operator", lambda: implicit_midpoint(system, grid),
+        Kernel("20 steps, time-dependent operator", lambda: ImplicitMidpoint().march(system, grid),
                20 * (r**3 / 3 + 10.0 * r**2),
                (r, r, r), "Cholesky of (r, r); calls where r is small"),
-        Kernel("100 steps, gradient flow", lambda: stabilized_semi_implicit(flowing, TimeGrid.of(1.0, 0.01, 2), 2.0),
+        Kernel("100 steps, gradient flow", lambda: damped.march(flowing, long),
                100 * 4.0 * Q * r + 10.0 * r**3, (Q, r, 1), "memory: the retained basis, read twice a step; eigenbasis"),
         Kernel("26 states at validation nodes", lambda: states @ values.T, 2.0 * 26 * N * V, (26, N, V), "memory"),
         Kernel("sine transform, 160 x 160", lambda: sine_transform(field), 2.0 * 160**3, (80, 80, 160),

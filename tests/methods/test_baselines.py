@@ -13,7 +13,8 @@ from evogt_study.baselines.space_time_regression import space_time_regression, s
 from evogt_study.cli.main import main
 from evogt_study.errors import ResultError
 from evogt_study.numerics.dictionaries import Dictionary
-from evogt_study.numerics.pipeline import Integrator
+from evogt_study.numerics.domains import UnitCube
+from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.planning.plan import peak_memory, study_plan
@@ -124,7 +125,7 @@ def test_the_estimate_of_memory_grows_with_the_size(method, name):
 
 # --- the numbers are those of the numerical function ------------------------------------------------------------------
 
-LINE = QuadratureRule("gauss_legendre", 8).on_unit_cube(1)
+LINE = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 8))
 TIMES = np.array([0.0, 0.5, 1.0])
 
 
@@ -168,9 +169,9 @@ def test_p1_fem_in_two_dimensions_counts_its_unknowns():
 
 @pytest.mark.parametrize("stabilization", [None, 0.0, 3.0])
 def test_finite_differences_give_the_numbers_of_their_function(stabilization):
-    integrator, given = Integrator(), {}
+    integrator, given = ImplicitMidpoint(), {}
     if stabilization is not None:
-        integrator = Integrator("stabilized_semi_implicit", stabilization)
+        integrator = StabilizedSemiImplicit(stabilization)
         given = {"time_integrator": '"stabilized_semi_implicit"', "stabilization": str(stabilization)}
     _, _, found = computed(toml("finite_difference", given, output={"times": "3", "record": '["error_history"]'}))
     for row, k in enumerate((1, 2)):
@@ -190,14 +191,14 @@ def test_finite_differences_of_a_gradient_flow_give_its_energies():
         2, initial="sin(pi*x)*sin(2*pi*y)/2", diffusion="1/50", potential="(u**2-1)**2/4"
     )()  # fmt: skip
     grid = TimeGrid.of(1.0, 0.25, 3)
-    solution = finite_differences(problem, 9, grid, Integrator("stabilized_semi_implicit", 2.0))
+    solution = finite_differences(problem, 9, grid, StabilizedSemiImplicit(2.0))
     energies = solution.energies
     assert len(energies) == 5
     np.testing.assert_allclose(found["free_energy_history"][0], energies[[0, 2, 4]], rtol=1e-13)
     np.testing.assert_allclose(found["energy_drop_percent"][0], 100 * (1 - energies[-1] / energies[0]), rtol=1e-10)
     np.testing.assert_allclose(found["energy_increment"][0], np.diff(energies).max(), rtol=1e-10)
     assert found["energy_increment"][0] < 0.0 < found["energy_drop_percent"][0]
-    nodes = QuadratureRule("gauss_legendre", 8).on_unit_cube(2).nodes
+    nodes = UnitCube(2).quadrature(QuadratureRule("gauss_legendre", 8)).nodes
     np.testing.assert_allclose(found["validation_values"][0], solution.evaluate(nodes)[-1], rtol=1e-13)
     assert "error" not in found  # nothing to measure against
     assert found["initial_error"][0] < 0.05

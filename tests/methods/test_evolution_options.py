@@ -14,7 +14,8 @@ from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries import Dictionary
-from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.integrators import StabilizedSemiImplicit
+from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.planning.plan import provisional_choice, shared_work, study_plan
@@ -61,7 +62,7 @@ def discretised(seed, **changed):
 
 # --- the numbers are those of the method ------------------------------------------------------------------------------
 
-EULER = Integrator("stabilized_semi_implicit", 2.0)
+EULER = StabilizedSemiImplicit(2.0)
 HISTORIES = {"times": "3", "record": '["error_history", "energy_history", "norm_history", "coefficients"]'}
 
 
@@ -83,7 +84,7 @@ def test_the_stabilised_step(stabilization):
     status, _, found = computed(toml(given, output=HISTORIES))
     assert status.tolist() == [Status.ok, Status.ok]
     problem = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    integrator = Integrator("stabilized_semi_implicit", stabilization)
+    integrator = StabilizedSemiImplicit(stabilization)
     for seed in (0, 1):
         solution = solve(problem, discretised(seed, integrator=integrator))
         check_equal(found, seed, solution)

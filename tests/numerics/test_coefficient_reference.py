@@ -11,6 +11,7 @@ from mpmath import mp
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.coefficient_reference import NAMES, CoefficientReference
 from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import GalerkinSystem, Reaction, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Potential
@@ -24,10 +25,8 @@ EIGEN, DOP853 = (CoefficientReference(name) for name in NAMES)
 
 
 def space_of(dimension=1, N=16, tau=1e-8, points=24):
-    trial = trial_functions(
-        Dictionary("uniform_elm", N, 5.0).sample(3, dimension),
-        QuadratureRule("gauss_legendre", points).on_unit_cube(dimension),
-    )
+    cube, features = UnitCube(dimension), Dictionary("uniform_elm", N, 5.0).sample(3, dimension)
+    trial = trial_functions(cube, features, cube.quadrature(QuadratureRule("gauss_legendre", points)))
     return retain(trial, weighted_svd(trial), tau)
 
 

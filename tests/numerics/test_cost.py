@@ -8,7 +8,8 @@ import pytest
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cost import NOTHING, RunSize, Work, counts, features, gram, product, stage_work, total
 from evogt_study.numerics.dictionaries import Dictionary
-from evogt_study.numerics.pipeline import Discretisation, Integrator, stage_keys
+from evogt_study.numerics.integrators import ImplicitMidpoint
+from evogt_study.numerics.pipeline import Discretisation, stage_keys
 from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable
 from evogt_study.numerics.problem_facts import FunctionFacts, ProblemFacts
 from evogt_study.numerics.quadrature import QuadratureRule
@@ -137,7 +138,7 @@ def test_steps_in_the_eigenbasis_are_taken_from_one_observed_time_to_the_next():
 
 
 def test_recorded_fields_and_references_count():
-    run, plain = run_of(integrator=Integrator()), works()
+    run, plain = run_of(integrator=ImplicitMidpoint()), works()
     assert stage_work(RunSize(run, HEAT, field=500, saved=3))["run"].activations == 500 * 10
     assert stage_work(RunSize(run, HEAT, reference=Work(qr=7.0)))["reference"].qr == 7.0
     assert plain["run"].activations == plain["reference"].qr == 0.0

@@ -7,6 +7,7 @@ import pytest
 
 from evogt_study.numerics.cross_grid import NODES_AT_ONCE, CrossGridDefects, assessed_basis, cross_grid_defects
 from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import assemble, weighted_gram
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable
@@ -34,16 +35,16 @@ others = pytest.mark.parametrize("other", OTHERS)
 
 
 def assembly_rule(dimension):
-    return QuadratureRule("gauss_legendre", POINTS[dimension]).on_unit_cube(dimension)
+    return UnitCube(dimension).quadrature(QuadratureRule("gauss_legendre", POINTS[dimension]))
 
 
 def other_rule(name, dimension):
     rule, points = OTHERS[name]
-    return QuadratureRule(rule, points[dimension]).on_unit_cube(dimension)
+    return UnitCube(dimension).quadrature(QuadratureRule(rule, points[dimension]))
 
 
 def space_of(dimension, tau=1e-8):
-    trial = trial_functions(DICTIONARIES[dimension].sample(5, dimension), assembly_rule(dimension))
+    trial = trial_functions(UnitCube(dimension), DICTIONARIES[dimension].sample(5, dimension), assembly_rule(dimension))
     return retain(trial, weighted_svd(trial), tau)
 
 
@@ -80,7 +81,7 @@ def defects_of(space, rule, diffusion, final_time=FINAL_TIME):
 
 def naive(space, rule, diffusion, times):
     """Spectral norms of dense matrices, of the raw functions' values and gradients (which have tests of their own)."""
-    assembly, other = (trial_functions(space.features, on) for on in (space.quadrature, rule))
+    assembly, other = (trial_functions(space.domain, space.features, on) for on in (space.quadrature, rule))
 
     def stiffness(trial, t):
         W = np.diag(trial.quadrature.weights * diffusion(trial.quadrature.nodes, t))
@@ -141,10 +142,10 @@ def test_separable_and_general_data_have_the_same_defects(dimension, other):
 def test_a_basis_of_many_blocks_of_nodes_is_the_basis_of_one(dimension):
     space = space_of(dimension)
     points = {1: 9000, 2: 95, 3: 21}[dimension]
-    rule = QuadratureRule("composite_midpoint", points).on_unit_cube(dimension)
+    rule = UnitCube(dimension).quadrature(QuadratureRule("composite_midpoint", points))
     assert len(rule.nodes) > 2 * NODES_AT_ONCE
     basis = assessed_basis(space, rule)
-    trial = trial_functions(space.features, rule)
+    trial = trial_functions(space.domain, space.features, rule)
     values = trial.values @ space.transform
     mass = values.T @ (rule.weights[:, None] * values)
     assert basis.mass_defect == pytest.approx(np.linalg.norm(mass - np.eye(space.rank), 2), rel=1e-9, abs=0.0)
@@ -197,7 +198,7 @@ def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
     )  # fmt: skip
     solution = solve(problem, run)
     assert isinstance(solution.cross_grid, CrossGridDefects)
-    assert solution.cross_grid == defects_of(space_of(1), other.on_unit_cube(1), SEPARABLE)
+    assert solution.cross_grid == defects_of(space_of(1), UnitCube(1).quadrature(other), SEPARABLE)
     assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
 
 
@@ -242,11 +243,10 @@ def test_modulations_that_are_small_in_value_are_told_apart():
     # (t/T)^4 (1 - t/T)^4 with T = 1e-3: the modulation is below 1e-12, its profile 1e12 and more
     diffusion = "1/100 + 256*t**4/T**4*(1 - t/T)**4*cos(31*x)**2"
     problem = Statement(dimension=1, initial="x*(1-x)", diffusion=diffusion)(T=1e-3)
-    trial = trial_functions(
-        Dictionary("gtransnet", N=14, N1=30, gamma=9).sample(5, 1), QuadratureRule("gauss_legendre", 20).on_unit_cube(1)
-    )
+    features, line = Dictionary("gtransnet", N=14, N1=30, gamma=9).sample(5, 1), UnitCube(1)
+    trial = trial_functions(line, features, line.quadrature(QuadratureRule("gauss_legendre", 20)))
     space = retain(trial, weighted_svd(trial), 1e-8)
-    basis = assessed_basis(space, QuadratureRule("gauss_legendre", 90).on_unit_cube(1))
+    basis = assessed_basis(space, line.quadrature(QuadratureRule("gauss_legendre", 90)))
     unsplit = NonSeparable(lambda nodes, t: problem.diffusion(nodes, np.array([t]))[0])
     system = assemble(space, problem)
     one, two = (cross_grid_defects(basis, form, system, 1e-3).stiffness for form in (problem.diffusion, unsplit))

@@ -8,8 +8,9 @@ import pytest
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.diagnostics import energy_history, norm_history
 from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import assemble, check_diffusion, weighted_gram
-from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.integrators import ImplicitMidpoint
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
@@ -26,8 +27,9 @@ def assert_within(found, wanted, bound):
 
 def space_of(dimension, N=6, tau=1e-6, seed=0):
     points = {1: 12, 2: 5, 3: 4}[dimension]
-    quadrature = QuadratureRule("gauss_legendre", points).on_unit_cube(dimension)
-    trial = trial_functions(Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
+    cube = UnitCube(dimension)
+    quadrature = cube.quadrature(QuadratureRule("gauss_legendre", points))
+    trial = trial_functions(cube, Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
     return retain(trial, weighted_svd(trial), tau)
 
 
@@ -200,7 +202,7 @@ def test_separable_and_general_data_give_the_same_system_and_trajectory(dimensio
     loads = split.load(times)
     assert_within(general.load(times), loads, 32 * EPS * np.abs(loads).max())
     assert np.array_equal(general.initial, split.initial)
-    trajectories = [implicit_midpoint(system, TimeGrid.of(1.5, 0.05)) for system in (split, general)]
+    trajectories = [ImplicitMidpoint().march(system, TimeGrid.of(1.5, 0.05)) for system in (split, general)]
     assert trajectories[1].coefficients == pytest.approx(trajectories[0].coefficients, rel=1e-11, abs=1e-14)
     histories = [energy_history(*pair) for pair in zip((split, general), trajectories, strict=True)]
     assert histories[1] == pytest.approx(histories[0], rel=1e-13, abs=0.0)
@@ -223,7 +225,7 @@ def test_separable_functions_evaluate_as_their_sum():
 
 
 def checked(diffusion, times=(0.25, 0.75)):
-    quadrature = QuadratureRule("composite_midpoint", 10).on_unit_cube(1)
+    quadrature = UnitCube(1).quadrature(QuadratureRule("composite_midpoint", 10))
     check_diffusion(Problem(1, diffusion, lambda nodes: nodes[:, 0]), quadrature, np.array(times))
 
 

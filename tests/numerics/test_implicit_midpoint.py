@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evogt_study.errors import IndefiniteStiffnessError, ParameterError
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.integrators.implicit_midpoint import implicit_midpoint
+from evogt_study.numerics.integrators import ImplicitMidpoint
 from evogt_study.numerics.time_grid import TimeGrid, whole_number_of_steps
 
 EPS = np.finfo(float).eps
@@ -224,7 +224,7 @@ systems = given(
 @systems
 def test_marching_agrees_with_a_naive_loop(seed, size, stiffness, steps, final_time, autonomous):
     system = random_system(seed, size, stiffness, autonomous=autonomous)
-    trajectory = implicit_midpoint(system, every_step(final_time, steps))
+    trajectory = ImplicitMidpoint().march(system, every_step(final_time, steps))
     wanted = naive(system, final_time, steps)
     assert trajectory.coefficients.shape == (steps + 1, size)
     # both propagate by contractions, so rounding only adds up: a few eps of the largest state a step
@@ -235,8 +235,8 @@ def test_marching_agrees_with_a_naive_loop(seed, size, stiffness, steps, final_t
 @pytest.mark.parametrize("autonomous", [True, False])
 def test_only_the_observed_states_are_kept_and_they_are_the_same(autonomous):
     system = random_system(3, 5, 10.0, autonomous=autonomous)
-    everything = implicit_midpoint(system, TimeGrid.of(1.0, 0.05))
-    some = implicit_midpoint(system, TimeGrid.of(1.0, 0.05, (0.2, 0.65)))
+    everything = ImplicitMidpoint().march(system, TimeGrid.of(1.0, 0.05))
+    some = ImplicitMidpoint().march(system, TimeGrid.of(1.0, 0.05, (0.2, 0.65)))
     assert np.array_equal(some.times, everything.times[[0, 4, 13, 20]])
     assert some.coefficients == pytest.approx(everything.coefficients[[0, 4, 13, 20]], abs=4 * EPS)
     assert some.coefficients[0] == pytest.approx(system.initial, abs=32 * EPS)
@@ -250,7 +250,7 @@ def test_a_constant_system_gives_the_same_states_on_both_paths():
         autonomous: GalerkinSystem(lambda t: K, autonomous, lambda times: np.outer(np.exp(-times), b), initial)
         for autonomous in (True, False)
     }
-    one, other = (implicit_midpoint(system[autonomous], TimeGrid.of(2.0, 0.01)) for autonomous in (True, False))
+    one, other = (ImplicitMidpoint().march(system[autonomous], TimeGrid.of(2.0, 0.01)) for autonomous in (True, False))
     assert one.coefficients == pytest.approx(other.coefficients, abs=16 * EPS)
 
 
@@ -260,7 +260,7 @@ def test_the_stationary_state_is_a_fixed_point_for_every_step_size():
     for autonomous in (True, False):
         system = GalerkinSystem(lambda t: K, autonomous, lambda times: np.tile(K @ state, (len(times), 1)), state)
         for dt in (1e-4, 1.0, 100.0):
-            trajectory = implicit_midpoint(system, every_step(20 * dt, 20))
+            trajectory = ImplicitMidpoint().march(system, every_step(20 * dt, 20))
             assert trajectory.coefficients == pytest.approx(np.tile(state, (21, 1)), abs=1e-14)
 
 
@@ -268,7 +268,7 @@ def test_one_step_of_a_scalar_equation_is_the_formula():
     system = GalerkinSystem(
         lambda t: np.array([[3.0 + t]]), False, lambda times: np.cos(times)[:, None], np.array([2.0])
     )
-    found = implicit_midpoint(system, every_step(0.5, 1)).coefficients[1, 0]
+    found = ImplicitMidpoint().march(system, every_step(0.5, 1)).coefficients[1, 0]
     k, b = 3.25, np.cos(0.25)
     assert found == pytest.approx(((1 - 0.25 * k) * 2.0 + 0.5 * b) / (1 + 0.25 * k), rel=4 * EPS, abs=0.0)
 
@@ -280,7 +280,7 @@ def test_one_step_of_a_scalar_equation_is_the_formula():
 @systems
 def test_without_load_the_norm_never_grows_whatever_the_step(seed, size, stiffness, steps, final_time, autonomous):
     system = random_system(seed, size, stiffness, autonomous=autonomous, loaded=False)
-    norms = np.linalg.norm(implicit_midpoint(system, every_step(final_time, steps)).coefficients, axis=1)
+    norms = np.linalg.norm(ImplicitMidpoint().march(system, every_step(final_time, steps)).coefficients, axis=1)
     assert (norms[1:] <= norms[:-1] * (1.0 + 8 * EPS)).all()
     assert norms[-1] < norms[0]
 
@@ -290,7 +290,7 @@ def test_without_load_the_norm_never_grows_whatever_the_step(seed, size, stiffne
 def test_the_discrete_energy_identity_holds_at_every_step(seed, size, stiffness, steps, final_time, autonomous):
     system = random_system(seed, size, stiffness, autonomous=autonomous, loaded=False)
     grid = every_step(final_time, steps)
-    states = implicit_midpoint(system, grid).coefficients
+    states = ImplicitMidpoint().march(system, grid).coefficients
     for before, after, t in zip(states[:-1], states[1:], grid.midpoints, strict=True):
         both = after + before
         half = grid.dt / 2 * system.stiffness(t)
@@ -308,7 +308,7 @@ def test_a_step_without_stiffness_conserves_the_norm(size):
         zero = GalerkinSystem(
             lambda t: np.zeros((size, size)), autonomous, lambda times: np.zeros((len(times), size)), initial
         )
-        states = implicit_midpoint(zero, every_step(5.0, 5)).coefficients
+        states = ImplicitMidpoint().march(zero, every_step(5.0, 5)).coefficients
         assert states == pytest.approx(np.tile(initial, (6, 1)), abs=2 * EPS)
 
 
@@ -324,20 +324,20 @@ def decaying(K, autonomous):
 def test_a_step_that_is_not_solvable_is_refused_and_a_shorter_one_is_not(autonomous):
     system = decaying(np.diag([5.0, -4.0]), autonomous)
     with pytest.raises(IndefiniteStiffnessError, match=r"I \+ \(dt/2\) K is not positive definite"):
-        implicit_midpoint(system, every_step(1.0, 1))  # 1 - 0.5 * 4 < 0
+        ImplicitMidpoint().march(system, every_step(1.0, 1))  # 1 - 0.5 * 4 < 0
     with pytest.raises(IndefiniteStiffnessError):
-        implicit_midpoint(system, every_step(1.0, 2))  # 1 - 0.25 * 4 = 0: singular
-    assert np.isfinite(implicit_midpoint(system, every_step(1.0, 3)).coefficients).all()
+        ImplicitMidpoint().march(system, every_step(1.0, 2))  # 1 - 0.25 * 4 = 0: singular
+    assert np.isfinite(ImplicitMidpoint().march(system, every_step(1.0, 3)).coefficients).all()
 
 
 def test_the_message_has_the_least_eigenvalue_or_the_time():
     with pytest.raises(IndefiniteStiffnessError, match="least eigenvalue -1$"):
-        implicit_midpoint(decaying(np.diag([5.0, -4.0]), True), every_step(1.0, 1))
+        ImplicitMidpoint().march(decaying(np.diag([5.0, -4.0]), True), every_step(1.0, 1))
     moving = GalerkinSystem(
         lambda t: np.diag([1.0, 1.0 - 8.0 * t]), False, lambda times: np.zeros((len(times), 2)), np.ones(2)
     )
     with pytest.raises(IndefiniteStiffnessError, match="at t = 0.75"):  # 1 + 0.25 (1 - 6) < 0, but not at t = 0.25
-        implicit_midpoint(moving, every_step(1.0, 2))
+        ImplicitMidpoint().march(moving, every_step(1.0, 2))
 
 
 @pytest.mark.parametrize("observed", [(0, 60), (0, 20, 40, 60), (0, 12, 18, 60), tuple(range(61)), (0, 7, 60)])
@@ -353,6 +353,6 @@ def test_states_do_not_depend_on_which_are_observed(observed, dt):
         load=lambda times: loads[np.round(times / dt - 0.5).astype(int)],
         initial=rng.standard_normal(7),
     )
-    every = implicit_midpoint(system, TimeGrid(60 * dt, 60, tuple(range(61)))).coefficients
-    some = implicit_midpoint(system, TimeGrid(60 * dt, 60, observed)).coefficients
+    every = ImplicitMidpoint().march(system, TimeGrid(60 * dt, 60, tuple(range(61)))).coefficients
+    some = ImplicitMidpoint().march(system, TimeGrid(60 * dt, 60, observed)).coefficients
     assert some == pytest.approx(every[list(observed)], rel=1e-12, abs=1e-13 * np.abs(every).max())

@@ -9,6 +9,7 @@ import pytest
 from numpy.polynomial.legendre import legval
 
 from evogt_study.errors import ParameterError
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.quadrature import RULES, QuadratureRule
 
 EPS = np.finfo(float).eps
@@ -20,7 +21,7 @@ def legendre(degree, x):
 
 
 def on_interval(rule, points):
-    quadrature = QuadratureRule(rule, points).on_unit_cube(1)
+    quadrature = UnitCube(1).quadrature(QuadratureRule(rule, points))
     return quadrature, quadrature.nodes[:, 0]
 
 
@@ -78,7 +79,7 @@ def test_composite_midpoint_nodes_are_the_cell_centres(points):
 @pytest.mark.parametrize("points", [1, 2, 9, 20])
 @pytest.mark.parametrize("rule", RULES)
 def test_weights_are_positive_and_sum_to_one_and_nodes_are_inside(rule, points, dimension):
-    quadrature = QuadratureRule(rule, points).on_unit_cube(dimension)
+    quadrature = UnitCube(dimension).quadrature(QuadratureRule(rule, points))
     assert quadrature.nodes.shape == (points**dimension, dimension)
     assert quadrature.weights.shape == (points**dimension,)
     assert quadrature.dimension == dimension
@@ -99,7 +100,7 @@ def test_the_largest_rules_of_the_paper_are_positive_and_symmetric(points):
 @pytest.mark.parametrize(("dimension", "points"), [(2, 1), (2, 2), (2, 3), (2, 5), (3, 1), (3, 2), (3, 3)])
 @pytest.mark.parametrize("rule", RULES)
 def test_tensor_products_integrate_every_product_of_exact_degrees(rule, points, dimension):
-    quadrature = QuadratureRule(rule, points).on_unit_cube(dimension)
+    quadrature = UnitCube(dimension).quadrature(QuadratureRule(rule, points))
     degrees = range(QuadratureRule(rule, points).exact_to + 1)
     for powers in itertools.product(degrees, repeat=dimension):
         product = np.prod(quadrature.nodes ** np.array(powers), axis=1)
@@ -109,7 +110,7 @@ def test_tensor_products_integrate_every_product_of_exact_degrees(rule, points, 
 
 @pytest.mark.parametrize(("dimension", "axis"), [(2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
 def test_a_tensor_product_misses_degree_2n_in_every_direction(dimension, axis):
-    quadrature = QuadratureRule("gauss_legendre", 3).on_unit_cube(dimension)
+    quadrature = UnitCube(dimension).quadrature(QuadratureRule("gauss_legendre", 3))
     square = legendre(3, quadrature.nodes[:, axis]) ** 2
     assert 0.0 <= float(quadrature.integrate(square)) < 1e-26  # the integral is 1/7
 
@@ -118,7 +119,7 @@ def test_a_tensor_product_misses_degree_2n_in_every_direction(dimension, axis):
 @pytest.mark.parametrize("rule", RULES)
 def test_a_tensor_product_is_every_combination_of_the_rule_of_one_direction(rule, dimension):
     line, x = on_interval(rule, 4)
-    cube = QuadratureRule(rule, 4).on_unit_cube(dimension)
+    cube = UnitCube(dimension).quadrature(QuadratureRule(rule, 4))
     wanted = {
         tuple(x[i] for i in index): math.prod(line.weights[i] for i in index)
         for index in itertools.product(range(4), repeat=dimension)
@@ -138,12 +139,12 @@ def test_integrate_reduces_the_last_axis_only():
 @pytest.mark.parametrize("dimension", [1, 2])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_caller_who_writes_into_a_rule_does_not_change_the_next_one(rule, dimension):
-    first = QuadratureRule(rule, 6).on_unit_cube(dimension)
+    first = UnitCube(dimension).quadrature(QuadratureRule(rule, 6))
     for array in (first.nodes, first.weights):
         before = array.copy()
         with contextlib.suppress(ValueError):  # read-only arrays would be as good
             array[:] = -1.0
-        second = QuadratureRule(rule, 6).on_unit_cube(dimension)
+        second = UnitCube(dimension).quadrature(QuadratureRule(rule, 6))
         found = (second.nodes if array is first.nodes else second.weights).copy()
         with contextlib.suppress(ValueError):  # undone, so that a failure here does not spread to other tests
             array[:] = before
@@ -178,4 +179,4 @@ def test_what_is_not_a_rule_is_refused_with_the_value(rule, points, message):
 @pytest.mark.parametrize(("points", "dimension"), [(10**7 + 1, 1), (3163, 2), (216, 3), (10**9, 1), (10**6, 3)])
 def test_a_rule_with_too_many_nodes_is_refused_before_it_is_built(points, dimension):
     with pytest.raises(ParameterError, match="`points` must be so few that the rule has at most 10,000,000 nodes"):
-        QuadratureRule("composite_midpoint", points).on_unit_cube(dimension)
+        UnitCube(dimension).quadrature(QuadratureRule("composite_midpoint", points))

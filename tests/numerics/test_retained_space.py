@@ -7,13 +7,13 @@ import pytest
 
 from evogt_study.errors import EmptySpaceError
 from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.numerics.retained_space import (
     TrialFunctions,
     WeightedSVD,
     retain,
     trial_functions,
-    trial_jet,
     trial_values,
     weighted_svd,
 )
@@ -35,8 +35,8 @@ cases = pytest.mark.parametrize("case", CASES)
 
 def trial_of(case, seed=1):
     dictionary, dimension, points = CASES[case]
-    quadrature = QuadratureRule("gauss_legendre", points).on_unit_cube(dimension)
-    return trial_functions(dictionary.sample(seed, dimension), quadrature)
+    quadrature = UnitCube(dimension).quadrature(QuadratureRule("gauss_legendre", points))
+    return trial_functions(UnitCube(dimension), dictionary.sample(seed, dimension), quadrature)
 
 
 def space_of(case, tau=1e-10, seed=1):
@@ -54,7 +54,7 @@ def synthetic(values, weights=None):
     nodes = np.full((count, 1), 0.5)  # where the boundary factor is 1/4 exactly
     quadrature = Quadrature(nodes, np.full(count, 1.0 / count) if weights is None else weights)
     features = Dictionary("transnet", values.shape[1], 1.0).sample(0, 1)
-    return TrialFunctions(features, quadrature, FirstOrder(4.0 * values, np.zeros((1, *values.shape))))
+    return TrialFunctions(UnitCube(1), features, quadrature, FirstOrder(4.0 * values, np.zeros((1, *values.shape))))
 
 
 def mapped(trial, map_of_features):
@@ -76,12 +76,17 @@ def nodal_projector(space):
 
 
 @cases
-def test_trial_functions_are_the_jets_at_the_assembly_nodes(case):
+def test_trial_functions_are_the_factor_times_the_features_with_the_product_rule_s_derivatives(case):
     trial = trial_of(case)
-    jet = trial_jet(trial.features, trial.quadrature.nodes, 1)
-    assert trial.values.shape == (len(trial.quadrature.weights), trial.features.count)
-    assert_within(trial.values, jet.value, 2 * EPS)
-    assert_within(trial.gradients, jet.gradient, 4e-15)  # of size gamma/4
+    nodes = trial.quadrature.nodes
+    psi, D = trial.features.jet(nodes, 1), np.prod(nodes * (1.0 - nodes), axis=1)[:, None]
+    assert trial.values.shape == (len(nodes), trial.features.count)
+    assert_within(trial.values, D * psi.value, 2 * EPS)
+    assert np.array_equal(trial_values(trial.domain, trial.features, nodes), D * trial.features.values(nodes))
+    for axis, found in enumerate(trial.gradients):
+        others = np.delete(nodes, axis, axis=1)
+        slope = np.prod(others * (1.0 - others), axis=1)[:, None] * (1.0 - 2.0 * nodes[:, axis, None])
+        assert_within(found, slope * psi.value + D * psi.gradient[axis], 4e-15)  # of size gamma/4
 
 
 # Weighted SVD
@@ -128,7 +133,7 @@ def test_trial_functions_that_vanish_at_every_node_leave_no_space():
     with pytest.raises(EmptySpaceError, match="sigma_1 = 0"):
         weighted_svd(synthetic(np.zeros((6, 3))))
     ends = Quadrature(np.array([[0.0], [1.0]]), np.array([0.5, 0.5]))
-    trial = trial_functions(Dictionary("transnet", 5, 2.0).sample(0, 1), ends)
+    trial = trial_functions(UnitCube(1), Dictionary("transnet", 5, 2.0).sample(0, 1), ends)
     with pytest.raises(EmptySpaceError):
         weighted_svd(trial)
 
@@ -261,7 +266,9 @@ def test_evaluation_at_the_assembly_nodes_gives_the_stored_values(case):
     coefficients = np.random.default_rng(2).standard_normal(space.rank)
     found = space.evaluate(space.quadrature.nodes, coefficients)
     # the raw coefficients T alpha are as large as 1/sigma_r: so is the cancellation
-    scale = np.abs(trial_values(space.features, space.quadrature.nodes)) @ np.abs(space.transform @ coefficients)
+    scale = np.abs(trial_values(space.domain, space.features, space.quadrature.nodes)) @ np.abs(
+        space.transform @ coefficients
+    )
     assert_within(found, space.values @ coefficients, 4 * EPS * scale)
 
 
@@ -353,7 +360,7 @@ def test_the_space_does_not_depend_on_the_order_of_the_nodes():
     order = np.random.default_rng(7).permutation(len(trial.values))
     quadrature = Quadrature(trial.quadrature.nodes[order], trial.quadrature.weights[order])
     psi = FirstOrder(trial.psi.value[order], trial.psi.gradient[:, order])
-    shuffled = TrialFunctions(trial.features, quadrature, psi)
+    shuffled = TrialFunctions(trial.domain, trial.features, quadrature, psi)
     one, other = (retain(each, weighted_svd(each), 1e-6) for each in (trial, shuffled))
     assert one.rank == other.rank
     assert_within(nodal_projector(other), nodal_projector(one)[np.ix_(order, order)], 2e-13)

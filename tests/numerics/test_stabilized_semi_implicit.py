@@ -11,9 +11,10 @@ import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
-from evogt_study.numerics.integrators.stabilized_semi_implicit import stabilized_semi_implicit
-from evogt_study.numerics.pipeline import Discretisation, Integrator, solve
+from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
+from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Lifting, NonSeparable, Potential, Problem, Separable
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
@@ -35,8 +36,9 @@ def assert_within(found, wanted, bound):
 
 
 def space_of(dimension, N=8, tau=1e-6, seed=0):
-    quadrature = QuadratureRule("gauss_legendre", POINTS[dimension]).on_unit_cube(dimension)
-    trial = trial_functions(Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
+    cube = UnitCube(dimension)
+    quadrature = cube.quadrature(QuadratureRule("gauss_legendre", POINTS[dimension]))
+    trial = trial_functions(cube, Dictionary("gtransnet", N, 4.0, N1=2 * N).sample(seed, dimension), quadrature)
     return retain(trial, weighted_svd(trial), tau)
 
 
@@ -144,7 +146,7 @@ def test_steps_and_energies_are_the_dense_formula(dimension, moving, reaction, l
     case = {"moving": moving, "reaction": reaction, "lifted": lifted}
     system = assemble(space, problem_of(dimension, **case))
     for stabilization, steps in ((0.0, 1), (2.0, 1), (3.5, 7)):
-        found = stabilized_semi_implicit(system, every_step(0.6, steps), stabilization)
+        found = StabilizedSemiImplicit(stabilization).march(system, every_step(0.6, steps))
         states, energies = naive(space, **case, stabilization=stabilization, final_time=0.6, steps=steps)
         assert found.coefficients.shape == states.shape
         # sums of Q products, and a condition number below 10 of each step's matrix: measured 10 EPS
@@ -157,7 +159,7 @@ def test_steps_and_energies_are_the_dense_formula(dimension, moving, reaction, l
 def test_the_blocks_of_times_leave_no_seam(steps, moving):
     space = space_of(1)
     case = {"moving": moving, "reaction": True, "lifted": True}
-    found = stabilized_semi_implicit(assemble(space, problem_of(1, **case)), every_step(1.0, steps), 2.0)
+    found = StabilizedSemiImplicit(2.0).march(assemble(space, problem_of(1, **case)), every_step(1.0, steps))
     states, energies = naive(space, **case, stabilization=2.0, final_time=1.0, steps=steps)
     assert_within(found.coefficients, states, 8 * EPS * (steps + 8) * np.abs(states).max())
     assert found.energies.shape == (steps + 1,)
@@ -171,7 +173,7 @@ def test_the_eigenbasis_and_the_factorisations_give_the_same_states(reaction, li
     system = assemble(space_of(2, N=20, tau=1e-10), problem_of(2, moving=False, reaction=reaction, lifted=lifted))
     assert system.autonomous
     wrapped = dataclasses.replace(system, autonomous=False)
-    one, other = (stabilized_semi_implicit(each, every_step(1.0, steps), 2.0) for each in (system, wrapped))
+    one, other = (StabilizedSemiImplicit(2.0).march(each, every_step(1.0, steps)) for each in (system, wrapped))
     assert_within(one.coefficients, other.coefficients, 16 * EPS * (steps + 8) * np.abs(other.coefficients).max())
     # in energies the rounding of a state is seen through K, whose condition it is that counts
     stiffness = np.linalg.norm(system.stiffness(0.0), 2)
@@ -192,7 +194,7 @@ def test_without_stabilisation_it_is_the_semi_implicit_euler_method(moving, lift
         u = V @ alpha + (lifting_at(x, n * dt) if lifted else 0.0)
         rhs = alpha + dt * (system.load(t)[0] - V.T @ (w * (u**3 - u)))
         alpha = np.linalg.solve(np.eye(len(alpha)) + dt * system.stiffness(t[0]), rhs)
-    found = stabilized_semi_implicit(system, every_step(1.0, steps), 0.0).coefficients[-1]
+    found = StabilizedSemiImplicit(0.0).march(system, every_step(1.0, steps)).coefficients[-1]
     assert_within(found, alpha, 8 * EPS * (steps + 8) * np.abs(alpha).max())
 
 
@@ -202,7 +204,7 @@ def test_a_linear_mode_is_damped_by_the_factor_of_the_scheme(autonomous):
     system = GalerkinSystem(
         lambda t: np.array([[k]]), autonomous, lambda times: np.zeros((len(times), 1)), np.array([3.0])
     )
-    found = stabilized_semi_implicit(system, every_step(dt * steps, steps), S)
+    found = StabilizedSemiImplicit(S).march(system, every_step(dt * steps, steps))
     factor = (1 + S * dt) / (1 + S * dt + dt * k)
     wanted = 3.0 * factor ** np.arange(steps + 1)
     assert found.coefficients[:, 0] == pytest.approx(wanted, rel=8 * EPS * steps, abs=0.0)
@@ -212,8 +214,8 @@ def test_a_linear_mode_is_damped_by_the_factor_of_the_scheme(autonomous):
 @stiffnesses
 def test_only_the_observed_states_are_kept_and_all_energies(moving):
     system = assemble(space_of(1), problem_of(1, moving=moving, reaction=True, lifted=True))
-    everything = stabilized_semi_implicit(system, TimeGrid.of(1.0, 0.01), 2.0)
-    some = stabilized_semi_implicit(system, TimeGrid.of(1.0, 0.01, (0.2, 0.65)), 2.0)
+    everything = StabilizedSemiImplicit(2.0).march(system, TimeGrid.of(1.0, 0.01))
+    some = StabilizedSemiImplicit(2.0).march(system, TimeGrid.of(1.0, 0.01, (0.2, 0.65)))
     assert np.array_equal(some.times, everything.times[[0, 20, 65, 100]])
     # of fewer states the product with the eigenbasis is a smaller one, and may round otherwise
     assert some.coefficients == pytest.approx(everything.coefficients[[0, 20, 65, 100]], abs=4 * EPS)
@@ -248,7 +250,7 @@ def test_no_step_asks_for_memory(observed):
     tracemalloc.start()
     try:
         for _ in range(3):
-            stabilized_semi_implicit(system, TimeGrid(0.1, 12, observed), 2.0)
+            StabilizedSemiImplicit(2.0).march(system, TimeGrid(0.1, 12, observed))
     finally:
         tracemalloc.stop()
     assert len(most) == 3 * 13
@@ -273,7 +275,7 @@ def test_a_stationary_state_is_a_fixed_point_for_every_step_size(moving, lifted)
     state = np.linalg.solve(system.stiffness(0.0), system.load(np.zeros(1))[0])
     system = dataclasses.replace(system, initial=state)
     for dt, stabilization in itertools.product((1e-3, 1.0, 100.0), (0.0, 2.0)):
-        states = stabilized_semi_implicit(system, every_step(20 * dt, 20), stabilization).coefficients
+        states = StabilizedSemiImplicit(stabilization).march(system, every_step(20 * dt, 20)).coefficients
         assert states == pytest.approx(np.tile(state, (21, 1)), abs=256 * EPS * np.abs(state).max())
 
 
@@ -311,7 +313,7 @@ def manufactured(case, steps, stabilization):
     dictionary, points = RESOLVING[statement.dimension]
     rule = QuadratureRule("gauss_legendre", points)
     grid = TimeGrid(1.0, steps, ())
-    integrator = Integrator("stabilized_semi_implicit", stabilization)
+    integrator = StabilizedSemiImplicit(stabilization)
     return solve(statement(), Discretisation(dictionary, 1, 1e-13, rule, rule, grid, integrator))
 
 
@@ -332,7 +334,7 @@ def test_the_error_constant_of_one_mode_is_half_the_squared_rate_and_the_stabili
     k, S = 1.5, 2.0
     system = GalerkinSystem(lambda t: np.array([[k]]), True, lambda times: np.zeros((len(times), 1)), np.ones(1))
     for steps in (1000, 2000):
-        found = stabilized_semi_implicit(system, TimeGrid(2.0, steps, ()), S).coefficients[-1, 0]
+        found = StabilizedSemiImplicit(S).march(system, TimeGrid(2.0, steps, ())).coefficients[-1, 0]
         assert np.log(found) + 2.0 * k == pytest.approx(2.0 * (2.0 / steps) * (k**2 / 2 + S * k), rel=0.01)
 
 
@@ -340,7 +342,7 @@ def test_the_coefficients_approach_those_of_the_adaptive_reference_with_order_on
     system = assemble(space_of(1), problem_of(1, moving=True, reaction=True, lifted=True))
     state = CoefficientReference("dop853").final_state(system, 1.0)
     errors = [
-        np.linalg.norm(stabilized_semi_implicit(system, TimeGrid(1.0, steps, ()), 2.0).coefficients[-1] - state)
+        np.linalg.norm(StabilizedSemiImplicit(2.0).march(system, TimeGrid(1.0, steps, ())).coefficients[-1] - state)
         for steps in (400, 800, 1600)
     ]
     assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx([1.0] * 2, abs=0.02)
@@ -367,7 +369,7 @@ def gradient_flow(dimension, dt, stabilization, *, lifted=False, steps=90):
         dimension, Dictionary("gaussian_rf", 40, 2.0)
     )
     rule = QuadratureRule("gauss_legendre", {1: 60, 2: 14, 3: 8}[dimension])
-    integrator = Integrator("stabilized_semi_implicit", stabilization)
+    integrator = StabilizedSemiImplicit(stabilization)
     return solve(
         statement(), Discretisation(dictionary, 2, 1e-8, rule, rule, every_step(dt * steps, steps), integrator)
     )
@@ -415,7 +417,7 @@ def test_the_energy_is_the_nodal_sum_after_every_step(dimension, lifted):
 def test_the_energy_of_a_problem_without_potential_is_half_the_diffusion_energy():
     space = space_of(1)
     system = assemble(space, problem_of(1, moving=True, reaction=False, lifted=False))
-    trajectory = stabilized_semi_implicit(system, every_step(1.0, 10), 1.0)
+    trajectory = StabilizedSemiImplicit(1.0).march(system, every_step(1.0, 10))
     wanted = [
         0.5 * alpha @ system.stiffness(float(t)) @ alpha
         for t, alpha in zip(trajectory.times, trajectory.coefficients, strict=True)
@@ -431,11 +433,11 @@ def test_a_step_that_is_not_solvable_is_refused_and_stabilisation_or_a_shorter_s
     K = np.diag([5.0, -4.0])
     system = GalerkinSystem(lambda t: K, autonomous, lambda times: np.zeros((len(times), 2)), np.ones(2))
     with pytest.raises(IndefiniteStiffnessError, match=r"\(1 \+ S dt\) I \+ dt K is not positive definite"):
-        stabilized_semi_implicit(system, every_step(1.0, 2), 0.0)  # 1 - 2
+        StabilizedSemiImplicit(0.0).march(system, every_step(1.0, 2))  # 1 - 2
     with pytest.raises(IndefiniteStiffnessError):
-        stabilized_semi_implicit(system, every_step(1.0, 4), 0.0)  # 1 - 1 = 0: singular
+        StabilizedSemiImplicit(0.0).march(system, every_step(1.0, 4))  # 1 - 1 = 0: singular
     for steps, stabilization in ((2, 2.5), (5, 0.0)):
-        found = stabilized_semi_implicit(system, every_step(1.0, steps), stabilization)
+        found = StabilizedSemiImplicit(stabilization).march(system, every_step(1.0, steps))
         assert np.isfinite(found.coefficients).all()
 
 
@@ -443,45 +445,26 @@ def test_the_message_has_the_least_eigenvalue_or_the_time():
     K = np.diag([5.0, -4.0])
     steady = GalerkinSystem(lambda t: K, True, lambda times: np.zeros((len(times), 2)), np.ones(2))
     with pytest.raises(IndefiniteStiffnessError, match="least eigenvalue -2$"):
-        stabilized_semi_implicit(steady, every_step(1.0, 1), 1.0)  # 1 + 1 - 4
+        StabilizedSemiImplicit(1.0).march(steady, every_step(1.0, 1))  # 1 + 1 - 4
     moving = GalerkinSystem(
         lambda t: np.diag([1.0, 1.0 - 8.0 * t]), False, lambda times: np.zeros((len(times), 2)), np.ones(2)
     )
     with pytest.raises(IndefiniteStiffnessError, match="at t = 0.75"):  # 1 + (1 - 6)/4 < 0, and 1 + (1 - 4)/4 > 0
-        stabilized_semi_implicit(moving, every_step(1.0, 4), 0.0)
-
-
-@pytest.mark.parametrize("name", ["", "euler", "Implicit_Midpoint"])
-def test_an_unknown_integrator_is_refused(name):
-    with pytest.raises(ParameterError) as caught:
-        Integrator(name)
-    wanted = f"`time_integrator` must be one of implicit_midpoint, stabilized_semi_implicit, got {name!r}"
-    assert str(caught.value) == wanted
+        StabilizedSemiImplicit(0.0).march(moving, every_step(1.0, 4))
 
 
 @pytest.mark.parametrize("value", [-1.0, -1e-300, np.inf, np.nan])
 def test_a_stabilisation_that_is_not_a_number_from_zero_on_is_refused(value):
-    with pytest.raises(ParameterError, match="`stabilization` must be at least 0 and finite, got"):
-        Integrator("stabilized_semi_implicit", value)
+    with pytest.raises(ParameterError, match="`stabilization` must be a number >= 0, got"):
+        StabilizedSemiImplicit(value)
 
 
 def test_the_midpoint_rule_is_refused_for_a_problem_with_a_potential():
     problem = problem_of(1, moving=False, reaction=True, lifted=False)
     with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit for a problem with a"):
-        Integrator("implicit_midpoint").check(problem)
-    Integrator("stabilized_semi_implicit").check(problem)
-    Integrator("implicit_midpoint").check(problem_of(1, moving=False, reaction=False, lifted=False))
-
-
-@stiffnesses
-def test_the_integrator_marches_by_its_name(moving):
-    system = assemble(space_of(1), problem_of(1, moving=moving, reaction=False, lifted=True))
-    grid = every_step(0.5, 5)
-    one = Integrator("stabilized_semi_implicit", 1.5).march(system, grid)
-    assert np.array_equal(one.coefficients, stabilized_semi_implicit(system, grid, 1.5).coefficients)
-    other = Integrator("implicit_midpoint").march(system, grid)
-    assert other.energies is None
-    assert np.abs(other.coefficients - one.coefficients).max() > 1e-4
+        ImplicitMidpoint().check(problem)
+    StabilizedSemiImplicit(0.0).check(problem)
+    ImplicitMidpoint().check(problem_of(1, moving=False, reaction=False, lifted=False))
 
 
 def test_the_diffusion_is_checked_where_the_step_uses_it():

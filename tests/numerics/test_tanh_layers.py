@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.boundary import boundary_factor
 from evogt_study.numerics.dictionaries import Dictionary, base
 from evogt_study.numerics.dictionaries.tanh_layers import default_radius
-from evogt_study.numerics.retained_space import trial_jet, trial_values
 
 EPS = np.finfo(float).eps
 STEP = 1e-30  # of a complex step: no difference is taken, so it can be as small as one likes
@@ -211,36 +209,11 @@ def test_hessians_are_the_complex_step_derivatives_of_the_gradient(family, N, hi
         assert found.hessian[row, column] == pytest.approx(wanted, abs=1e-13)  # of size gamma^2 = 9; measured: 2e-14
 
 
-@cases
-@dimensions
-def test_trial_functions_have_the_product_rule_s_derivatives(family, N, hidden, dimension):
-    features, draws, radius = sampled(family, N, hidden, dimension)
-    nodes = points(dimension)
-    found = trial_jet(features, nodes, 2)
-
-    def factor(z):
-        return np.prod(z * (1.0 - z), axis=1)[:, None]
-
-    def trial(z):
-        return factor(z) * network(draws, z, 3.0, radius)
-
-    def trial_gradient(z, axis):
-        slope = factor(np.delete(z, axis, axis=1)) * (1.0 - 2.0 * z[:, axis, None])
-        return slope * network(draws, z, 3.0, radius) + factor(z) * network_gradient(draws, z, axis, 3.0, radius)
-
-    assert found.value == pytest.approx(trial(nodes), abs=2 * EPS)
-    for row in range(dimension):
-        assert found.gradient[row] == pytest.approx(derivative(trial, nodes, row), abs=4e-15)
-        for column in range(dimension):
-            wanted = derivative(lambda z, row=row: trial_gradient(z, row), nodes, column)
-            assert found.hessian[row, column] == pytest.approx(wanted, abs=2e-14), (row, column)
-
-
 @dimensions
 def test_hessians_are_symmetric(dimension):
     features, _, _ = sampled("gtransnet", 7, (11, 9), dimension)
-    for jet in (features.jet(points(dimension), 2), trial_jet(features, points(dimension), 2)):
-        assert jet.hessian == pytest.approx(jet.hessian.swapaxes(0, 1), abs=8 * EPS)
+    hessian = features.jet(points(dimension), 2).hessian
+    assert hessian == pytest.approx(hessian.swapaxes(0, 1), abs=8 * EPS)
 
 
 @cases
@@ -252,15 +225,6 @@ def test_an_order_gives_what_was_asked_for_and_the_same_numbers(family, N, hidde
     assert np.array_equal(asked.value, everything.value)
     for a, e in zip(asked, everything, strict=True):  # a gradient alone is one product, with its sums in another order
         assert a is None or a == pytest.approx(e, rel=64 * EPS, abs=64 * EPS * np.abs(e).max())
-    trial = trial_jet(features, points(2), order)
-    assert [part is not None for part in trial] == [order >= k for k in range(3)]
-
-
-def test_trial_values_are_the_factor_times_the_features():
-    features, _, _ = sampled("gtransnet", 7, (11,), 3)
-    nodes = points(3)
-    assert np.array_equal(trial_values(features, nodes), boundary_factor(nodes)[:, None] * features.values(nodes))
-    assert trial_values(features, nodes) == pytest.approx(trial_jet(features, nodes, 0).value, abs=EPS)
 
 
 @pytest.mark.parametrize("family", ["transnet", "gtransnet"])

@@ -7,9 +7,9 @@ import pytest
 from numpy.polynomial import legendre
 
 import evogt_study as evs
-from evogt_study.numerics.boundary import boundary_factor
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.dictionaries.tensor_products import by_total_degree
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.problems import Statement
 
 FACTORS = {1: "sin(pi*x)", 2: "sin(pi*x)*sin(pi*y)", 3: "sin(pi*x)*sin(pi*y)*sin(pi*z)"}
@@ -51,7 +51,7 @@ def test_legendre_polynomials_are_numpys_with_their_derivatives():
 def test_sine_trial_functions_are_eigenfunctions_up_to_the_boundary():
     nodes = np.array([0.0, 1e-9, 1e-4, 0.2, 0.5, 0.9, 1.0 - 1e-9, 1.0])[:, None]
     jet = Dictionary("sine", 6).sample(0, 1).jet(nodes, 2)
-    frequency, D = np.pi * np.arange(1, 7), boundary_factor(nodes)[:, None]
+    frequency, D = np.pi * np.arange(1, 7), UnitCube(1).boundary_factor(nodes)[0][:, None]
     assert D * jet.value == pytest.approx(np.sqrt(2) * np.sin(frequency * nodes), abs=1e-14)
     slope = (1 - 2 * nodes) * jet.value + D * jet.gradient[0]
     assert slope == pytest.approx(np.sqrt(2) * frequency * np.cos(frequency * nodes), abs=1e-12)

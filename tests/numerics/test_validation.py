@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evogt_study.numerics.boundary import boundary_factor
+from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.validation import Target, relative_errors
 
@@ -23,11 +23,12 @@ def test_against_zero_it_is_not_defined():
 @pytest.mark.parametrize("lifted", [0.0, 0.7])
 def test_errors_of_coefficients_are_those_of_the_values_that_they_stand_for(dimension, lifted):
     rng = np.random.default_rng(20261121)
-    rule = QuadratureRule("gauss_legendre", 6).on_unit_cube(dimension)
+    cube = UnitCube(dimension)
+    rule = cube.quadrature(QuadratureRule("gauss_legendre", 6))
     raw, psi = rng.normal(size=(3, 4)), rng.normal(size=(len(rule.nodes), 4))
     exact = rng.normal(size=(3, len(rule.nodes)))
     exact[2] = 0.0
-    values = lifted + boundary_factor(rule.nodes) * (raw @ psi.T)
-    found = Target.of(exact, lifted, rule).errors(raw, psi)
+    values = lifted + cube.boundary_factor(rule.nodes)[0] * (raw @ psi.T)
+    found = Target.of(cube, exact, lifted, rule).errors(raw, psi)
     np.testing.assert_allclose(found, relative_errors(values, exact, rule.weights), rtol=1e-13)
     assert np.isnan(found).tolist() == [False, False, True]

@@ -1,6 +1,5 @@
 """Statements: which formulas make a problem, what is refused and how, and how the data split into time and space."""
 
-import itertools
 import subprocess
 import sys
 
@@ -11,7 +10,7 @@ import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.numerics.problem import NonSeparable
 from evogt_study.problems import BUILT_IN
-from evogt_study.problems.statement import Statement, boundary_points, derived
+from evogt_study.problems.statement import Statement, derived
 
 EPS = np.finfo(float).eps
 
@@ -236,17 +235,6 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
 )
 def test_rounding_on_the_boundary_is_no_boundary_value(dimension, exact, values):
     assert Statement(dimension=dimension, exact=exact)(**values).dimension == dimension
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_boundary_points_lie_on_every_face_and_nowhere_else(dimension):
-    points = boundary_points(dimension)
-    assert ((points >= 0.0) & (points <= 1.0)).all()
-    assert ((points == 0.0) | (points == 1.0)).any(axis=1).all()
-    for axis, side in itertools.product(range(dimension), (0.0, 1.0)):
-        inner = np.delete(points[points[:, axis] == side], axis, axis=1)
-        assert len(inner) > 0
-        assert ((inner > 0.0) & (inner < 1.0)).all(axis=1).any()
 
 
 # Separation of time and space

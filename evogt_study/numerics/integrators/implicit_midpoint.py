@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -13,18 +14,29 @@ import scipy.linalg
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.numerics.integrators.base import Integrator
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
-def implicit_midpoint(system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-    """March from alpha(0) to final_time and keep the observed states.
+@dataclass(frozen=True)
+class ImplicitMidpoint(Integrator):
+    """Order two; for linear problems."""
 
-    An autonomous system is advanced in the eigenbasis of K, where a step is one multiplication a mode; otherwise one
-    Cholesky factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
-    """
-    loads = grid.dt * system.load(grid.midpoints)
-    march = _march_autonomous if system.autonomous else _march_nonautonomous
-    return Trajectory(grid.observed_times, march(system, grid, loads))
+    name = "implicit_midpoint"
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """March from alpha(0) to final_time and keep the observed states.
+
+        An autonomous system is advanced in the eigenbasis of K, where a step is one multiplication a mode; otherwise
+        one Cholesky factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
+        """
+        loads = grid.dt * system.load(grid.midpoints)
+        march = _march_autonomous if system.autonomous else _march_nonautonomous
+        return Trajectory(grid.observed_times, march(system, grid, loads))
+
+    def times(self, grid: TimeGrid) -> Array:
+        """Midpoints of the steps, (steps,)."""
+        return grid.midpoints
 
 
 def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:

@@ -13,7 +13,7 @@ does not increase.  With a lifting u = u_b + phi~ . alpha, and the damping is of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.linalg
@@ -21,6 +21,8 @@ import scipy.linalg
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem
+from evogt_study.numerics.integrators.base import Integrator, number
+from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
@@ -35,28 +37,45 @@ class _Step:
     form: Callable[[Array, float], float]
 
 
-def stabilized_semi_implicit(system: GalerkinSystem, grid: TimeGrid, stabilization: float) -> Trajectory:
-    """March from alpha(0) to final_time; keep the observed states and the energy after every step.
+@dataclass(frozen=True)
+class StabilizedSemiImplicit(Integrator):
+    """Order one; for problems with a potential too, of whose energy it keeps account."""
 
-    A system whose stiffness does not depend on time is advanced in the eigenbasis of K, where the implicit part is one
-    division a mode; otherwise one Cholesky factorisation a step.  Raises IndefiniteStiffnessError where the matrix of a
-    step is not positive definite.
-    """
-    shift = 1.0 + stabilization * grid.dt
-    if not system.autonomous:
-        return _march(system, grid, stabilization, _factorised(system, grid.dt, shift))
-    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
-    diagonal, squares = shift + grid.dt * eigenvalues, np.empty_like(eigenvalues)
-    if not diagonal.min() > 0.0:
-        raise IndefiniteStiffnessError(
-            f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {diagonal.min():.3g}"
-        )
-    step = _Step(
-        lambda rhs, t: np.divide(rhs, diagonal, out=rhs),
-        lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
+    name = "stabilized_semi_implicit"
+
+    stabilization: float = field(
+        metadata=number("a number >= 0", lambda S: 0.0 <= S < np.inf, "S", f"damping of {name}, eq:ac_scheme")
     )
-    trajectory = _march(_rotated(system, basis), grid, stabilization, step)
-    return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """March from alpha(0) to final_time; keep the observed states and the energy after every step.
+
+        A system whose stiffness does not depend on time is advanced in the eigenbasis of K, where the implicit part is
+        one division a mode; otherwise one Cholesky factorisation a step.  Raises IndefiniteStiffnessError where the
+        matrix of a step is not positive definite.
+        """
+        shift = 1.0 + self.stabilization * grid.dt
+        if not system.autonomous:
+            return _march(system, grid, self.stabilization, _factorised(system, grid.dt, shift))
+        eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+        diagonal, squares = shift + grid.dt * eigenvalues, np.empty_like(eigenvalues)
+        if not diagonal.min() > 0.0:
+            raise IndefiniteStiffnessError(
+                f"(1 + S dt) I + dt K is not positive definite: least eigenvalue {diagonal.min():.3g}"
+            )
+        step = _Step(
+            lambda rhs, t: np.divide(rhs, diagonal, out=rhs),
+            lambda alpha, t: float(eigenvalues @ np.square(alpha, out=squares)),
+        )
+        trajectory = _march(_rotated(system, basis), grid, self.stabilization, step)
+        return replace(trajectory, coefficients=trajectory.coefficients @ basis.T)
+
+    def times(self, grid: TimeGrid) -> Array:
+        """The start and the ends of all steps, (steps + 1,)."""
+        return grid.times_of(tuple(range(grid.steps + 1)))
+
+    def check(self, problem: Problem) -> None:
+        """Nothing is refused."""
 
 
 def _rotated(system: GalerkinSystem, basis: Array) -> GalerkinSystem:

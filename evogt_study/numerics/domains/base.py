@@ -1,0 +1,35 @@
+"""What a domain is: where a problem is posed, how it is integrated over, and what vanishes on its boundary."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+
+
+@dataclass(frozen=True)
+class Domain(ABC):
+    """An open set in d = `dimension` directions.  Its fields are hashable: they tell the stages of runs apart."""
+
+    dimension: int
+
+    @abstractmethod
+    def quadrature(self, rule: QuadratureRule) -> Quadrature:
+        """The nodes and weights that `rule` means here.  Raises ParameterError, for `points`, for too many."""
+
+    @abstractmethod
+    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        """D, positive inside and zero on the boundary, with its derivatives up to `order` (0, 1 or 2).
+
+        nodes (Q, d) -> D (Q,), dD/dx_l (d, Q), d2D/dx_l dx_m (d, d, Q).
+        """
+
+    @abstractmethod
+    def boundary_points(self) -> Array:
+        """Points on all parts of the boundary, (P, d), at which boundary values are looked at."""
+
+    @abstractmethod
+    def axes(self, points: int) -> tuple[Array, ...]:
+        """Coordinates of a uniform grid that spans the domain, boundary included: (points,) for each direction."""

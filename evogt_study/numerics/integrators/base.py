@@ -1,0 +1,65 @@
+"""What a time integrator is: one type a scheme, whose dataclass fields are the parameters of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from math import isfinite
+from typing import Any
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+
+
+def number(
+    wanted: str = "a finite number", admits: Callable[[float], bool] = isfinite, symbol: str = "", meaning: str = ""
+) -> dict[str, Any]:
+    """Metadata of a field that holds a number.
+
+    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.
+    """
+    return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
+
+
+@dataclass(frozen=True)
+class Integrator(ABC):
+    """A scheme for alpha' + K(t) alpha + g(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+
+    Its fields are numbers, declared by `number`: they are parameters of a study, and what is not zero is part of a
+    run's identity.  Raises ParameterError for one that is not admitted.
+    """
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            declared, value = part.metadata or number(), getattr(self, part.name)
+            if not declared["admits"](value):
+                raise ParameterError(part.name, declared["wanted"], value)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name in the registry."""
+
+    @abstractmethod
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """The states at the observed times, from alpha(0).  Raises IndefiniteStiffnessError."""
+
+    @abstractmethod
+    def times(self, grid: TimeGrid) -> Array:
+        """Where the diffusion is evaluated, (T,)."""
+
+    def check(self, problem: Problem) -> None:
+        """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""
+        if problem.potential is not None:
+            raise ParameterError(
+                "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
+            )
+
+
+def required(kind: type[Integrator]) -> list[str]:
+    """Names of the fields that have to be given."""
+    return [part.name for part in fields(kind) if part.default is MISSING]
