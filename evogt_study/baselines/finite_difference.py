@@ -86,8 +86,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     Raises ProblemError where the diffusion is not one positive constant or the problem is lifted, ParameterError for a
     grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
     """
-    check_points(problem, points)
-    check_integrator(integrator, problem)
+    check_differences(problem, points, integrator)
     nodes, shape = _interior(points, problem.dimension), (points,) * problem.dimension
     stepper = _Stepper.of(problem, points, grid, integrator)
     u = problem.initial(nodes).reshape(shape)
@@ -105,8 +104,13 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     return GridSolution(grid.observed_times, np.stack([fields[s] for s in grid.observed]), np.array(energies))
 
 
-def check_points(problem: Problem, points: int, name: str = "points") -> None:
-    """Raise ParameterError, in the name of the parameter, for a grid of no or of too many points."""
+def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
+    """Raise the errors of `finite_differences`, those of the points in the `name` of their parameter."""
+    constant_diffusion(problem)
+    if type(integrator) not in _IN_MODES:
+        known = " or ".join(name for name, kind in INTEGRATORS.kinds.items() if kind in _IN_MODES)
+        raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
+    integrator.check(problem)
     if points < 1 or points**problem.dimension > MAX_POINTS:
         wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
@@ -130,14 +134,6 @@ _IN_MODES: dict[type[Integrator], Callable[[Any, Array, TimeGrid], Modes]] = {
     ImplicitMidpoint: _midpoint,
     StabilizedSemiImplicit: _semi_implicit,
 }
-
-
-def check_integrator(integrator: Integrator, problem: Problem) -> None:
-    """Raise ParameterError for an integrator without a step in the sine modes, or that cannot advance `problem`."""
-    if type(integrator) not in _IN_MODES:
-        names = " or ".join(name for name, kind in INTEGRATORS.items() if kind in _IN_MODES)
-        raise ParameterError("time_integrator", f"{names} for finite differences", integrator.name)
-    integrator.check(problem)
 
 
 @dataclass(frozen=True, eq=False)

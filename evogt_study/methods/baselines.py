@@ -10,17 +10,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from evogt_study.baselines import cost
-from evogt_study.baselines.finite_difference import (
-    check_integrator,
-    check_points,
-    constant_diffusion,
-    finite_differences,
-)
+from evogt_study.baselines.finite_difference import check_differences, finite_differences
 from evogt_study.baselines.space_time_regression import check_size, residual_points, space_time_regression, strong_form
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.evolution_parameters import PARAMETERS as EVOLUTION_PARAMETERS
 from evogt_study.methods.fields import fields
-from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, integrator_of, own_names
+from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, integrator_of, own_fields
 from evogt_study.methods.problem_method import ProblemMethod, dictionary_of, finite, quadrature_of
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import energy_scalars
@@ -151,7 +146,7 @@ class Baseline(ProblemMethod, ABC):
 
     def used(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that the case uses, the problem's own left out."""
-        unused = set(INTEGRATOR_PARAMETERS) - own_names(values)
+        unused = set(INTEGRATOR_PARAMETERS) - {part.name for part in own_fields(values)}
         if "dictionary" in values:
             unused |= OF_DICTIONARIES - FAMILIES[str(values["dictionary"])].takes()
         return tuple(name for name in self.PARAMETERS if name not in unused)
@@ -303,9 +298,7 @@ class FiniteDifferences(Baseline):
     SCALARS = ("initial_error", "degrees_of_freedom", "energy_drop_percent", "energy_increment")
 
     def check_problem(self, values: Values, problem: Problem) -> None:
-        constant_diffusion(problem)
-        check_integrator(integrator_of(values), problem)
-        check_points(problem, self.given(values)["points"])
+        check_differences(problem, self.given(values)["points"], integrator_of(values))
 
     def memory(self, values: Values) -> float:
         times = len(self.observed(values).observed_times)

@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.baselines import cost as baseline_cost
-from evogt_study.baselines.finite_difference import (
-    FiniteDifferenceReference,
-    check_integrator,
-    check_points,
-    constant_diffusion,
-)
+from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_differences
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import integrator_of
@@ -119,14 +114,10 @@ class Evolution(ProblemMethod):
 
     def check_reference(self, values: Values, problem: Problem) -> None:
         """Raise InputError where errors cannot be measured as they are asked for."""
-        named = values.get("reference")
-        if named == "finite_difference":
-            constant_diffusion(problem)
-            reference = self.reference(values, problem)
-            if reference is not None:
-                check_points(problem, reference.points, "reference_points")
-                check_integrator(reference.integrator, problem)
-        elif problem.exact is None and named == "exact":
+        reference = self.reference(values, problem)
+        if reference is not None:
+            check_differences(problem, reference.points, reference.integrator, "reference_points")
+        elif problem.exact is None and values.get("reference") == "exact":
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
         elif problem.exact is None and "error_history" in self.output.record:
             raise StudyError(_NOTHING_TO_MEASURE_AGAINST)

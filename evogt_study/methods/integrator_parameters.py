@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator
-from evogt_study.numerics.integrators.base import number, required
+from evogt_study.numerics.integrators.base import number
 from evogt_study.schema.parameters import Parameter, admitted
 from evogt_study.schema.values import Values
 
 
 def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
-    """The parameters that belong to these integrators, by name; which of them are required depends on the case."""
+    """The parameters that belong to these integrators, by name; the case decides which of them are required."""
+    each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
     return {
-        part.name: Parameter(part.name, own["wanted"], admitted(own["admits"]), own["symbol"], own["meaning"],
-                             optional=True)
-        for kind in kinds
-        for part in fields(kind)
-        for own in [part.metadata or number()]
-    }  # fmt: skip
+        name: Parameter(name, own["wanted"], admitted(own["admits"]), own["symbol"], own["meaning"], optional=True)
+        for name, own in each
+    }
 
 
 INTEGRATOR_PARAMETERS = declared(INTEGRATORS.values())
@@ -31,7 +29,7 @@ INTEGRATOR_PARAMETERS = declared(INTEGRATORS.values())
 
 
 def known_parameters() -> dict[str, Parameter]:
-    """The parameters of all integrators, those of installed packages among them."""
+    """Those of all integrators, installed packages' among them."""
     _load_installed()
     return declared(INTEGRATORS.kinds.values())
 
@@ -42,22 +40,21 @@ def _load_installed() -> None:
         INTEGRATORS[entry.name]
 
 
-def own_names(values: Values) -> set[str]:
-    """Names of the parameters that belong to the integrator of a case alone; none where it has none."""
+def own_fields(values: Values) -> tuple[Field[Any], ...]:
+    """The parameters of the integrator that a case names; none where it names no integrator."""
     named = values.get("time_integrator")
-    return set() if named is None else {part.name for part in fields(INTEGRATORS[str(named)])}
+    return () if named is None else fields(INTEGRATORS[str(named)])
 
 
 def required_names(values: Values) -> list[str]:
     """Those of them without which it cannot be used."""
-    named = values.get("time_integrator")
-    return [] if named is None else required(INTEGRATORS[str(named)])
+    return [part.name for part in own_fields(values) if part.default is MISSING]
 
 
 def integrator_of(values: Values) -> Integrator:
-    """The integrator that `values` name, with those of them that are its own.  Raises ParameterError."""
-    given: dict[str, Any] = {name: values[name] for name in own_names(values) if name in values}
-    for name in required_names(values):
-        if name not in given:
-            raise ParameterError(name, f"given for {values['time_integrator']}", None)
+    """The integrator that a case names, with its parameters.  Raises ParameterError."""
+    missing = [name for name in required_names(values) if name not in values]
+    if missing:
+        raise ParameterError(missing[0], f"given for {values['time_integrator']}", None)
+    given: dict[str, Any] = {part.name: values[part.name] for part in own_fields(values) if part.name in values}
     return INTEGRATORS[str(values["time_integrator"])](**given)

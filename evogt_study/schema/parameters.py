@@ -42,12 +42,12 @@ class Parameter:
         """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
         try:
             return self.read(raw)
-        except ParameterError as error:  # of a reader that knows more about what is wrong
-            raise error.at(where) from None
         except TooLargeError:
             wanted = f"{self.wanted} and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
-        except (ValueError, TypeError, OverflowError, RecursionError):
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
+                raise error.at(where) from None
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
@@ -81,14 +81,19 @@ def real(
 ) -> Reader:
     """Finite numbers in (low, high), with an end point where it is said to be included."""
 
+    return admitted(
+        lambda number: low < number < high or (high_included and number == high) or (low_included and number == low)
+    )
+
+
+def admitted(admits: Callable[[float], bool]) -> Reader:
+    """Numbers that pass a test."""
+
     def read(raw: Any) -> Value:
         value = canonical(raw)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not admits(float(value)):
             raise ValueError
-        number = float(value)
-        if not (low < number < high or (high_included and number == high) or (low_included and number == low)):
-            raise ValueError
-        return number
+        return float(value)
 
     return read
 
@@ -112,18 +117,6 @@ def key_of(kinds: Mapping[str, object]) -> Reader:
             raise ValueError
         kinds[raw]
         return raw
-
-    return read
-
-
-def admitted(admits: Callable[[float], bool]) -> Reader:
-    """Finite numbers that pass a test."""
-
-    def read(raw: Any) -> Value:
-        value = real()(raw)
-        if not (isinstance(value, float) and admits(value)):
-            raise ValueError
-        return value
 
     return read
 

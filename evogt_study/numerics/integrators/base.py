@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Any
 
@@ -58,8 +58,3 @@ class Integrator(ABC):
             raise ParameterError(
                 "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
             )
-
-
-def required(kind: type[Integrator]) -> list[str]:
-    """Names of the fields that have to be given."""
-    return [part.name for part in fields(kind) if part.default is MISSING]

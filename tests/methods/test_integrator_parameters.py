@@ -1,0 +1,184 @@
+"""Time integrators from outside of the package: registered or installed, they run by name with no file changed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from helpers import computed, keys, section
+
+import evogt_study as evs
+from evogt_study.errors import ParameterError, StudyError
+from evogt_study.methods import integrator_parameters
+from evogt_study.methods.registry import load_method
+from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
+from evogt_study.numerics.time_grid import Trajectory
+from evogt_study.planning.plan import study_plan
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+
+HEAT = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")
+RUN = {"quadrature": 24, "validation": 16, "final_time": 1.0}
+
+
+@dataclass(frozen=True)
+class Unfinished(Integrator):
+    name = "unfinished"
+
+    def times(self, grid):
+        return grid.midpoints
+
+
+@dataclass(frozen=True)
+class ImplicitEuler(Integrator):
+    name = "implicit_euler"
+
+    def times(self, grid):
+        return grid.times_of(tuple(range(1, grid.steps + 1)))
+
+    def march(self, system, grid):
+        states = [system.initial]
+        for t in self.times(grid):
+            matrix = np.eye(len(system.initial)) + grid.dt * system.stiffness(t)
+            states.append(np.linalg.solve(matrix, states[-1] + grid.dt * system.load(np.array([t]))[0]))
+        return Trajectory(grid.observed_times, np.array(states)[list(grid.observed)])
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """Two more integrators, as long as a test runs."""
+    for kind in (Unfinished, ImplicitEuler):
+        monkeypatch.setitem(INTEGRATORS.kinds, kind.name, kind)
+
+
+def toml(method="evolution", **constants):
+    """A study of two time steps."""
+    given = {"dictionary": '"transnet"', "N": 10, "gamma": 3, "seed": 0, **RUN, **constants}
+    problem = {"dimension": 1, "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
+    head = f'name = "tiny"\nmethod = "{method}"\n'
+    return head + section("axes", {"dt": [0.025, 0.0125]}) + section("constants", given) + section("problem", problem)
+
+
+def solved(integrator, dt=0.025):
+    return evs.solve(HEAT(), evs.Dictionary("transnet", N=10, gamma=3), 0, dt=dt, time_integrator=integrator, **RUN)
+
+
+def test_each_is_registered_under_its_own_name():
+    assert {name: kind.name for name, kind in INTEGRATORS.kinds.items()} == {name: name for name in INTEGRATORS}
+
+
+def test_one_that_is_registered_runs_in_studies_and_alone():
+    status, _, found = computed(toml(time_integrator='"implicit_euler"'))
+    assert status.tolist() == [Status.ok, Status.ok]
+    assert found["error"][0] / found["error"][1] == pytest.approx(2.0, abs=0.02)  # order one
+    alone = solved("implicit_euler")
+    assert alone.time_integrator == "implicit_euler"
+    assert found["error"][0] == pytest.approx(float(alone.error), rel=1e-9)
+    assert float(alone.error) == pytest.approx(float(solved(StabilizedSemiImplicit(0.0)).error), rel=1e-9)  # its step
+    assert alone.equals(solved(ImplicitEuler()))
+    names = [name for name in INTEGRATORS if name != "unfinished"]
+    assert len({keys(toml(time_integrator=f'"{name}"', stabilization=0))[0] for name in names}) == 3
+
+
+def test_its_work_is_not_taken_for_that_of_another():
+    assert study_plan(Study.from_text(toml())).costs is not None
+    assert study_plan(Study.from_text(toml(time_integrator='"implicit_euler"'))).costs is None
+
+
+@pytest.mark.parametrize(
+    ("method", "constants"),
+    [
+        ("evolution", {"reference": '"finite_difference"', "reference_points": 15}),
+        ("finite_difference", {"points": 15, **dict.fromkeys(("dictionary", "N", "gamma", "seed", "quadrature"))}),
+    ],
+)
+def test_finite_differences_refuse_it_by_name(method, constants):
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(toml(method, time_integrator='"implicit_euler"', **constants))
+    wanted = "implicit_midpoint or stabilized_semi_implicit for finite differences, got 'implicit_euler'"
+    assert str(caught.value) == f"`time_integrator` must be {wanted} (study, constants.time_integrator)"
+
+
+def test_a_potential_is_refused_unless_the_scheme_says_otherwise():
+    flow = evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4")()
+    with pytest.raises(ParameterError, match="for a problem with a potential, got 'implicit_euler'"):
+        evs.solve(flow, evs.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="implicit_euler", **RUN)
+
+
+def test_one_without_its_parts_is_an_error_of_one_line():
+    told = "`time_integrator` must be complete; `unfinished` is without march, got 'unfinished'"
+    with pytest.raises(ParameterError) as caught:
+        solved("unfinished")
+    assert str(caught.value) == told
+    with pytest.raises(StudyError) as refused:
+        Study.from_text(toml(time_integrator='"unfinished"'))
+    assert str(refused.value) == f"{told} (study, constants.time_integrator)"
+
+
+@pytest.mark.parametrize("name", ["", "euler", "Implicit_Midpoint"])
+def test_an_unknown_name_is_refused(name):
+    with pytest.raises(ParameterError) as caught:
+        solved(name)
+    assert str(caught.value) == f"`time_integrator` must be {INTEGRATORS.wanted}, got {name!r}"
+
+
+INSTALLED = """
+from dataclasses import dataclass, field
+import numpy as np
+from evogt_study.numerics.integrators import Integrator
+from evogt_study.numerics.integrators.base import number
+from evogt_study.numerics.time_grid import Trajectory
+
+@dataclass(frozen=True)
+class Theta(Integrator):
+    name = "theta"
+    theta: float = field(metadata=number("in (0, 1]", lambda theta: 0.0 < theta <= 1.0, "ϑ", "weight of the new state"))
+
+    def times(self, grid):
+        return (np.arange(grid.steps) + self.theta) * grid.dt
+
+    def march(self, system, grid):
+        states = [system.initial]
+        for t in self.times(grid):
+            K, b = grid.dt * system.stiffness(t), grid.dt * system.load(np.array([t]))[0]
+            right = states[-1] - (1.0 - self.theta) * K @ states[-1] + b
+            states.append(np.linalg.solve(np.eye(len(b)) + self.theta * K, right))
+        return Trajectory(grid.observed_times, np.array(states)[list(grid.observed)])
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A package that adds an integrator with a parameter of its own."""
+    info = tmp_path / "theta_scheme-1.0.dist-info"
+    info.mkdir()
+    (tmp_path / "theta_scheme.py").write_text(INSTALLED)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theta-scheme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[evogt_study.integrators]\ntheta = theta_scheme:Theta\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(INTEGRATORS, "kinds", dict(INTEGRATORS.kinds))
+    for cache in (integrator_parameters._load_installed, load_method):
+        cache.cache_clear()
+    yield
+    for cache in (integrator_parameters._load_installed, load_method):
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_a_package_installs_has_parameters_of_its_own_in_studies():
+    def theta(value):
+        return toml(time_integrator='"theta"', theta=value)
+
+    euler, midpoint = (computed(theta(value))[2]["error"] for value in (1, 0.5))
+    assert euler == pytest.approx(computed(toml(time_integrator='"implicit_euler"'))[2]["error"], rel=1e-9)
+    assert midpoint == pytest.approx(computed(toml())[2]["error"], rel=1e-6)
+    assert len({*keys(theta(1)), *keys(theta(0.5)), *keys(toml())}) == 6
+    assert keys(toml()) == keys(toml(theta=0.5))  # what is not the integrator's own is no part of the run
+    with pytest.raises(StudyError, match=r"^`theta` must be given \(study, constants.theta\), got no value"):
+        Study.from_text(toml(time_integrator='"theta"'))
+    with pytest.raises(StudyError, match=r"^`theta` must be in \(0, 1\], got 2 \(study, constants.theta\)$"):
+        Study.from_text(theta(2))
+    with pytest.raises(ParameterError, match="^`theta` must be given for theta, got None$"):
+        solved("theta")
+    alone = solved(INTEGRATORS["theta"](0.5))
+    assert float(alone.theta) == 0.5
+    assert alone.theta.attrs["long_name"] == "ϑ"

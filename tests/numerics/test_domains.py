@@ -1,0 +1,123 @@
+"""Domains from outside of the package: what is solved, measured and shown follows from the problem's domain alone."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from evogt_study.numerics.dictionary import Dictionary
+
+import evogt_study as evs
+from evogt_study.baselines.finite_difference import finite_differences
+from evogt_study.baselines.p1_fem import p1_fem
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.methods.fields import fields
+from evogt_study.numerics.domains import DOMAINS, UnitCube
+from evogt_study.numerics.domains.base import Domain
+from evogt_study.numerics.integrators import ImplicitMidpoint
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.problem import Problem, Separable
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+
+GRID = TimeGrid.of(0.25, 0.0025, 2)
+RULE = QuadratureRule("gauss_legendre", 40)
+
+
+@dataclass(frozen=True)
+class Stretched(Domain):
+    """(0, length)^d."""
+
+    length: float
+
+    def quadrature(self, rule):
+        cube = UnitCube(self.dimension).quadrature(rule)
+        return Quadrature(self.length * cube.nodes, self.length**self.dimension * cube.weights)
+
+    def boundary_factor(self, nodes, order=0):
+        jet = UnitCube(self.dimension).boundary_factor(nodes / self.length, order)
+        return tuple(part / self.length**k for k, part in enumerate(jet))
+
+    def boundary_points(self):
+        return self.length * UnitCube(self.dimension).boundary_points()
+
+    def axes(self, points):
+        return (np.linspace(0.0, self.length, points),) * self.dimension
+
+
+def mode(domain, length):
+    """The slowest mode of u_t = Laplacian u on (0, length)^d, so slowed down that it does not depend on the length."""
+    d = domain.dimension
+
+    def profile(nodes):
+        return np.prod(np.sin(np.pi * nodes / length), axis=1)
+
+    rate = 0.1 * d * np.pi**2
+    return Problem(
+        dimension=d,
+        diffusion=Separable(lambda nodes: np.full((1, len(nodes)), 0.1 * length**2)),
+        initial=profile,
+        exact=Separable(lambda nodes: profile(nodes)[None], lambda times: np.exp(-rate * times)[None]),
+        domain=domain,
+    )
+
+
+def run_of(length):
+    """A dictionary whose features are those of the unit cube, stretched."""
+    dictionary = Dictionary("transnet", 30, 3.0 / length, radius=0.8 * length, centre=0.5 * length)
+    return Discretisation(dictionary, 1, 1e-12, RULE, RULE, GRID)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_a_problem_that_is_stretched_with_its_domain_has_the_same_errors(dimension):
+    usual = solve(mode(UnitCube(dimension), 1.0), run_of(1.0))
+    stretched = solve(mode(Stretched(dimension, 4.0), 4.0), run_of(4.0))
+    assert stretched.space.rank == usual.space.rank
+    assert usual.errors.max() < 1e-3
+    assert stretched.errors == pytest.approx(usual.errors, rel=1e-6)
+    nodes = np.random.default_rng(0).uniform(0.0, 1.0, (9, dimension))
+    assert stretched.evaluate(4.0 * nodes) == pytest.approx(usual.evaluate(nodes), abs=1e-9)
+    _, coordinates = fields(stretched.evaluate, stretched.problem, GRID.observed_times, 5)
+    assert [datum.values.tolist() for datum in coordinates.values()] == [[0.0, 1.0, 2.0, 3.0, 4.0]] * dimension
+
+
+def test_runs_on_different_domains_share_no_stage_that_depends_on_it():
+    kept = {}
+
+    def share(stage, key, compute):
+        if (stage, key) not in kept:
+            kept[stage, key] = compute()
+        return kept[stage, key]
+
+    domains = [(UnitCube(1), 1.0), (Stretched(1, 2.0), 2.0)]
+    shared = [solve(mode(*each), run_of(1.0), share).errors for each in domains]
+    alone = [solve(mode(*each), run_of(1.0)).errors for each in domains]
+    assert np.array_equal(shared, alone)
+
+
+def test_baselines_refuse_what_they_have_no_mesh_for():
+    problem = mode(Stretched(1, 2.0), 2.0)
+    told = r"must have a problem on the unit cube, got one on Stretched\(dimension=1, length=2.0\)$"
+    with pytest.raises(ProblemError, match=f"^finite differences {told}"):
+        finite_differences(problem, 9, GRID, ImplicitMidpoint())
+    with pytest.raises(ProblemError, match=f"^p1_fem {told}"):
+        p1_fem(problem, 9, GRID)
+
+
+def test_a_problem_is_on_the_unit_cube_unless_it_says_otherwise():
+    assert evs.problems.oscillatory_1d(epsilon=0.1).domain == DOMAINS["unit_cube"](1)
+    line = mode(UnitCube(1), 1.0)
+    with pytest.raises(ParameterError, match=r"^`domain` must be one of dimension 1, got UnitCube\(dimension=2\)$"):
+        replace(line, domain=UnitCube(2))
+
+
+def test_one_without_its_parts_or_its_type_is_an_error_of_one_line(monkeypatch):
+    class Ball(Domain):
+        pass
+
+    monkeypatch.setitem(DOMAINS.kinds, "ball", Ball)
+    with pytest.raises(ParameterError) as caught:
+        DOMAINS["ball"]
+    parts = "axes, boundary_factor, boundary_points, quadrature"
+    assert str(caught.value) == f"`domain` must be complete; `ball` is without {parts}, got 'ball'"
+    with pytest.raises(ParameterError, match="^`domain` must be one of unit_cube, "):
+        DOMAINS["disc"]
