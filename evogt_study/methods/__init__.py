@@ -4,6 +4,7 @@
 - `registry`: methods by name
 - `problem_source`: a problem from formulas or a user's factory
 - `problem_method`: what the package's methods have in common
+- `integrator_parameters`: parameters of time integrators
 - `evolution_parameters`: parameters of the paper's method
 - `recordable`: what `record` may list, and the record of a run
 - `fields`: solutions on a uniform grid

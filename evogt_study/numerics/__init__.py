@@ -3,7 +3,7 @@
 - `arrays`: the array type
 - `registry`: kinds by name, those of other packages too
 - `quadrature`: rules with positive weights
-- `boundary`: the factor that vanishes on the boundary
+- `domains`: where problems are posed, and what vanishes on their boundary
 - `dictionaries`: families of prescribed features
 - `problem`: the data of a parabolic problem, as functions of nodes and times
 - `retained_space`: trial functions, their weighted SVD, and its truncation to identity mass

@@ -1,4 +1,8 @@
-"""Domains of problems: `base` says what one is; then a file a kind."""
+"""Domains of problems, by name: one file a kind.
+
+- `base`: what a domain is
+- `unit_cube`: the unit interval, square and cube
+"""
 
 from evogt_study.numerics.domains.base import Domain
 from evogt_study.numerics.domains.unit_cube import UnitCube

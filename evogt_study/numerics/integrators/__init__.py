@@ -1,4 +1,9 @@
-"""Time integrators of the retained system: `base` says what one is; then a file a scheme."""
+"""Time integrators of the retained system, by name: one file a scheme.
+
+- `base`: what an integrator is
+- `implicit_midpoint`: the implicit midpoint rule
+- `stabilized_semi_implicit`: the stabilised step for gradient flows
+"""
 
 from evogt_study.numerics.integrators.base import Integrator
 from evogt_study.numerics.integrators.implicit_midpoint import ImplicitMidpoint
