@@ -7,6 +7,7 @@
 - `statistics`: labelled statistics with their counts of runs
 - `comparison`: labels compared on common seeds
 - `orders`: observed orders of convergence
+- `distinct`: points of a study to distinct runs, which count once
 - `completeness`: what became of the runs
 - `export`: one row a run
 - `accessor`: `evs.open` and `ds.evogt`

@@ -11,6 +11,7 @@
 - `dataset`: a table as a labelled Dataset, and back to records
 - `writing`: how Dask is set while a result is written
 - `netcdf`: the result file, written and read
+- `declared_sizes`: sizes that a file declares, held against what it can hold
 - `integrity`: whether a file is intact
 - `stored_plan`: the study and plan of a result
 - `earlier_result`: the runs of an earlier result of a study

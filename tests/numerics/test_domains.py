@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from evogt_study.numerics.dictionaries import Dictionary
 
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import finite_differences
 from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.fields import fields
+from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.domains import DOMAINS, UnitCube
 from evogt_study.numerics.domains.base import Domain
 from evogt_study.numerics.integrators import ImplicitMidpoint
