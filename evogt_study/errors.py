@@ -108,6 +108,10 @@ class IndefiniteStiffnessError(RunError):
     """I + (dt/2) K(t) is not positive definite, so the midpoint step is not solvable."""
 
 
+class DoubtWarning(UserWarning):
+    """A run's numbers are to be doubted, for a reason that it shows itself; the message says why and what helps."""
+
+
 def shortened(value: Any, limit: int = 80) -> str:
     """`value` as it would be typed, cut to `limit` characters."""
     try:

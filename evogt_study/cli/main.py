@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from evogt_study.errors import EvogtError, InputError
+from evogt_study.errors import DoubtWarning, EvogtError, InputError
 from evogt_study.printable import tell, tell_lines
 
 if TYPE_CHECKING:
@@ -102,13 +102,12 @@ def run(
     _workers_ahead(study_file, elsewhere=cluster or scheduler or scheduler_file)
     from evogt_study.cli.progress_display import display
     from evogt_study.operations.run import run_to_file
-    from evogt_study.study.study import Study
     from evogt_study.workers.dispatch import Limits
     from evogt_study.workers.interruption import interruptible
     from evogt_study.workers.local_cluster import remote
 
     limits = Limits(run_limit, max_failures)
-    study = Study.from_file(study_file)
+    study = _read(study_file)
     path = _result_of(study, output)
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
     with interruptible(time_limit), clients as client, display(quiet) as listener:
@@ -117,6 +116,14 @@ def run(
             limits=limits, rerun_outdated=rerun_outdated,
         )  # fmt: skip
     _print_result(path)
+
+
+def _read(study_file: Path) -> Study:
+    """The study, and a line for each thing in it that makes its numbers doubtful."""
+    from evogt_study.study.study import Study
+
+    with _told_at_the_end(DoubtWarning):
+        return Study.from_file(study_file)
 
 
 def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
@@ -132,14 +139,17 @@ def _print_result(path: Path) -> None:
     from evogt_study.analysis.completeness import completeness
     from evogt_study.cli import result_display
     from evogt_study.results.netcdf import opened
+    from evogt_study.schema.doubts import doubts
 
     with opened(path) as groups:
         found = {phase: completeness(data) for phase, data in groups.items()}
+        doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
         if phase == "study" or phase in failed:
             tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {result_display.counted(each)}")
             _print(result_display.messages(each))
+            _warn(doubtful[phase])
     if failed:
         raise SystemExit(SOME_FAILED)
 
@@ -147,6 +157,11 @@ def _print_result(path: Path) -> None:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         tell(line)
+
+
+def _warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        tell(f"evogt: {line}", err=True)
 
 
 @main.command()
@@ -164,9 +179,8 @@ def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
     from evogt_study.planning.forecast import START_SECONDS
     from evogt_study.planning.plan import pilot_plan, provisional_choice, study_plan
     from evogt_study.results.finished_runs import finished
-    from evogt_study.study.study import Study
 
-    study, workers = Study.from_file(study_file), workers or CPU_COUNT
+    study, workers = _read(study_file), workers or CPU_COUNT
     path = _result_of(study, output)
     done = finished(study, path)
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
@@ -248,9 +262,8 @@ def status(file: Path, output: Path | None) -> None:
             _print_status(file, runs)
         return
     from evogt_study.results.finished_runs import finished
-    from evogt_study.study.study import Study
 
-    study = Study.from_file(file)
+    study = _read(file)
     path = _result_of(study, output)
     done = finished(study, path)
     if done is None:
@@ -361,8 +374,10 @@ def summary(
     Without other options: mean, standard deviation, median and 95 % interval of the mean, one row for each point.
     """
     from evogt_study.analysis.intervals import Bootstrap
+    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
     from evogt_study.analysis.tables.numbers import NumberFormat
     from evogt_study.analysis.tables.summary_table import Question, summary_table
+    from evogt_study.schema.doubts import doubts
     from evogt_study.study.typed_points import read_point
 
     question = Question(
@@ -371,8 +386,10 @@ def summary(
         numbers=NumberFormat(digits, notation), interval=Bootstrap(method=interval, confidence=confidence),
         missing=missing,
     )  # fmt: skip
-    with _told_at_the_end():
-        tell_lines(summary_table(_phase(file, "pilot" if pilot else "study"), question))
+    data = _phase(file, "pilot" if pilot else "study")
+    with _told_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
+        tell_lines(summary_table(data, question))
+    _warn(doubts(data))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -381,18 +398,15 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _told_at_the_end() -> Iterator[None]:
-    """What statistics warn of, one line each, after their table."""
+def _told_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
+    """What is warned of, one line for each thing, after all else."""
     import warnings
 
-    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
-
     with warnings.catch_warnings(record=True) as caught:
-        for kind in (IncompleteWarning, UndefinedIntervalWarning):
+        for kind in kinds:
             warnings.simplefilter("always", kind)
         yield
-    for warning in caught:
-        tell(f"evogt: {warning.message}", err=True)
+    _warn(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def _phase(path: Path, phase: str) -> xr.Dataset:

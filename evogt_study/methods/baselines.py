@@ -31,6 +31,7 @@ from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.numerics.validation import relative_errors
 from evogt_study.problems import Statement
+from evogt_study.schema.doubts import outside_ball, warn_outside_ball
 from evogt_study.schema.parameters import Parameter, integer, real
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, content_hash
@@ -341,6 +342,7 @@ class SpaceTimeRegression(Baseline):
             raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
         _check_plain(self.NAME, problem)
         dictionary_of(values).check_dimension(problem.dimension + 1)
+        warn_outside_ball(dictionary_of(values), problem.dimension + 1)
         given = self.given(values)
         check_size(problem.dimension, dictionary_of(values).N, given["points"], given["levels"])
         nodes, times = residual_points(problem.dimension, given["final_time"], SAMPLED, SAMPLED)
@@ -382,7 +384,8 @@ class SpaceTimeRegression(Baseline):
         )  # fmt: skip
         at_times = observed.observed_times
         record = self.measured(values, problem, lambda nodes: solution.evaluate(nodes, at_times), observed)
-        return _with_scalars(record, {"scaled_condition": solution.condition})
+        outside = outside_ball(dictionary_of(values), problem.dimension + 1)
+        return _with_scalars(record, {"scaled_condition": solution.condition, **outside})
 
 
 def _check_plain(name: str, problem: Problem) -> None:

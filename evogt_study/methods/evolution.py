@@ -31,6 +31,7 @@ from evogt_study.numerics.pipeline import Discretisation, Reference, Share, solv
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_facts import ProblemFacts
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.schema.doubts import warn_outside_ball
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, content_hash
 
@@ -53,7 +54,7 @@ class Evolution(ProblemMethod):
         return Evolution.declared(spec, PARAMETERS, RECORDABLE)
 
     def scalars(self, values: Values) -> tuple[str, ...]:
-        known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect"]
+        known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
         if self.has_final_error(values):
             known.insert(0, "error")
         if "coefficient_reference" in values:
@@ -76,6 +77,7 @@ class Evolution(ProblemMethod):
         run = self.discretisation(values)
         if self.source.dimension is not None:
             run.dictionary.check_dimension(self.source.dimension)
+            warn_outside_ball(run.dictionary, self.source.dimension)
         if not self.output.record:  # then no time is saved, but what the file says has to make sense all the same
             TimeGrid.of(run.grid.final_time, run.grid.dt, self.output.times)
         elif "error_history" in self.output.record and not self.has_final_error(values):

@@ -11,6 +11,7 @@ from evogt_study.methods.protocol import Output
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Solution
+from evogt_study.schema.doubts import outside_ball
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.variables import MEASURED
 
@@ -49,6 +50,8 @@ def scalars(solution: Solution) -> dict[str, Datum]:
         "retained_condition": space.condition,
         "raw_resolution": solution.svd.raw_resolution,
         "mass_defect": space.mass_defect,
+        "quadrature_defect": solution.quadrature_defect,
+        **outside_ball(solution.discretisation.dictionary, solution.problem.dimension),
     }
     if solution.has_final_error:
         known = {"error": solution.errors[-1], **known}

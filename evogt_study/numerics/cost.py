@@ -197,6 +197,7 @@ def stage_work(size: RunSize) -> dict[str, Work] | None:
         "trial functions": sampled(dictionary, d) + features(dictionary, d, Q, derivatives=True) + Work(calls=40.0),
         "weighted SVD": Work(entries=4.0 * Q * N, calls=20.0) + qr(Q, N) + svd(r),
         "retained space": retained(dictionary, d, Q, r),
+        "quadrature defect": _looked_at(dictionary, d, size.run.quadrature.another(d).points ** d, r),
         "diffusion check": _made(size.problem) + _checked(size),
         "nodal data": _nodal(size),
         "Galerkin system": _assembled(size),
@@ -217,6 +218,12 @@ def stage_work(size: RunSize) -> dict[str, Work] | None:
         )
         works["assessment"] = _assessed(size)
     return works
+
+
+def _looked_at(dictionary: Dictionary, dimension: int, nodes: int, r: int) -> Work:
+    """Mass of the retained basis on another rule, and its distance from the identity."""
+    made = features(dictionary, dimension, nodes, derivatives=False) + product(nodes, dictionary.N, r)
+    return made + gram(nodes, 1, r) + eigh(r, vectors=False)
 
 
 def _made(problem: ProblemFacts) -> Work:

@@ -10,7 +10,7 @@ from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, computed, stiffness_terms, weighted_gram
 from evogt_study.numerics.problem import Separable, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
-from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
+from evogt_study.numerics.retained_space import RetainedSpace, retained_functions, trial_values
 
 NODES_AT_ONCE = 512
 """Nodes of a block whose features, gradients and products are held at once."""
@@ -47,6 +47,16 @@ def assessed_basis(space: RetainedSpace, assessment: Quadrature) -> AssessedBasi
         values, gradients[:, block] = retained_functions(space.domain, psi, nodes, space.transform)
         mass += weighted_gram(values[None], assessment.weights[block])
     return AssessedBasis(assessment, gradients, _spectral_norm(mass - np.eye(space.rank)))
+
+
+def mass_defect_on(space: RetainedSpace, rule: Quadrature) -> float:
+    """|| Phi~_b^T W_b Phi~_b - I_r ||_2 on the rule b: large where the assembly rule does not resolve the features."""
+    mass = np.zeros((space.rank, space.rank))
+    for start in range(0, len(rule.weights), NODES_AT_ONCE):
+        block = slice(start, start + NODES_AT_ONCE)
+        values = trial_values(space.domain, space.features, rule.nodes[block]) @ space.transform
+        mass += weighted_gram(values[None], rule.weights[block])
+    return _spectral_norm(mass - np.eye(space.rank))
 
 
 def cross_grid_defects(

@@ -13,7 +13,7 @@ import numpy as np
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects
+from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
@@ -81,6 +81,7 @@ class Solution:
 
     errors (S,): relative L2 errors on the validation rule at the observed times.  Where there is neither an exact
     solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
+    quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
     coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
     """
 
@@ -91,6 +92,7 @@ class Solution:
     system: GalerkinSystem
     trajectory: Trajectory
     errors: Array
+    quadrature_defect: float
     reference_state: Array | None = None
     cross_grid: CrossGridDefects | None = None
 
@@ -126,6 +128,7 @@ def stage_keys(
         "trial functions": trial,
         "weighted SVD": trial,
         "retained space": space,
+        "quadrature defect": space,
         "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator),
         "nodal data": (problem, run.quadrature, domain),
         "Galerkin system": system,
@@ -166,6 +169,7 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
     errors = target.errors(raw, features)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
+        quadrature_defect=share("quadrature defect", key["quadrature defect"], lambda: _looked_at_again(space, run)),
         reference_state=_reference_state(run, system, key, share),
         cross_grid=_cross_grid(problem, run, space, system, key, share),
     )  # fmt: skip
@@ -185,6 +189,10 @@ def _spaces(
 
     space = share("retained space", key["retained space"], lambda: retain(trial(), svd(), run.tau))
     return svd(), space
+
+
+def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
+    return mass_defect_on(space, space.domain.quadrature(run.quadrature.another(space.domain.dimension)))
 
 
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:

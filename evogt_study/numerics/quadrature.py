@@ -11,6 +11,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
+MAX_NODES = 10_000_000
 MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
 
@@ -46,6 +47,15 @@ class QuadratureRule:
     def exact_to(self) -> int:
         """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""
         return 2 * self.points - 1 if self.rule == "gauss_legendre" else 1
+
+    def another(self, dimension: int) -> QuadratureRule:
+        """A Gauss-Legendre rule of n + 1 points per direction, on which to look again at what this rule of n has made.
+
+        Its nodes lie between those of n points.  Where n + 1 are more than a rule may have, it is the largest below n.
+        """
+        more = self.points + 1
+        allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
+        return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
 
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:

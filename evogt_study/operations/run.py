@@ -27,6 +27,7 @@ from evogt_study.results.provenance import software_set
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.unfinished_result import describe, description
+from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_writable, followed, remove_unfinished
@@ -56,6 +57,8 @@ def run(
     called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.  rerun_outdated takes
     up no run that other versions of the software computed; else they are kept, and `software` marks them.
 
+    Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted.
+
     A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
     study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
     another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
@@ -67,8 +70,9 @@ def run(
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
             output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
-        made = _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
-        return made.set_coords("case_key")  # values that are taken from it know which runs they are of
+        data = _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+    warn_of_doubts(data)
+    return data.set_coords("case_key")  # values that are taken from it know which runs they are of
 
 
 def run_to_file(

@@ -20,6 +20,7 @@ from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
@@ -56,7 +57,8 @@ def solve(
     problem with a potential needs.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
-    (feature).  ``.attrs`` name the problem and the dictionary.
+    (feature).  ``.attrs`` name the problem and the dictionary.  Gives a `evogt_study.errors.DoubtWarning` where the
+    assembly rule is too coarse for the features, or the dictionary's ball does not hold the domain.
 
     Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
     errors of a run (`evogt_study.errors.RunError`).
@@ -81,7 +83,9 @@ def solve(
         solution = solve_arrays(problem, run)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        return labelled(solution)
+        data = labelled(solution)
+    warn_of_doubts(data)
+    return data
 
 
 def _checked(name: str, raw: Any) -> Any:

@@ -26,6 +26,7 @@ UNDETERMINED = frozenset(
     {
         "mass_defect",
         "mass_defect_cross_grid",
+        "quadrature_defect",
         "raw_resolution",
         "singular_values",
         "coefficients",

@@ -308,7 +308,7 @@ OTHER = {
             name: toml("space_time_regression", {name: value})
             for name, value in {
                 "points": "8", "levels": "8", "ridge": "1e-9", "seed": "4", "N": "7", "gamma": "3",
-                "centre": "0.25", "radius": "0.75", "dictionary": '"uniform_elm"',
+                "centre": "0.45", "radius": "0.75", "dictionary": '"uniform_elm"',
             }.items()
         },
         "gtransnet": toml("space_time_regression", GTRANSNET),

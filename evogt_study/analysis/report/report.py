@@ -20,6 +20,7 @@ from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, templat
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
+from evogt_study.schema.doubts import doubts
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.study.typed_points import listed
@@ -51,6 +52,7 @@ class Part:
     """
 
     runs: Completeness
+    doubts: Sequence[str]
     tables: Sequence[Table]
     pictures: Sequence[Picture]
     lacking: str
@@ -94,12 +96,12 @@ def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
 
 
 def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
-    """Completeness and pictures of one phase, beside its tables."""
+    """Completeness, doubts and pictures of one phase, beside its tables."""
     from evogt_study.analysis.plots import kinds
 
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
-    pictures = [picture(each) for each in drawn(data)]
-    return Part(completeness(data), numbers, pictures, lacking, kinds.subject(data) is not None)
+    pictures, about = [picture(each) for each in drawn(data)], kinds.subject(data)
+    return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, about is not None)
 
 
 def drawn(data: xr.Dataset) -> list[Drawn]:

@@ -87,6 +87,13 @@ class Dictionary(ABC):
     def check_dimension(self, dimension: int) -> None:  # noqa: B027  # most families fit any
         """Raise ParameterError where the family, or a parameter, does not fit `dimension` directions."""
 
+    def domain_reach(self, dimension: int) -> float:
+        """max_x |x - x_c| / R over the unit cube: above 1 there are places that no feature's hyperplane comes near.
+
+        0 for families without a ball in which hyperplanes are drawn.
+        """
+        return 0.0
+
     def content(self) -> dict[str, Any]:
         """Name and parameters, by which it is identified."""
         names = {"family", *self.takes()}

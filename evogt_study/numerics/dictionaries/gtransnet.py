@@ -15,6 +15,7 @@ class GTransNet(TanhDictionary):
     """a_i uniform on the unit sphere, xi_i ~ U(-1, 1) (eq:gtrans_first), and further layers."""
 
     LAYERED = True
+    IN_BALL = True
 
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return unit_directions(rng, width, dimension), rng.uniform(-1.0, 1.0, width)

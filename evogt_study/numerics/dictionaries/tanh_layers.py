@@ -36,6 +36,8 @@ class TanhDictionary(Dictionary):
     """
 
     LAYERED: ClassVar[bool] = False
+    IN_BALL: ClassVar[bool] = False
+    """Whether |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
     gamma: float | tuple[float, ...]
     _: KW_ONLY
@@ -95,6 +97,13 @@ class TanhDictionary(Dictionary):
         """Raise ParameterError unless `centre` has one number, or one per direction."""
         if isinstance(self.centre, tuple) and len(self.centre) != dimension:
             raise ParameterError("centre", f"one number or {dimension}, one per direction", self.centre)
+
+    def domain_reach(self, dimension: int) -> float:
+        if not self.IN_BALL:
+            return 0.0
+        centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
+        radius = default_radius(dimension) if self.radius is None else self.radius
+        return float(np.linalg.norm(np.maximum(np.abs(centre), np.abs(1.0 - centre)))) / radius
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -14,5 +14,7 @@ from evogt_study.numerics.dictionaries.tanh_layers import TanhDictionary, unit_d
 class TransNet(TanhDictionary):
     """a_i uniform on the unit sphere, xi_i ~ U(0, 1)."""
 
+    IN_BALL = True
+
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         return unit_directions(rng, width, dimension), rng.uniform(0.0, 1.0, width)

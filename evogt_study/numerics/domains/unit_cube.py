@@ -10,9 +10,8 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.base import Domain
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import MAX_NODES, Quadrature, QuadratureRule
 
-MAX_NODES = 10_000_000
 LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and others without a pattern."""
 
