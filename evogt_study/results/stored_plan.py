@@ -6,6 +6,7 @@ Of a study's own Python file what the result says that it declares is enough, un
 from __future__ import annotations
 
 import tokenize
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import ResultError, StudyError
+from evogt_study.errors import DoubtWarning, ResultError, StudyError
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.dataset import DECLARATION
@@ -89,7 +90,9 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
         return PythonFile.named(f"{code.name}:{reference.rpartition(':')[2]}", code.parent)
 
     try:
-        return Study.from_text(text, str(file), named=named)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtWarning)  # its runs say so, with their number
+            return Study.from_text(text, str(file), named=named)
     except StudyError as error:
         remedy = f"; {CODE} says which Python file is the study's" if ".py:" in text else ""
         raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None

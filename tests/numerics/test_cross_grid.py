@@ -5,7 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evogt_study.numerics.cross_grid import NODES_AT_ONCE, CrossGridDefects, assessed_basis, cross_grid_defects
+from evogt_study.numerics.cross_grid import (
+    NODES_AT_ONCE,
+    CrossGridDefects,
+    assessed_basis,
+    cross_grid_defects,
+    mass_defect_on,
+)
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import assemble, weighted_gram
@@ -131,6 +137,14 @@ def test_the_largest_defect_is_not_at_an_end_and_is_found():
 
 @dimensions
 @others
+def test_the_mass_alone_has_the_same_defect(dimension, other):
+    space, rule = space_of(dimension), other_rule(other, dimension)
+    mass, _ = naive(space, rule, diffusion_at, [])
+    assert mass_defect_on(space, rule) == pytest.approx(mass, rel=1e-11, abs=0.0)
+
+
+@dimensions
+@others
 def test_separable_and_general_data_have_the_same_defects(dimension, other):
     space, rule = space_of(dimension), other_rule(other, dimension)
     one, two = (defects_of(space, rule, FORMS[form]) for form in ("separable", "general"))
@@ -199,6 +213,8 @@ def test_a_run_with_an_assessment_rule_has_the_defects_and_another_has_none():
     solution = solve(problem, run)
     assert isinstance(solution.cross_grid, CrossGridDefects)
     assert solution.cross_grid == defects_of(space_of(1), UnitCube(1).quadrature(other), SEPARABLE)
+    own = UnitCube(1).quadrature(QuadratureRule("gauss_legendre", 21))
+    assert solution.quadrature_defect == mass_defect_on(space_of(1), own)
     assert solve(problem, dataclasses.replace(run, assessment=None)).cross_grid is None
 
 

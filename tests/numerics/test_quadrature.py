@@ -180,3 +180,22 @@ def test_what_is_not_a_rule_is_refused_with_the_value(rule, points, message):
 def test_a_rule_with_too_many_nodes_is_refused_before_it_is_built(points, dimension):
     with pytest.raises(ParameterError, match="`points` must be so few that the rule has at most 10,000,000 nodes"):
         UnitCube(dimension).quadrature(QuadratureRule("composite_midpoint", points))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_another_rule_has_one_point_more_or_as_many_as_it_may(rule):
+    def another(points, dimension):
+        return QuadratureRule(rule, points).another(dimension)
+
+    assert another(1, 1) == QuadratureRule("gauss_legendre", 2)
+    assert another(20, 3) == QuadratureRule("gauss_legendre", 21)
+    assert another(2048, 1) == QuadratureRule("gauss_legendre", 2047)
+    assert another(215, 3) == QuadratureRule("gauss_legendre", 214)  # 216^3 are more than ten million nodes
+    assert QuadratureRule("composite_midpoint", 5000).another(1) == QuadratureRule("gauss_legendre", 2047)
+
+
+def test_another_rules_nodes_lie_between():
+    own = QuadratureRule("gauss_legendre", 40)
+    x, y = own.on_unit_interval[0], own.another(1).on_unit_interval[0]
+    assert (y[:-1] < x).all()
+    assert (x < y[1:]).all()

@@ -402,3 +402,21 @@ def test_a_centre_of_another_dimension_is_refused(centre, dimension):
     with pytest.raises(ParameterError, match="`centre`"):
         dictionary.check_dimension(dimension)
     Dictionary("transnet", 5, 1.0, centre=centre).check_dimension(len(centre))
+
+
+@pytest.mark.parametrize(
+    ("radius", "centre", "dimension", "reach"),
+    [
+        (None, 0.5, 1, 0.625), (None, 0.5, 2, np.sqrt(0.5) / 0.8), (None, 0.5, 3, np.sqrt(0.75) / 0.9),  # the paper's
+        (0.5, 0.5, 1, 1.0), (0.3, 0.5, 1, 5 / 3), (0.8, 0.1, 1, 0.9 / 0.8), (1.0, (0.5, 2.0), 2, np.sqrt(4.25)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_ball_is_held_against_the_farthest_corner(family, radius, centre, dimension, reach):
+    dictionary = Dictionary(family, 4, 1.0, N1=4 if family == "gtransnet" else None, radius=radius, centre=centre)
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=dimension)))
+    assert reach == pytest.approx(
+        np.linalg.norm(corners - centre, axis=1).max() / (radius or default_radius(dimension))
+    )
+    has_a_ball = family in ("transnet", "gtransnet")
+    assert dictionary.domain_reach(dimension) == pytest.approx(reach if has_a_ball else 0.0)

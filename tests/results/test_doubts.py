@@ -1,0 +1,147 @@
+"""Numbers that are wrong with status ok: too coarse an assembly rule, and a ball that does not hold the domain."""
+
+import numpy as np
+import pytest
+from evogt_study.results.doubts import doubts
+from helpers import read_study, rewritten, section
+
+import evogt_study as evs
+from evogt_study.errors import DoubtWarning
+from evogt_study.operations.verify import verify
+from evogt_study.schema.variables import MOST_QUADRATURE_DEFECT
+from evogt_study.study.study import Study
+
+LATER = ["quadrature_defect", "domain_reach"]
+OSCILLATORY = evs.problems.oscillatory_1d(epsilon=0.2)
+BOX = evs.Statement(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
+LAYERED = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
+
+COARSE, BALL = "the assembly rule is too coarse", "does not hold the domain"
+
+
+@pytest.mark.parametrize("validation", [None, 30, 8])  # the paper's, the assembly rule, and a coarser one
+def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
+    with pytest.warns(DoubtWarning, match=COARSE) as caught:
+        one = evs.solve(OSCILLATORY, LAYERED, 0, quadrature=30, validation=validation, dt=2.5e-3)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert one.quadrature_defect > 1e4
+    assert one.mass_defect < 1e-10
+    fine = evs.solve(OSCILLATORY, LAYERED, 0, quadrature=320, validation=validation, dt=2.5e-3)  # a warning is an error
+    assert fine.quadrature_defect < 1e-9
+
+
+def test_too_coarse_a_rule_in_three_dimensions_is_told():
+    wide, narrow = (evs.Dictionary("gaussian_rf", N=count, gamma=4) for count in (320, 160))
+    with pytest.warns(DoubtWarning, match=COARSE):
+        more = evs.solve(BOX, wide, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12)
+    with pytest.warns(DoubtWarning, match=COARSE):
+        fewer = evs.solve(BOX, narrow, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12)
+    assert more.error > 1.5 * fewer.error  # more features are worse
+    assert more.quadrature_defect > fewer.quadrature_defect > MOST_QUADRATURE_DEFECT
+
+
+def test_the_coarsest_of_the_papers_runs_is_not():
+    """80 points of studies/paper/quadrature.toml, of whose seeds this one has the largest defect."""
+    problem = evs.problems.oscillatory_1d(epsilon=0.1)
+    run = evs.solve(problem, LAYERED, 9, quadrature=80, dt=2.5e-3)
+    assert 0.3 < run.quadrature_defect < MOST_QUADRATURE_DEFECT
+
+
+def test_a_ball_that_does_not_hold_the_domain_is_told():
+    small = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20, radius=0.3)
+    with pytest.warns(DoubtWarning, match=BALL):
+        one = evs.solve(OSCILLATORY, small, 0, quadrature=320, dt=2.5e-3)
+    assert float(one.domain_reach) == pytest.approx(0.5 / 0.3)
+    assert "domain_reach" not in evs.solve(OSCILLATORY, LAYERED, 0, quadrature=320, dt=2.5e-3)
+
+
+# --- of a study -------------------------------------------------------------------------------------------------------
+
+CONSTANTS = {
+    "N": "30", "N1": "40", "gamma": "16", "validation": "60", "final_time": "0.1", "dt": "0.05", "tau": "1e-12",
+}  # fmt: skip
+
+
+def text(seeds="[0, 1]", **axes):
+    axes = {"dictionary": '["gtransnet", "gaussian_rf"]', "quadrature": "[20, 80]", "radius": "[0.4, 0.8]", **axes}
+    problem = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
+    return (
+        'name = "doubtful"\n'
+        + section("axes", {**axes, "seed": seeds})
+        + section("constants", CONSTANTS)
+        + section("problem", problem)
+    )
+
+
+def study(*seeds, **axes):
+    with pytest.warns(DoubtWarning, match=f"domain_reach is 1.25, above 1: .*{BALL}"):
+        return Study.from_text(text(*seeds, **axes))
+
+
+@pytest.fixture(scope="module")
+def doubtful(tmp_path_factory):
+    """The text of a study in a file, and its result, as `evogt run` writes them."""
+    folder = tmp_path_factory.mktemp("doubtful")
+    (folder / "doubtful.toml").write_text(text())
+    return folder
+
+
+def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monkeypatch):
+    monkeypatch.chdir(doubtful)
+    code, _, told = evogt("run", "doubtful.toml", "-q", "--workers", "1", "-o", "d.nc")
+    data = read_study("d.nc")
+    flagged, outside = data.quadrature_defect > MOST_QUADRATURE_DEFECT, data.domain_reach > 1
+    assert code == 0
+    assert flagged.sel(quadrature=20).any()
+    assert not flagged.sel(quadrature=80).any()
+    np.testing.assert_array_equal(outside.any("seed"), outside.all("seed"))
+    assert outside.sel(dictionary="gtransnet", radius=0.4).all()
+    assert int(outside.sum()) == 4  # of gtransnet alone
+    before, *after = told.splitlines()
+    assert before.startswith("evogt: domain_reach is 1.25, above 1: ")
+    worst = f"{float(data.quadrature_defect.max()):.3g}"
+    coarse = (
+        f"quadrature_defect is above 0.5 (in {int(flagged.sum())} of 16 runs, the largest {worst}): {COARSE} for the "
+        "features; use a finer `quadrature`"
+    )
+    ball = (
+        "domain_reach is above 1 (in 4 of 16 runs, the largest 1.25): the ball of `radius` about `centre` does not "
+        "hold the domain; use a larger `radius`"
+    )
+    assert after == [f"evogt: {coarse}", f"evogt: {ball}"]
+    assert evogt("summary", "d.nc")[2].splitlines() == after
+    assert evogt("plan", "doubtful.toml")[2].splitlines() == [before]
+    evogt("report", "d.nc", "-o", "d.html")
+    page = (doubtful / "d.html").read_text()
+    assert f"<strong>To be doubted:</strong> {coarse}.</p>" in page
+    assert f"<strong>To be doubted:</strong> {ball}.</p>" in page
+
+
+def test_what_a_method_of_ones_own_returns_under_these_names_is_its_own(own_study, result_of, tmp_path):
+    source = "def method(seed):\n    return {'error': 1.0, 'quadrature_defect': 9.0}\n"
+    path = result_of(own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc")
+    assert list(doubts(read_study(path))) == []
+
+
+def test_a_result_from_before_is_read_extended_checked_and_merged(client, result_of, tmp_path):
+    """Its runs have the same keys; the number is missing of them, and is no difference."""
+    whole = result_of(study(), tmp_path / "whole.nc")
+
+    def as_before(data):
+        for name in LATER:
+            del data[name]
+
+    old = rewritten(result_of(study(), tmp_path / "old.nc"), as_before)
+    before = read_study(old)
+    assert list(doubts(before)) == []
+    assert verify(old, sample=3).findings == ()
+    with pytest.warns(DoubtWarning):
+        grown = evs.run(study("[0, 1, 2]"), client=client, output=old)
+    np.testing.assert_array_equal(grown.case_key.sel(seed=[0, 1]), before.case_key)
+    np.testing.assert_array_equal(grown.wall_seconds.sel(seed=[0, 1]), before.wall_seconds)  # not run again
+    assert grown.quadrature_defect.sel(seed=[0, 1]).isnull().all()
+    assert grown.quadrature_defect.sel(seed=2).notnull().all()
+    assert verify(old, sample=12).findings == ()
+    both = evs.merge([whole, old], tmp_path / "both.nc")
+    assert both.quadrature_defect.notnull().all()  # of the first file
