@@ -65,7 +65,13 @@ def test_each_holds_the_runs_that_its_study_asks_for(shipped, name):
     assert data.case_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
 
 
-DEFECTS = ("mass_defect", "quadrature_defect", "raw_resolution", "mass_defect_cross_grid", "stiffness_defect_cross_grid")
+DEFECTS = (
+    "mass_defect",
+    "quadrature_defect",
+    "raw_resolution",
+    "mass_defect_cross_grid",
+    "stiffness_defect_cross_grid",
+)
 """Relative differences of operators, which may be rounding alone: another BLAS changes them by up to 7e-10, whatever
 is left of them."""
 
