@@ -1,6 +1,9 @@
 """Small studies, and what tests do with results again and again; fixtures are in `conftest`."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import xarray as xr
 
@@ -58,6 +61,15 @@ def same_numbers(one, other):
         data.reset_coords("case_key").drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other)
     )
     xr.testing.assert_identical(one, other)
+
+
+def forced(tmp_path, *addresses):
+    """What Dask servers at these addresses did for a user without a certificate, who asked in every way there is."""
+    folder = tmp_path / "forced"
+    folder.mkdir()
+    command = [sys.executable, Path(__file__).parent / "sweep" / "attacker.py", folder, *addresses]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=60)
+    return sorted(path.name for path in folder.iterdir())
 
 
 def eventually(look, process=None, seconds=60):

@@ -2,25 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import dask
 from distributed import Client
+from distributed.security import Security
 
 from evogt_study.errors import InputError, SweepError
-from evogt_study.workers.local_cluster import SETTINGS
+from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 
 
-def cluster_of(system: str, **options: Any) -> Any:
+@contextmanager
+def cluster_of(system: str) -> Iterator[Any]:
     """The batch system's cluster, without workers yet; its jobs hold BLAS to one thread.
 
-    Raises InputError where dask-jobqueue is not installed, or its configuration lacks what it needs.
+    Its scheduler listens to the whole network, and takes nobody without a certificate that is made here.  Raises
+    InputError where dask-jobqueue is not installed, its configuration lacks what it needs, or the certificate cannot be
+    written for the jobs.
     """
+    made, configured = _class_and_configuration(system)
+    prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
+    scheduler = configured.get("scheduler-options") or {}
+    shown = "dashboard_address" in scheduler  # Dask's own port may be another study's, and is open to all
+    scheduler = {"dashboard_address": "127.0.0.1:0", "dashboard": shown, **scheduler}
+    with (
+        _certificate(system, configured) as security,
+        dask.config.set({} if shown else NO_PAGES),
+        made(job_script_prologue=prologue, scheduler_options=scheduler, security=security) as cluster,
+    ):
+        yield cluster
+
+
+@contextmanager
+def _certificate(system: str, configured: Mapping[str, Any]) -> Iterator[Security]:
+    """A certificate that jobs read from files in a folder that is this user's alone and ends with the body.
+
+    The folder is in `shared-temp-directory`, or else in the working folder.  Raises InputError where it cannot be.
+    """
+    security = Security.temporary()
+    place = os.path.expanduser(os.path.expandvars(configured.get("shared-temp-directory") or os.getcwd()))
+    with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".evogt-", dir=place)))
+            for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
+                (folder / name).touch(0o600)
+                (folder / name).write_text(getattr(security, name))
+                setattr(security, name, str(folder / name))
+        except OSError as error:
+            raise InputError(
+                f"`--cluster {system}` must be able to write its certificate where jobs find it, got {error}; set "
+                f"jobqueue.{system}.shared-temp-directory in ~/.config/dask/jobqueue.yaml"
+            ) from None
+        yield security
+
+
+def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
+    """What dask-jobqueue has for this system.  Raises InputError."""
     try:
         import dask_jobqueue
     except ImportError:
@@ -34,10 +79,7 @@ def cluster_of(system: str, **options: Any) -> Any:
                 f"`--cluster {system}` must know the {key} of a job, got none; set jobqueue.{system}.{key} in "
                 "~/.config/dask/jobqueue.yaml"
             )
-    prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
-    own = {"dashboard_address": "127.0.0.1:0"}  # Dask's own port may be another study's, and is open to all
-    scheduler = {**own, **(configured.get("scheduler-options") or {}), **options.pop("scheduler_options", {})}
-    return getattr(dask_jobqueue, SYSTEMS[system])(job_script_prologue=prologue, scheduler_options=scheduler, **options)
+    return getattr(dask_jobqueue, SYSTEMS[system]), configured
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 import dask
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
+from distributed.security import Security
 
 from evogt_study.errors import InputError, SweepError
 from evogt_study.methods.reference_cache import SHARED_FOLDER
@@ -36,6 +37,10 @@ ON_THIS_MACHINE = {
     "distributed.nanny.pre-spawn-environ": ONE_THREAD,
 }
 """And for one whose workers this process starts."""
+
+
+NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+"""And for one that shows nothing of itself to everybody who opens a page on its ports."""
 
 
 @contextmanager
@@ -100,14 +105,15 @@ def _check_address(address: str) -> None:
 def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
     """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
 
-    The embedded cluster listens on loopback only and holds BLAS to one thread in its workers, whatever this process
-    inherited.
+    The embedded cluster listens on loopback only, where other users of this machine are too, and takes nobody without
+    its certificate, which is made here and kept in memory.  It holds BLAS to one thread in its workers, whatever this
+    process inherited.
     """
     if client is not None:
         yield client
         return
     start_ahead()
-    with dask.config.set(SETTINGS | ON_THIS_MACHINE), ExitStack() as stack:
+    with dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES), ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
@@ -123,7 +129,9 @@ def _local_cluster(workers: int, folder: str) -> LocalCluster:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
+            security=Security.temporary(),
+            dashboard_address="127.0.0.1:0",  # None would take Dask's own port
+            scheduler_kwargs={"dashboard": False},
             env=ONE_THREAD | {SHARED_FOLDER: folder},
             silence_logs=logging.CRITICAL,
         )

@@ -1,6 +1,7 @@
 """Jobs of a batch system: the script that is submitted, and a whole study with an sbatch that runs it here at once."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import dask_jobqueue  # noqa: F401  # its defaults have to be there before setti
 import numpy as np
 import psutil
 import pytest
-from helpers import eventually, read_study
+from helpers import eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError
@@ -37,6 +38,11 @@ def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread
     assert "--nthreads 1" in lines[worker]
 
 
+def test_nobody_without_its_certificate_has_the_scheduler_run_anything(tmp_path):
+    with dask.config.set(CONFIGURED), cluster_of("slurm") as cluster:
+        assert not forced(tmp_path, cluster.scheduler_address)
+
+
 @pytest.mark.parametrize(
     ("system", "settings", "message"),
     [
@@ -46,8 +52,8 @@ def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread
     ],
 )
 def test_what_is_missing_is_told(system, settings, message):
-    with dask.config.set(settings), pytest.raises(InputError, match=message):
-        cluster_of(system)
+    with dask.config.set(settings), pytest.raises(InputError, match=message), cluster_of(system):
+        pass
 
 
 @pytest.fixture
@@ -83,13 +89,27 @@ def batch_system(tmp_path):
     eventually(lambda: not any(map(psutil.pid_exists, jobs)))
 
 
+def test_a_folder_for_the_certificate_that_cannot_be_written(tmp_path):
+    settings = {**CONFIGURED, "jobqueue.slurm.shared-temp-directory": str(tmp_path / "gone")}
+    wanted = "`--cluster slurm` must be able to write its certificate .*set jobqueue.slurm.shared-temp-directory"
+    with dask.config.set(settings), pytest.raises(InputError, match=wanted), cluster_of("slurm"):
+        pass
+
+
 def test_a_study_runs_on_jobs_and_cancels_them(batch_system, small_study, tmp_path):
     (tmp_path / "small.toml").write_text(small_study)
     command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q"]
     options = ["--cluster", "slurm", "--workers", "2"]
-    done = subprocess.run(
-        [*command, *options], cwd=tmp_path, env=batch_system, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*command, *options], cwd=tmp_path, env=batch_system, **pipes)
+    script = eventually((tmp_path / "jobs" / "job.sh").read_text, process)
+    files = re.findall(r"--tls-(?:ca-file|cert|key) (\S+)", script)
+    assert [stat.S_IMODE(os.stat(path).st_mode) for path in (os.path.dirname(files[0]), *files)] == [
+        0o700,
+        *[0o600] * 3,
+    ]
+    output, errors = process.communicate(timeout=120)
+    assert (process.returncode, output, errors) == (0, "a.nc: 12 runs, 12 ok\n", "")
+    assert not list(tmp_path.glob(".evogt-*"))
     expected = evs.run(evs.Study.from_text(small_study), workers=1)
     np.testing.assert_array_equal(read_study(tmp_path / "a.nc").error, expected.error)

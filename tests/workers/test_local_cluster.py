@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 
 import numpy as np
 import psutil
 import pytest
 from distributed import Client
-from helpers import eventually, read_study
+from helpers import eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import SweepError
@@ -197,6 +199,27 @@ def test_a_worker_of_another_version_is_refused_with_both(start_worker, schedule
         pytest.raises(SweepError, match=r"a worker has evogt-study 0\.0\.1 \(code \w+\), and this is \d"),
     ):
         evs.run(study, client=client)
+
+
+def test_nobody_else_has_a_cluster_of_ours_run_anything(client, tmp_path):
+    """By its scheduler, workers and nannies, which listen where all users of this machine are."""
+    workers = client.scheduler_info()["workers"]
+    servers = [client.scheduler.address, *workers, *(worker["nanny"] for worker in workers.values())]
+    assert len(servers) == 5
+    assert not forced(tmp_path, *servers)
+
+
+def test_a_scheduler_without_certificate_does_what_it_is_told(scheduler, tmp_path):
+    """That the attack of the test above is one."""
+    assert forced(tmp_path, scheduler) == [f"run_function by {scheduler.replace('://', ' ')}"]
+
+
+def test_a_cluster_of_ours_shows_nobody_a_page(client):
+    info = client.scheduler_info()
+    for server in (info, *info["workers"].values()):
+        for page in ("info/main/workers.html", "json/counts.json", "health", "metrics"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://127.0.0.1:{server['services']['dashboard']}/{page}", timeout=10)
 
 
 @pytest.fixture
