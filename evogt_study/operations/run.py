@@ -35,6 +35,7 @@ from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
 from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.worker_server import end_if_being_started
 
 STUDIES_AT_ONCE = 3
 
@@ -224,9 +225,10 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if len(missing):
+            client = self.workers.client
             describe(self.path, self.study)
             self.computed = True
-            flow = Flow(plan, plan.cases(missing), len(missing), self.workers.client, self.limits)
+            flow = Flow(plan, plan.cases(missing), len(missing), client, self.limits)
             for records in flow.records():
                 self.foreign.discard(write_shard(self.shards, records))
                 new = table.add(records)
@@ -280,6 +282,8 @@ class Workers:
     """A client that is connected when it is first needed: a result that is complete starts no cluster."""
 
     def __init__(self, client: Client | None, workers: int | None) -> None:
+        if client is None:
+            end_if_being_started()
         self._context = connected(client, workers)
         self._client: Client | None = None
         self._closed = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,7 +19,7 @@ from distributed.security import Security
 from evogt_study.errors import InputError, SweepError
 from evogt_study.methods.reference_cache import SHARED_FOLDER
 from evogt_study.workers.interruption import deferred
-from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, start_ahead
+from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, runs_the_script, start_ahead
 
 CONNECT_SECONDS = 5
 SETTINGS = {
@@ -122,7 +123,10 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
 
 
 def _local_cluster(workers: int, folder: str) -> LocalCluster:
-    """Worker processes on this machine.  Raises SweepError where one of them dies, or is refused, as it starts."""
+    """Worker processes on this machine.
+
+    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script is why.
+    """
     try:
         return LocalCluster(
             n_workers=workers,
@@ -136,6 +140,11 @@ def _local_cluster(workers: int, folder: str) -> LocalCluster:
             silence_logs=logging.CRITICAL,
         )
     except (OSError, RuntimeError) as error:  # Dask has closed what it had started
+        if runs_the_script():
+            raise InputError(
+                'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports '
+                f"it, got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
+            ) from None
         raise SweepError(
             f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
             "--workers where memory is short"

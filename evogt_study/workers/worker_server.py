@@ -6,12 +6,14 @@ process that does it for all can be started first thing, and imports while the c
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
+from typing import Any
 
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """How Python starts workers: elsewhere libraries may not live on in a forked process, or nothing can be forked."""
@@ -25,6 +27,28 @@ BLAS_THREADS = (
 )
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 """Environment in which BLAS libraries, when they are imported, start no threads."""
+
+RUNS_THE_SCRIPT = 93
+"""Exit code of a worker in which the user's script would start workers; any that nothing else uses."""
+
+
+def end_if_being_started() -> None:
+    """End this process where it is a worker being started, which imports the user's script, and that starts workers."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # by which Python itself knows it
+        os._exit(RUNS_THE_SCRIPT)
+
+
+def runs_the_script() -> bool:
+    """Whether a worker that is started now ends in `end_if_being_started`."""
+    context: Any = multiprocessing.get_context(START_METHOD)
+    worker = context.Process(target=_nothing)
+    worker.start()
+    worker.join()
+    return bool(worker.exitcode == RUNS_THE_SCRIPT)
+
+
+def _nothing() -> None:
+    pass
 
 
 def start_ahead() -> None:

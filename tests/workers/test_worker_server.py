@@ -69,6 +69,29 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     assert not alive
 
 
+WITHOUT_GUARD = """
+import logging, evogt_study as evs
+logging.getLogger(__name__)
+evs.run(evs.Study.from_file("own.toml"), workers=2, output="own.nc")
+"""
+
+
+def test_a_script_that_its_workers_would_run_is_told_so_in_one_line(own_study, tmp_path):
+    own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]")
+    (tmp_path / "script.py").write_text(WITHOUT_GUARD)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    first, *_, last = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert last.startswith(
+        "evogt_study.errors.InputError: a script that runs a study must do so under `if __name__ == "
+        f'"__main__":`, since each worker imports it, got {tmp_path / "script.py"} without'
+    )
+    assert done.stderr.count("Traceback") == 1
+    assert first.startswith("Traceback")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 KILLED_ONCE = """
 import os, signal
 def dask_setup(worker):
