@@ -61,7 +61,9 @@ _result_file = click.option(
 
 def _result_of(study: Study, output: Path | None) -> Path:
     """Where a study's result is, unless it is said to be elsewhere."""
-    return output or Path("results") / f"{study.name}.nc"
+    from evogt_study.storage.paths import default_result
+
+    return output or default_result(study.name)
 
 
 @main.command()
@@ -99,6 +101,14 @@ def run(
 ) -> None:
     """Compute what is missing of a study and write its result."""
     _check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
+    options = (scheduler, scheduler_file, cluster, retry_failed, rerun_outdated, run_limit, max_failures, time_limit)
+    if all(option in (None, False) for option in options):
+        from evogt_study.operations.complete import complete_result
+
+        path = complete_result(study_file, output)
+        if path is not None:
+            _print_result(path, quiet=quiet)
+            return
     _workers_ahead(study_file, elsewhere=cluster or scheduler or scheduler_file)
     from evogt_study.cli.progress_display import display
     from evogt_study.operations.run import run_to_file
@@ -134,16 +144,21 @@ def _workers_ahead(*paths: Path, elsewhere: object = None) -> None:
         start_ahead()
 
 
-def _print_result(path: Path) -> None:
-    """Runs of a result that was written, by status, the pilot's where some are not ok; exit code 1 then."""
+def _print_result(path: Path, *, quiet: bool = True) -> None:
+    """Runs of a result by status, the pilot's where some are not ok; exit code 1 then.  Progress unless `quiet`."""
     from evogt_study.analysis.completeness import completeness
     from evogt_study.cli import result_display
+    from evogt_study.cli.progress_display import display
+    from evogt_study.operations.progress import Progress
     from evogt_study.results.netcdf import opened
     from evogt_study.schema.doubts import doubts
 
     with opened(path) as groups:
         found = {phase: completeness(data) for phase, data in groups.items()}
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
+    with display(quiet) as listener:
+        for phase, each in reversed(found.items()):  # the pilot's first
+            Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
         if phase == "study" or phase in failed:

@@ -46,6 +46,11 @@ class MethodSpec:
         """The user's Python file, if it is made of one."""
         return next((part for part in (self.method, self.problem) if isinstance(part, PythonFile)), None)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The text of the user's own files."""
+        return tuple(part.source for part in (self.method, self.problem) if isinstance(part, PythonFile))
+
 
 class Method(Protocol):
     """A method as the sweep sees it."""

@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study.results.bookkeeping import RECORDED, SOFTWARE_SETS, recorded, software_sets
 from evogt_study.results.columns import Column, missing_value
-from evogt_study.results.provenance import environment, package_version
+from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_table import Table
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import Value, labels
@@ -192,6 +192,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
         **({} if study.spec.code is None else {DECLARATION: study.spec.code.declaration}),
+        PLAN: plan_digest(study.text, study.spec.sources),
         "git_revision": known["git_revision"],
         "git_dirty": known["git_dirty"],
         "versions": json.dumps(known["versions"], sort_keys=True),

@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,6 +41,18 @@ def environment() -> Mapping[str, Any]:
 def package_version() -> str:
     """Version of this package as installed."""
     return _versions(("evogt-study",))["evogt-study"]
+
+
+PLAN = "plan_digest"
+"""Global attribute: what `plan_digest` was when the result's cases and their keys were made."""
+
+
+def plan_digest(text: str, sources: Iterable[str]) -> str:
+    """Digest of all that the cases of a study and their keys follow from.
+
+    That is its text, those of the Python files it names, its method's before its problem's, and this package's code.
+    """
+    return hashlib.sha256(json.dumps([package_code(), text, *sources]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,11 @@ from evogt_study.storage.atomic_files import followed
 DESCRIPTION = "study.json"
 
 
+def default_result(name: str) -> Path:
+    """Where the result of a study of this name is, unless it is said to be elsewhere."""
+    return Path("results") / f"{name}.nc"
+
+
 def shard_folder(result: Path) -> Path:
     """The folder beside a result file that holds its shards while a study runs."""
     result = followed(result)

@@ -1,0 +1,68 @@
+"""A result that is all that its study asks for, known by what is written in it: no formula is read, no case is made."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import EvogtError
+from evogt_study.results.digests import DIGESTS, changed
+from evogt_study.results.integrity import UNREADABLE
+from evogt_study.results.netcdf import opened
+from evogt_study.results.provenance import PLAN, plan_digest
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import followed, remove_unfinished
+from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.paths import default_result, shard_folder
+from evogt_study.storage.slabs import slabs
+from evogt_study.storage.writer_lock import only_writer
+
+
+def complete_result(study_file: Path, output: Path | None) -> Path | None:
+    """Where the study's result is, if every run of it was tried and nothing of it was changed since.
+
+    Study, code and Python files have to be those by which it was planned.  None wherever that is not sure: whoever
+    runs the study finds out, and tells what is wrong.  Raises ResultError where another process writes the result.
+    """
+    try:
+        text = study_file.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+        wanted = plan_digest(text, _sources(table, study_file.parent))
+        path = output or default_result(str(table.get("name")))
+        if not path.is_file() or shard_folder(path).exists():
+            return None
+    except (OSError, ValueError, EvogtError):
+        return None
+    with only_writer(path):
+        remove_unfinished(followed(path).parent, followed(path).name)
+        return path if _holds_all(path, wanted) else None
+
+
+def _sources(table: dict[str, object], folder: Path) -> Iterator[str]:
+    """The text of the Python files that a study names."""
+    for reference in (table.get("method"), table.get("problem")):
+        if isinstance(reference, str) and ":" in reference:
+            yield (folder / reference.rpartition(":")[0]).read_text(encoding="utf-8")
+
+
+def _holds_all(path: Path, wanted: str) -> bool:
+    try:
+        with opened(path) as groups, HDF5_LOCK:
+            return all(
+                data.attrs.get(PLAN) == wanted and DIGESTS in data.attrs and not any(changed(data)) and _all_tried(data)
+                for data in groups.values()
+            )
+    except (EvogtError, *UNREADABLE):
+        return False
+
+
+def _all_tried(data: xr.Dataset) -> bool:
+    """Whether no planned run of a phase is left; a point without a case has no key."""
+    keys, status = data["case_key"].variable, data["status"].variable
+    return not any(
+        np.any((keys[slab].values != "") & (status[slab].values == Status.not_run)) for slab in slabs(status.shape)
+    )

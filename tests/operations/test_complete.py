@@ -1,0 +1,115 @@
+"""A study that is run again when its result is complete."""
+
+import subprocess
+import sys
+
+import netCDF4
+import pytest
+from helpers import rewritten
+
+from evogt_study.operations.complete import complete_result
+from evogt_study.results import provenance
+from evogt_study.results.shards import shard_folder
+from evogt_study.schema.variables import Status
+
+METHOD = "def method(seed):\n    return {'error': float(seed)}\n"
+HEAVY = ["distributed", "evogt_study.workers.worker_server", "sympy"]
+RUN = f"""
+import sys
+from evogt_study.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    print([name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+@pytest.fixture
+def own(own_study, result_of, tmp_path):
+    """A study of a function of one's own, and its result."""
+    study = own_study(METHOD, "[axes]\nseed = [0, 1, 2]")
+    return tmp_path / "own.toml", result_of(study, tmp_path / "own.nc")
+
+
+def test_it_needs_no_workers_no_formulas_and_no_new_file(small_study, own_study, result_of, tmp_path):
+    from evogt_study import Study
+
+    (tmp_path / "small.toml").write_text(small_study)
+    path = result_of(Study.from_file(tmp_path / "small.toml"), tmp_path / "small.nc")
+    before = path.read_bytes()
+    command = [sys.executable, "-c", RUN, "run", "small.toml", "-o", "small.nc"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "small.nc: 12 runs, 12 ok\n[]\n")
+    assert done.stderr == "study: 12/12 runs, all from before, 0 failed\n"
+    assert path.read_bytes() == before
+
+
+def test_a_result_as_it_was_planned_and_written(own):
+    study, path = own
+    left = path.with_name(f".{path.name}.1-01234567.tmp")
+    left.touch()
+    assert complete_result(study, path) == path
+    assert not left.exists()
+
+
+def changed_function(study, path):
+    (study.parent / "method.py").write_text(METHOD.replace("seed)}", "seed + 1)}"))
+
+
+def without_function(study, path):
+    (study.parent / "method.py").unlink()
+
+
+def run_that_is_left(study, path):
+    def change(data):
+        data["status"].values[1] = Status.not_run
+
+    rewritten(path, change)
+
+
+def shards(study, path):
+    shard_folder(path).mkdir()
+
+
+def number(study, path):
+    with netCDF4.Dataset(path, "a") as file:
+        file["error"][0] = 3.0
+
+
+def no_digests(study, path):
+    with netCDF4.Dataset(path, "a") as file:
+        file.delncattr("content_digests")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda study, path: study.write_text(study.read_text() + "# more"),
+        lambda study, path: study.write_text("name ="),
+        lambda study, path: study.unlink(),
+        lambda study, path: path.unlink(),
+        lambda study, path: path.write_bytes(path.read_bytes()[:5000]),
+        changed_function,
+        without_function,
+        run_that_is_left,
+        shards,
+        number,
+        no_digests,
+    ],
+)
+def test_what_takes_more_to_know(own, change):
+    change(*own)
+    assert complete_result(*own) is None
+
+
+def test_other_code_of_the_package(own, monkeypatch):
+    monkeypatch.setattr(provenance, "package_code", lambda: "0.0.1 (code 01234567)")
+    assert complete_result(*own) is None
+
+
+def test_a_number_that_another_program_changed_is_refused(own, evogt, no_workers):
+    study, path = own
+    number(study, path)
+    code, out, err = evogt("run", study, "-o", path)
+    assert (code, out) == (2, "")
+    assert "`error` is damaged: it is not what was written" in err
