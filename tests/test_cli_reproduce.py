@@ -10,12 +10,16 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
+from distributed import Client, LocalCluster
 from helpers import read_study
 
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.results.shards import shard_files, shard_folder
+from evogt_study.workers.local_cluster import ON_THIS_MACHINE, SETTINGS
+from evogt_study.workers.worker_server import ONE_THREAD
 
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
@@ -41,6 +45,17 @@ FILES = {
     "space_time_diagnostic": 12,
     "gamma_selected": 2,
 }
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Of a cluster as a user starts one, whose address alone is enough for a command."""
+    with (
+        dask.config.set(SETTINGS | ON_THIS_MACHINE),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", env=ONE_THREAD) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="module")

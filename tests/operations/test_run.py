@@ -107,15 +107,17 @@ def events_of(study, **options):
     return data, {event.phase: event for event in events}
 
 
-@pytest.mark.parametrize("option", ["--scheduler", "--scheduler-file"])
-def test_command_uses_a_running_scheduler(small_study, small, client, tmp_path, option):
+def test_command_uses_a_running_scheduler(small_study, small, client, start_scheduler, start_worker, tmp_path):
+    _, address = start_scheduler()
+    start_worker(address, "one")
     (tmp_path / "small.toml").write_text(small_study)
-    (tmp_path / "scheduler.json").write_text(json.dumps({"address": client.scheduler.address}))
-    place = {"--scheduler": client.scheduler.address, "--scheduler-file": "scheduler.json"}[option]
-    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc", "-q", option, place]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
-    same_numbers(read_study(tmp_path / "a.nc"), evs.run(small, client=client))
+    (tmp_path / "scheduler.json").write_text(json.dumps({"address": address}))
+    expected = evs.run(small, client=client)
+    for result, *place in (("a.nc", "--scheduler", address), ("b.nc", "--scheduler-file", "scheduler.json")):
+        command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", result, "-q", *place]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{result}: 12 runs, 12 ok\n", "")
+        same_numbers(read_study(tmp_path / result), expected)
 
 
 def test_second_run_computes_nothing(small, client, tmp_path):
