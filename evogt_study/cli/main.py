@@ -316,13 +316,14 @@ def _runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator
         from evogt_study.results.unfinished_result import unfinished
 
         found = unfinished(path, variables)
-        _tell_unfinished(path)
-        yield found
-    elif not path.exists():
+        if found is not None:
+            _tell_unfinished(path)
+            yield found
+            return
+    if not path.exists():
         raise _no_result(path)
-    else:
-        with opened(path) as groups:
-            yield groups
+    with opened(path) as groups:
+        yield groups
 
 
 def _tell_unfinished(path: Path) -> None:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from evogt_study.errors import PilotError, shortened
 from evogt_study.operations.compare_runs import differences
-from evogt_study.results.bookkeeping import RECORDED
+from evogt_study.results.bookkeeping import RECORDED, RESULT_SCHEMA
 from evogt_study.results.dataset import DECLARATION, axis_coordinates, global_attributes, records_of
 from evogt_study.results.pilot_choice import choose
 from evogt_study.results.run_table import Table
@@ -44,7 +44,7 @@ def _global_attributes(result: Stored) -> Iterator[str]:
     expected, found = global_attributes(result.study, result.phase), result.data.attrs
     for name in (*expected, RECORDED):
         if name not in found:
-            if name != DECLARATION:  # earlier results have none
+            if name not in (DECLARATION, RESULT_SCHEMA):  # earlier results have none
                 yield f"the attribute `{name}` is missing"
         elif name in SETTLED_ATTRIBUTES and found[name] != expected[name]:
             yield f"the attribute `{name}` must be {shortened(expected[name])}, got {shortened(found[name])}"

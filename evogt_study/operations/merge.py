@@ -16,15 +16,16 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.results.digests import contents
 from evogt_study.results.earlier_result import check_runs
-from evogt_study.results.netcdf import PILOT, read_result, write_result
+from evogt_study.results.netcdf import PILOT, opened, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import CODE, choice_in, point, study_in
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import check_writable
+from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.study import Study, check_study
@@ -62,19 +63,28 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     value of the others.  Runs are matched by case key.  One that is ok is taken before one that failed, was lost or was
     not run; runs with equal keys must have equal values, bit for bit.  Attempts add up.
 
+    An `output` that is this merge already, which was killed after its last write, stays as it is.
+
     Raises ResultError, and writes nothing, where the files are results of different studies, none asks for what all
-    hold, two have different values for one run, or `output` exists or is being written by another process.
+    hold, two have different values for one run, or `output` is another file or is being written by another process.
     """
     if study is not None:
         check_study(study)
     output, sources = Path(output), [Path(path) for path in paths]
     _check_places(sources, output)
-    with only_writer(output):
+    with only_writer(output) as check_alone:
         _check_places(sources, output)  # nobody else writes it from here on
-        return _joined(sources, output, study).set_coords("case_key")
+        remove_unfinished(followed(output).parent, followed(output).name)
+        whole = _joined(sources, study)
+        if not output.exists():
+            check_alone()
+            write_result(output, whole["study"], whole.get(PILOT))
+        elif not _is_held(output, whole):
+            raise _in_the_way(output, "a file that exists")
+        return whole["study"].set_coords("case_key")
 
 
-def _joined(sources: Sequence[Path], output: Path, study: Study | None) -> xr.Dataset:
+def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
     read = [Source.read(path) for path in sources]
     _check_one_study(read, study)
     plans, study = _covering(read) if study is None else (_plans(study, read), study)
@@ -83,18 +93,37 @@ def _joined(sources: Sequence[Path], output: Path, study: Study | None) -> xr.Da
     whole = {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
     if PILOT in whole:
         whole["study"].attrs["pilot_group"] = PILOT
-    write_result(output, whole["study"], whole.get(PILOT))
-    return whole["study"]
+    return whole
+
+
+def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
+    """Whether a file has these runs; its history tells when they were put there."""
+    found = read_result(output)
+    return found.keys() == whole.keys() and all(contents(found[phase]) == contents(whole[phase]) for phase in whole)
 
 
 def _check_places(paths: Sequence[Path], output: Path) -> None:
     if len(paths) < 2:
         raise InputError(f"`FILES` must be two results or more, got {len(paths)}")
     if output.exists():
-        own = any(path.exists() and path.samefile(output) for path in paths)
-        kind = "one of the files to merge" if own else "a file that exists"
-        raise ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
-    check_writable(output)
+        if any(path.exists() and path.samefile(output) for path in paths):
+            raise _in_the_way(output, "one of the files to merge")
+        if not _is_merged(output):
+            raise _in_the_way(output, "a file that exists")
+    check_result_place(output)
+
+
+def _in_the_way(output: Path, kind: str) -> ResultError:
+    return ResultError(f"`--output` must be a new file, got {output}, {kind}; choose another place with -o")
+
+
+def _is_merged(path: Path) -> bool:
+    """Whether a file is a result that was merged."""
+    try:
+        with opened(path) as groups:
+            return MERGED_FROM in groups["study"].attrs
+    except ResultError:
+        return False
 
 
 def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
@@ -278,7 +307,7 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
     table = Table(plan)
     having = [source for source in sources if phase in source.runs]
-    table.add_all([source.runs[phase] for source in having])
+    table.add_all([source.runs[phase] for source in having], attempts=np.add)
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
     return data

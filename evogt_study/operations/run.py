@@ -30,7 +30,8 @@ from evogt_study.results.unfinished_result import describe, description
 from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import check_writable, followed, remove_unfinished
+from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
+from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
@@ -70,7 +71,8 @@ def run(
     reuse = Reuse(retry_failed, rerun_outdated)
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
-            output = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))) / f"{study.name}.nc"
+            folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
+            output = Path(folder) / f"{study.name}.nc"
         data = _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
     warn_of_doubts(data)
     return data.set_coords("case_key")  # values that are taken from it know which runs they are of
@@ -108,8 +110,8 @@ def run_all(
     """
     studies, stop = longest_studies_first(list(studies)), threading.Event()
     for study in studies:
-        check_writable(folder / f"{study.name}.nc")
-    folder.mkdir(parents=True, exist_ok=True)  # at once, for studies that would make and unmake it beside each other
+        check_result_place(folder / f"{study.name}.nc")
+    make_folder(folder)  # at once, for studies that would make and unmake it beside each other
     with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, Workers(client, workers) as cluster:
 
         def run_one(study: Study) -> Path:
@@ -165,7 +167,7 @@ class _Sweep:
         stop: threading.Event | None = None,
         limits: Limits = NO_LIMITS,
     ) -> None:
-        check_writable(path)
+        check_result_place(path)
         self.limits, self.reuse = limits, reuse
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, listener
@@ -180,7 +182,7 @@ class _Sweep:
 
         What is large of the result is read from files without a name, as long as it is used.
         """
-        with only_writer(self.path):
+        with only_writer(self.path) as self.check_alone:
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
             remove_unfinished(self.shards)
             self.earlier = Earlier(self.study, self.path)
@@ -200,6 +202,7 @@ class _Sweep:
             data.attrs["history"] = "\n".join([*before, data.attrs["history"]] if self.computed else before)
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
+        self.check_alone()
         write_result(self.path, whole["study"], whole.get(PILOT))
         remove_shards(self.shards, self.foreign, description(self.path))
         return whole["study"]
@@ -229,7 +232,8 @@ class _Sweep:
             describe(self.path, self.study)
             self.computed = True
             flow = Flow(plan, plan.cases(missing), len(missing), client, self.limits)
-            for records in flow.records():
+            for computed in flow.records():
+                records = table.counted_on(computed)
                 self.foreign.discard(write_shard(self.shards, records))
                 new = table.add(records)
                 if self.stop.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,11 @@ from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
 
 RECORDED = "recorded_coordinates"
 """Global attribute that names the coordinates that runs brought, as against those made for the file."""
+RESULT_SCHEMA = "result_schema"
+"""Global attribute: the version of the form of a result, MAJOR.MINOR; results that were made before it have none."""
+SCHEMA_MAJOR = 1
+SCHEMA_VERSION = f"{SCHEMA_MAJOR}.0"
+"""What is written.  Within a major version later ones only add to a result, so that all of its readers read it."""
 SOFTWARE_SETS = "software_sets"
 """Attribute of `software`: the version sets that it is an index into, as JSON."""
 
@@ -26,6 +32,12 @@ def recorded(data: xr.Dataset) -> dict[str, str]:
 def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     """The version sets that computed the runs of a result."""
     return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
+
+
+def newer(data: xr.Dataset) -> str:
+    """The version of a group's form where this package cannot read it, else nothing."""
+    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
+    return "" if re.fullmatch(rf"{SCHEMA_MAJOR}\.\d+", version) else version
 
 
 def lacking(data: xr.Dataset) -> bool:
@@ -42,7 +54,7 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         yield f"`status` must be one of {', '.join(str(int(each)) for each in Status)}, got {status[~known].flat[0]}"
     try:
         count = len([dict(each) for each in software_sets(data)])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         yield f"`software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
         return
     used = software[known & (status != Status.not_run)]

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.results.bookkeeping import RECORDED, SOFTWARE_SETS, recorded, software_sets
+from evogt_study.results.bookkeeping import (
+    RECORDED,
+    RESULT_SCHEMA,
+    SCHEMA_VERSION,
+    SOFTWARE_SETS,
+    recorded,
+    software_sets,
+)
 from evogt_study.results.columns import Column, missing_value
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_table import Table
@@ -179,6 +186,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     known = environment()
     return {
+        RESULT_SCHEMA: SCHEMA_VERSION,
         "Conventions": CONVENTIONS,
         "title": (study.title or study.name) + (" (pilot runs)" if phase == "pilot" else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",

@@ -25,6 +25,11 @@ def digests(data: xr.Dataset) -> dict[str, str]:
     return {"": _hash([_plain(data.attrs)]), **found}
 
 
+def contents(data: xr.Dataset) -> dict[str, str]:
+    """As `digests`, without the global attributes, which tell when and where a result was written."""
+    return {name: digest for name, digest in digests(data).items() if name}
+
+
 def with_digests(data: xr.Dataset) -> xr.Dataset:
     """The same data with the attribute that holds its digests."""
     return data.assign_attrs({DIGESTS: json.dumps(digests(data))})
@@ -52,7 +57,7 @@ def _compared(
         return
     try:
         written = dict(json.loads(data.attrs[DIGESTS]))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         yield f"the attribute `{DIGESTS}` is damaged"
         return
     now = digests_of(data)

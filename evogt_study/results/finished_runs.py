@@ -19,6 +19,7 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import readable_shards, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.storage.atomic_files import steadily
 from evogt_study.study.study import Study
 
 
@@ -56,6 +57,11 @@ def finished(study: Study, path: Path, variables: Sequence[str] | None = ()) -> 
     variables: those that tables have beside the runs' bookkeeping; None: all.  Raises ResultError where the file is
     not a result, or that of another study.
     """
+    return steadily(path, lambda: _finished(study, path, variables))
+
+
+def _finished(study: Study, path: Path, variables: Sequence[str] | None) -> Finished | None:
+    """As `finished`, while nobody writes."""
     places = _Places(Earlier(study, path), shard_folder(path))
     if not path.exists() and not places.shards.exists():
         return None

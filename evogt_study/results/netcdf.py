@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.results.bookkeeping import lacking, unsound
+from evogt_study.errors import DamagedResultError, ResultError, shortened
+from evogt_study.results.bookkeeping import SCHEMA_MAJOR, lacking, newer, unsound
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE
 from evogt_study.schema.reserved_names import PILOT_GROUP
-from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.atomic_files import make_folder, written_whole
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.slabs import SLAB, slab_shape, slabs
 
@@ -41,14 +43,31 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
     """
     from evogt_study.results.writing import by_this_thread  # Dask, which readers of a result need not import
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with by_this_thread(), written_whole(path) as temporary, HDF5_LOCK, _small_cache():
+        make_folder(path.parent)
+        with by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
             encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
                 encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
+    except OSError as error:
+        told = error.strerror or error
+        raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Raise OSError where the disk refuses what HDF5 writes to `path`, which only tells that it failed."""
+    try:
+        yield
     except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
-        raise ResultError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+        free = shutil.disk_usage(path.parent).free
+        try:
+            with path.open("ab") as file:  # what it is that the disk refuses: asked while all that was written is there
+                file.write(bytes(CHUNK_CACHE))
+                os.fsync(file.fileno())
+        except OSError as refusal:
+            raise OSError(refusal.errno, f"{refusal.strerror}, {free:,} bytes are free there") from None
+        raise OSError(getattr(error, "strerror", None) or str(error)) from None
 
 
 @contextmanager
@@ -250,6 +269,12 @@ def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Data
 
 def _check(path: Path, data: xr.Dataset) -> None:
     """Raises ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
+    version = newer(data)
+    if version:
+        raise ResultError(
+            f"{path} is a result of schema {shortened(version)}, and this evogt-study reads {SCHEMA_MAJOR}.x; "
+            "read it with the version that wrote it, or a later one"
+        )
     if lacking(data):
         raise ResultError(f"{path} is not a result of this package")
     try:

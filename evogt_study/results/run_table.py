@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -72,19 +72,37 @@ class Table:
         return self._add(records, wanted, (Status.not_run,))
 
     def add_all(
-        self, found: Iterable[RunRecords], wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
+        self,
+        found: Iterable[RunRecords],
+        wanted: Callable[[Status], bool] = lambda status: status != Status.not_run,
+        attempts: np.ufunc = np.maximum,
     ) -> None:
-        """Take over several records, of which no older failure hides a run that is ok; each is needed for its turn."""
+        """Take over several records, of which no older failure hides a run that is ok; each is needed for its turn.
+
+        attempts: what becomes of two numbers of attempts.  A record's number counts those before it, so that one of
+        which a copy is left elsewhere counts once; np.add is for what was computed apart.
+        """
         for records in found:
-            self._add(records, wanted, [status for status in Status if status != Status.ok])
+            self._add(records, wanted, [status for status in Status if status != Status.ok], attempts)
+
+    def counted_on(self, records: RunRecords) -> RunRecords:
+        """The same records, new here, whose attempts count on from those of their cases."""
+        number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
+        before = np.zeros_like(records.attempts)
+        before[number] = self.attempts[case]
+        return replace(records, attempts=records.attempts + before)
 
     def _add(
-        self, records: RunRecords, wanted: Callable[[Status], bool], open_: Sequence[Status]
+        self,
+        records: RunRecords,
+        wanted: Callable[[Status], bool],
+        open_: Sequence[Status],
+        attempts: np.ufunc = np.maximum,
     ) -> npt.NDArray[np.intp]:
         """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         number, case = _where(np.isin(self.status[case], open_), number, case)
-        self.attempts[case] += records.attempts[number]
+        self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
         takes = np.isin(new, list(filter(wanted, Status)))
         number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import content_hash
-from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.atomic_files import make_folder, written_whole
 from evogt_study.storage.paths import shard_folder as shard_folder
 
 FAMILY = b"evogt shard "
@@ -40,7 +40,7 @@ def write_shard(folder: Path, records: RunRecords) -> Path:
     path = folder / f"{content_hash(records.keys)}{SUFFIX}"
     content = _packed(records)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with written_whole(path) as temporary:
             temporary.write_bytes(FORMAT + _digest(content) + content)
     except OSError as error:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EISDIR
 from pathlib import Path
+from typing import TypeVar
 
 from evogt_study.errors import ResultError
+
+RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
+"""Of names that say what a result is, or nothing."""
+
+
+Found = TypeVar("Found")
 
 
 @contextmanager
@@ -20,7 +27,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     A link stays one: what it leads to is written.  Raises ResultError where that cannot be.
     """
     path = followed(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    temporary = _beside(path)
     try:
         yield temporary
         sync(temporary)
@@ -29,6 +36,11 @@ def written_whole(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _beside(path: Path) -> Path:
+    """A new temporary name for what becomes `path`; what a killed process leaves is told by it."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
 
 
 def followed(path: Path) -> Path:
@@ -47,15 +59,63 @@ def followed(path: Path) -> Path:
     return target
 
 
+def steadily(path: Path, look: Callable[[], Found]) -> Found:
+    """Return what `look` finds, looked for again where the file `path` was replaced meanwhile.
+
+    A writer replaces its result before it removes what the result was made of.
+    """
+    while True:
+        before = _identity(path)
+        try:
+            found = look()
+        except ResultError:
+            if _identity(path) == before:
+                raise
+        else:
+            if _identity(path) == before:
+                return found
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def remove_unfinished(folder: Path, name: str | None = None) -> None:
     """Remove what killed processes left of files in `folder`, or of the one of that `name`.
 
     Only for who alone may write them now.
     """
-    left = re.compile(rf"\.{'.+' if name is None else re.escape(name)}\.\d+-[0-9a-f]{{8}}\.tmp")
+    file = ".+" if name is None else re.escape(name)
+    left = re.compile(rf"\.{file}\.(\d+-)?[0-9a-f]{{8}}\.(tmp|probe)")
     for path in list(folder.iterdir()) if folder.is_dir() else []:
         if left.fullmatch(path.name):
             path.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Make a folder and its parents, on disk with their names; those that were missing, innermost first."""
+    made: list[Path] = []
+    try:
+        for each in reversed([folder, *folder.parents]):
+            if not each.exists():
+                each.mkdir(exist_ok=True)
+                made.insert(0, each)
+                sync(each.parent)
+    except OSError:
+        unmake(made)
+        raise
+    return made
+
+
+def unmake(folders: Iterable[Path]) -> None:
+    """Remove folders that were made for nothing, innermost first; one that something was put into stays."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def sync(path: Path) -> None:
@@ -69,21 +129,33 @@ def sync(path: Path) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise ResultError unless a file can be written at `path`; folders that are missing are made, and unmade."""
-    path, made = followed(path), []
+    path, made = followed(path), list[Path]()
     try:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "it is a folder")
-        for folder in reversed([path.parent, *path.parent.parents]):
-            if not folder.exists():
-                folder.mkdir(exist_ok=True)
-                made.append(folder)
-        probe = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.probe")
+        made = make_folder(path.parent)
+        probe = _beside(path)
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # who holds the lock may have removed it
     except OSError as error:
         reason = error.strerror or str(error)
         raise ResultError(f"cannot write {path}: {reason}; choose another place with -o") from None
     finally:
-        for folder in reversed(made):
-            with suppress(OSError):  # another run may have put something there meanwhile
-                folder.rmdir()
+        unmake(made)
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a path's name is text to NetCDF, whose own paths and attributes are UTF-8."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def check_result_place(path: Path) -> None:
+    """Raise ResultError unless a result can be written at `path`, under a name that does not belie it."""
+    whole = os.path.abspath(followed(path))
+    if not is_utf8(whole):
+        raise ResultError(f"cannot write {whole!a}: the name must be UTF-8; choose another place with -o")
+    if path.suffix.lower() not in RESULT_SUFFIXES:
+        raise ResultError(
+            f"cannot write {path}: a result is NetCDF, not {path.suffix}; choose a name that ends in .nc with -o"
+        )
+    check_writable(path)

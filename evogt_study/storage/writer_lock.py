@@ -1,7 +1,8 @@
 """One writer for each result: a lock file beside it that names its holder.
 
-The lock is the kernel's (`flock`), so it ends with its process however that ends.  The file's text is for people, and
-for other machines on a shared file system, where the kernel's lock may not reach.
+The file is made exclusively, which every file system can do for all its machines.  Where the kernel's lock (`flock`)
+is known it ends with its process however that ends.  Where it is not (Lustre, some NFS), or does not reach another
+machine, the holder's sign of life, the file's time of change, tells whether it is still there.
 """
 
 from __future__ import annotations
@@ -10,13 +11,30 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import EACCES, EAGAIN, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
+from functools import cache
 from pathlib import Path
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic_files import followed
+from evogt_study.storage.atomic_files import followed, make_folder, unmake
+
+HEARTBEAT_SECONDS = 10.0
+"""Between two signs of life of a holder; each is a change of one file's time."""
+SILENT_SECONDS = 120.0
+"""After which a holder that gives none is gone: twelve missed, since a server of files may pause for a minute."""
+NAMED_SECONDS = 2.0
+"""After which a lock without a name was cut short: it is written in milliseconds by who has just made the file."""
+LOOKS_PER_SECOND = 50
+HELD = (EAGAIN, EACCES)
+UNKNOWN = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
+"""What `flock` answers where the file system has none."""
 
 
 def lock_file(result: Path) -> Path:
@@ -26,60 +44,184 @@ def lock_file(result: Path) -> Path:
 
 
 @contextmanager
-def only_writer(result: Path) -> Iterator[None]:
-    """Hold the lock of `result`.
+def only_writer(result: Path) -> Iterator[Callable[[], None]]:
+    """Hold the lock of `result`; what is given is called before writing, and raises ResultError where it was lost.
 
-    A lock whose process is gone is taken over.  Raises ResultError, with the holder's host and process, where another
-    holds it, on this machine or, for all that can be known, on another.
+    A lock whose process is gone is taken over, and one without a sign of life for `SILENT_SECONDS`: that of a process
+    that was stopped so long is lost.  Raises ResultError, with the holder's host and process, where another holds it.
     """
     path = lock_file(result)
     made = _make(path.parent)
     try:
-        descriptor = _acquired(path)
+        lock = _acquired(path)
+        ended = threading.Event()
+        beating = threading.Thread(target=_beat, args=(lock, ended), daemon=True)
+        beating.start()
         try:
-            yield
+            yield lock.check
         finally:
-            with suppress(FileNotFoundError):
-                path.unlink()
-            os.close(descriptor)
+            ended.set()
+            beating.join()
+            if lock.is_held():
+                path.unlink(missing_ok=True)
+            os.close(lock.descriptor)
     finally:
-        for folder in made:
-            with suppress(OSError):  # a result has been put there
-                folder.rmdir()
+        unmake(made)
+
+
+@dataclass(frozen=True)
+class _Lock:
+    """A lock file that this process has open, and the word with which it signed it."""
+
+    path: Path
+    descriptor: int
+    token: str
+
+    def is_held(self) -> bool:
+        return _is_at(self.path, self.descriptor) and holder(self.descriptor).get("token") == self.token
+
+    def check(self) -> None:
+        """Raise ResultError where another process has taken the lock over."""
+        if not self.is_held():
+            raise _refusal(self.path, holder(self.descriptor))
 
 
 def _make(folder: Path) -> list[Path]:
     """Make the folder; those that were missing, innermost first."""
-    missing = [each for each in [folder, *folder.parents] if not each.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return make_folder(folder)
     except OSError as error:
         raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
-    return missing
 
 
-def _acquired(path: Path) -> int:
-    """A descriptor that holds the lock."""
+def _beat(lock: _Lock, ended: threading.Event) -> None:
+    while not ended.wait(HEARTBEAT_SECONDS):
+        with suppress(OSError):  # of a server that pauses; the next one may reach it
+            os.utime(lock.descriptor)
+
+
+def _acquired(path: Path) -> _Lock:
+    """The lock, held.  Where it is not clear yet whether another holds it, it is looked at again."""
+    end = time.monotonic() + 2 * NAMED_SECONDS
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor, made = _opened(path)
         except OSError as error:
             raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = _holder(descriptor)
+            token = _signed(path, descriptor, made)
+            if token is not None:
+                return _Lock(path, descriptor, token)
+            if time.monotonic() > end:
+                raise _unclear(path, holder(descriptor))
+        except BaseException:
             os.close(descriptor)
-            raise _refusal(path, holder) from None
-        if _is_at(path, descriptor):
-            break
-        os.close(descriptor)  # its holder removed it between the two calls above: begin again
-    holder = _holder(descriptor)
-    if holder.get("host", _host()) != _host():  # a kernel that does not see other machines' locks
+            raise
         os.close(descriptor)
-        raise _refusal(path, holder)
-    _name(descriptor)
-    return descriptor
+        time.sleep(1.0 / LOOKS_PER_SECOND)
+
+
+def _opened(path: Path) -> tuple[int, bool]:
+    """A descriptor of the lock file, and whether this process made it."""
+    with suppress(FileExistsError):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644), True
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR), False
+    return _opened(path)  # its holder removed it between the two calls
+
+
+def _signed(path: Path, descriptor: int, made: bool) -> str | None:
+    """The token under which this process holds the lock; None where that is not clear yet.
+
+    Raises ResultError where another holds it.
+    """
+    alone = flocked(path, descriptor)
+    while made and alone is False:  # another looks whether it may take it over
+        time.sleep(1.0 / LOOKS_PER_SECOND)
+        alone = flocked(path, descriptor)
+    if made:
+        return sign(descriptor)
+    found = holder(descriptor)
+    if alone is False and found and not _ended(found):
+        raise _refusal(path, found)
+    if alone is False:
+        return None  # another has just made it, or takes it over
+    return _taken_over(path, descriptor, alone)
+
+
+def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
+    """As `_signed`, of a file that was there; `alone`: whether the kernel's lock is this process's, None: unknown."""
+    with _judging(path) as now:
+        if now is None:
+            return None
+        found, silent = holder(descriptor), now - os.fstat(descriptor).st_mtime
+        if not found and silent < NAMED_SECONDS:
+            return None
+        if not _gone(found, silent, alone):
+            raise _refusal(path, found)
+        return sign(descriptor) if _is_at(path, descriptor) else None
+
+
+def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
+    """Whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
+    if not found or ("token" in found and silent > SILENT_SECONDS):
+        return True
+    here = found.get("host") == this_host()  # of other machines the kernel may not see the locks
+    return here and (alone is True or _ended(found))
+
+
+def _ended(found: Mapping[str, str]) -> bool:
+    """Whether the holder is known to be a process of this machine that has ended."""
+    if found.get("machine", "") != _machine():
+        return False
+    try:
+        os.kill(int(found["process"]), 0)
+    except (ProcessLookupError, KeyError, ValueError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+@contextmanager
+def _judging(path: Path) -> Iterator[float | None]:
+    """Be the only one, on all machines, who decides about a lock that is there; None where another does.
+
+    What is given is the time by the clock of the file system.
+    """
+    mark = _mark(path)
+    try:
+        descriptor = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        yield None
+        return
+    except OSError as error:
+        raise ResultError(f"cannot write {mark}: {error.strerror}; choose another place with -o") from None
+    try:
+        yield os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+        mark.unlink(missing_ok=True)
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f".{path.name}.judged")
+
+
+def flocked(path: Path, descriptor: int) -> bool | None:
+    """Take the kernel's lock of an open file: whether that succeeded, None where the file system has none.
+
+    Raises ResultError for any other failure.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in UNKNOWN:
+            return None
+        if error.errno in HELD:
+            return False
+        raise ResultError(f"cannot lock {path}: {error.strerror}; choose another place with -o") from None
+    return True
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -89,30 +231,54 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _name(descriptor: int) -> None:
-    """Write this process into the lock."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def sign(descriptor: int) -> str:
+    """Write this process into a lock; the token that tells this signature from others."""
+    now, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
+    told = {"host": this_host(), "machine": _machine(), "process": os.getpid(), "since": now, "token": token}
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps({"host": _host(), "process": os.getpid(), "since": now}).encode(), 0)
+    os.pwrite(descriptor, json.dumps(told).encode(), 0)
+    os.fsync(descriptor)  # to where other machines look
+    return token
 
 
-def _holder(descriptor: int) -> dict[str, str]:
+def holder(descriptor: int) -> dict[str, str]:
+    """Read what a lock says of its holder; nothing where it is not signed."""
     try:
         found = json.loads(os.pread(descriptor, 4096, 0))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
-def _refusal(path: Path, holder: dict[str, str]) -> ResultError:
-    host, process = holder.get("host", "an unknown host"), holder.get("process", "unknown")
-    since = f" since {holder['since']}" if "since" in holder else ""
-    gone = f"; if that process is gone, remove {path}" if host != _host() else ""
+def _refusal(path: Path, found: Mapping[str, str]) -> ResultError:
+    host, process = found.get("host", "an unknown host"), found.get("process", "unknown")
+    since = f" since {found['since']}" if "since" in found else ""
+    silent = f", or run again {SILENT_SECONDS:.0f} s after its end" if "token" in found else ""
+    gone = "" if host == this_host() else f"; if that process is gone, remove {path}{silent}"
     return ResultError(
         f"{path.with_suffix('')} is being written by process {process} on {host}{since}: wait for it, or choose "
         f"another place with -o{gone}"
     )
 
 
-def _host() -> str:
+def _unclear(path: Path, found: Mapping[str, str]) -> ResultError:
+    if not _mark(path).exists():
+        return _refusal(path, found)
+    return ResultError(
+        f"cannot lock {path}: another process has begun to take it over, and does not end; if there is none, remove "
+        f"{_mark(path)}"
+    )
+
+
+def this_host() -> str:
+    """The name of this machine."""
     return socket.gethostname()
+
+
+@cache
+def _machine() -> str:
+    """What tells machines and containers of one host name apart: where a process number has one meaning."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return uuid.uuid4().hex  # not known: no other is the same

@@ -17,6 +17,7 @@ from evogt_study.methods.registry import load_method, method_spec
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Value, Values, text_label
+from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.pilot import Pilot, read_pilot
@@ -44,8 +45,10 @@ class Study:
     def from_file(path: str | Path) -> Study:
         """Read and check a study file.  Raises StudyError, one line, for every mistake in it."""
         path = Path(path)
+        if not is_utf8(str(path)):  # the result names it
+            raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StudyError(f"cannot read the study file {path}: {reason}") from None

@@ -18,6 +18,7 @@ from distributed.security import Security
 
 from evogt_study.errors import InputError, SweepError
 from evogt_study.methods.reference_cache import SHARED_FOLDER
+from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.interruption import deferred
 from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, runs_the_script, start_ahead
 
@@ -115,7 +116,7 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         return
     start_ahead()
     with dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES), ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-"))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))

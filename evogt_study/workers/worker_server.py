@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+from evogt_study.storage.temporary_folders import own_folder
+
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """How Python starts workers: elsewhere libraries may not live on in a forked process, or nothing can be forked."""
 PRELOADED = ("distributed", "distributed.http.worker", "evogt_study.workers.batch", "evogt_study.methods.evolution")
@@ -59,6 +61,7 @@ def start_ahead() -> None:
     """Start the process that workers are forked from, unless there is one; it ends with this one."""
     if START_METHOD != "forkserver":
         return
+    own_folder()  # before Python makes it
     forkserver.set_forkserver_preload(list(PRELOADED))
     resource_tracker.ensure_running()  # here, since it unblocks Ctrl-C
     with _environment(ONE_THREAD), _ctrl_c_blocked():

@@ -1,6 +1,9 @@
 """Results joined: every run once, none lost, none chosen where two differ, and inputs never touched."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -51,6 +54,50 @@ def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path
     _, b = part("b", [2, 3], families=("a",))
     with only_writer(tmp_path / "c.nc"):
         refused("c.nc is being written by process", [a, b], tmp_path / "c.nc")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from evogt_study.storage import atomic_files as files
+from evogt_study.operations import merge
+from evogt_study.results import netcdf as store
+*sources, output, when = sys.argv[1:]
+if when == "writing":
+    files.sync = lambda path: os._exit(9)
+else:
+    store.written_whole = lambda path: written(path)
+from contextlib import contextmanager
+@contextmanager
+def written(path):
+    with files.written_whole(path) as temporary:
+        yield temporary
+    os._exit(9)
+merge.merge(sources, output)
+"""
+
+
+@pytest.mark.parametrize("when", ["writing", "written"])
+def test_a_killed_merge_is_no_obstacle_and_leaves_nothing(part, tmp_path, when):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [0])
+    before = {*os.listdir(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(a), str(b), str(tmp_path / "c.nc"), when], check=False)
+    left = {*os.listdir(tmp_path)} - before
+    assert done.returncode == 9
+    assert ("c.nc" in left, len(left)) == (when == "written", 2)  # and the lock
+    data = merge([a, b], tmp_path / "c.nc")
+    same_numbers(read_study(tmp_path / "c.nc"), data)
+    assert {*os.listdir(tmp_path)} - before == {"c.nc"}
+    assert verify(tmp_path / "c.nc", sample=0).well
+
+
+def test_another_merge_is_not_replaced(part, tmp_path):
+    _, a = part("a", [0, 1])
+    _, b = part("b", [0])
+    _, c = part("c", [2])
+    merge([a, b], tmp_path / "merged.nc")
+    refused("got .*merged.nc, a file that exists", [a, b, c], tmp_path / "merged.nc", study=part("whole", [0, 1, 2])[0])
 
 
 # --- what is joined ---------------------------------------------------------------------------------------------------

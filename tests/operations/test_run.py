@@ -491,6 +491,19 @@ def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(sma
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "small.nc", *others])
 
 
+@pytest.mark.parametrize("retry", [False, True])
+def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_study, client, tmp_path, retry):
+    """It was killed after it had put the result in its place."""
+    source = "def method(seed):\n    assert seed != 1, 'no luck'\n    return {'error': 1.0}\n"
+    study, path = own_study(source, "[axes]\nseed = [0, 1, 2]"), tmp_path / "own.nc"
+    evs.run(study, client=client, output=path)
+    plan = study_plan(study)
+    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    evs.run(study, client=client, output=path, retry_failed=retry)
+    assert read_study(path).attempts.values.tolist() == [1, 2 if retry else 1, 1]
+    assert not shard_folder(path).exists()
+
+
 def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client, tmp_path):
     study = own_study("def method(i):\n    return {'error': 1.0 / (i % 7), 'n': i}\n", "[axes]\ni = { count = 400 }")
     cases, path = list(study_plan(study).cases()), tmp_path / "own.nc"

@@ -104,6 +104,13 @@ def test_a_result_without_digests_is_checked_otherwise(result):
     assert findings(result) == []
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[", "[1]", "7"])
+def test_digests_that_cannot_be_read_are_damage(result, text):
+    with netCDF4.Dataset(result, "a") as file:
+        file.setncattr(DIGESTS, text)
+    assert findings(result) == [f"study: the attribute `{DIGESTS}` is damaged"]
+
+
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
 

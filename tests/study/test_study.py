@@ -1313,6 +1313,15 @@ def test_a_default_may_be_anything_at_all(load, default):
     assert load(own_method(), own=source).space.size == 2
 
 
+@pytest.mark.parametrize("key", ["method", "problem"])
+@pytest.mark.parametrize("name", ["pipe", "zero"])
+def test_a_reference_to_what_never_ends_is_not_read(refusal, tmp_path, key, name):
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    message = refusal(toml({key: f'"{name}.py:f"'}, problem=None), own=OWN)
+    assert f"`{name}.py:f` must name a readable Python file, got" in message
+
+
 @pytest.mark.parametrize(
     "reference", ["gone.py:f", "own.txt:f", "own.py:", ":f", ":", "own.py:f.g", "own.py:1f", "folder.py:f", "own:f",
                   "\\u0000.py:f", "own.py:f\\u0000", "a\\nb.py:f", "loop.py:f", "x" * 5000 + ".py:f"],
@@ -1377,6 +1386,22 @@ def test_a_path_through_a_file(tmp_path):
 def test_a_binary_file(tmp_path, content):
     (tmp_path / "s.toml").write_bytes(content)
     assert str(tmp_path / "s.toml") in unreadable(tmp_path / "s.toml")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(own_study, tmp_path):
+    """Editors of some systems write one."""
+    study = own_study("def method(seed):\n    return {}\n", "[axes]\nseed = [0]\n")
+    for name in ("own.toml", "method.py"):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (tmp_path / name).read_bytes())
+    marked = Study.from_file(tmp_path / "own.toml")
+    assert (marked.text, marked.spec) == (study.text, study.spec)
+    assert marked.method.parameters.keys() == {"seed"}
+
+
+def test_a_name_that_is_not_utf_8(tmp_path):
+    path = tmp_path / os.fsdecode(b"\xff.toml")
+    path.write_text(toml())
+    assert unreadable(path).endswith("/\\udcff.toml': its name must be UTF-8; rename it")
 
 
 @pytest.mark.parametrize("path", ["a\0b.toml", "x" * 5000, ""])

@@ -12,7 +12,7 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.style import FORMATS, encoded
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, ResultError
-from evogt_study.storage.atomic_files import check_writable, written_whole
+from evogt_study.storage.atomic_files import check_writable, make_folder, written_whole
 
 
 class Written(NamedTuple):
@@ -66,7 +66,7 @@ def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all.  Raises ResultError where the disk refuses."""
     check_writable(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with written_whole(path) as temporary:
             temporary.write_bytes(content)
     except OSError as error:

@@ -253,7 +253,7 @@ def _versions(text: str) -> str:
 def _json(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -1,0 +1,53 @@
+"""The temporary folder of this process, and those that killed processes left behind."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+
+from evogt_study.errors import ResultError
+from evogt_study.storage.writer_lock import flocked, holder, sign, this_host
+
+PREFIX = "pymp-"
+"""With which Python names the folder that processes of one command have in common."""
+LOCK = "evogt.lock"
+
+
+@cache
+def own_folder() -> Path:
+    """Python's folder for what processes of this command have in common, which is removed with it.
+
+    One that a killed command left is removed first, if a lock in it tells that it was this user's on this machine.
+    """
+    _remove_left(Path(tempfile.gettempdir()))
+    folder = Path(get_temp_dir())
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    atexit.register(os.close, descriptor)
+    if flocked(folder / LOCK, descriptor):
+        sign(descriptor)
+    return folder
+
+
+def _remove_left(parent: Path) -> None:
+    with os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _is_left(Path(entry.path)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether a folder is that of a command of this user on this machine, and the command is gone."""
+    with suppress(OSError, ResultError):
+        if folder.lstat().st_uid == os.getuid():
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                return flocked(folder / LOCK, descriptor) is True and holder(descriptor).get("host") == this_host()
+            finally:
+                os.close(descriptor)
+    return False

@@ -1,0 +1,157 @@
+"""Files and folders: on disk with the names that lead to them, in places that can be written, under fitting names."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import PARABOLA, PILOTED
+
+import evogt_study as evs
+from evogt_study.errors import ResultError
+from evogt_study.operations.merge import merge
+from evogt_study.planning.plan import study_plan
+from evogt_study.results import finished_runs as finished_module
+from evogt_study.results import unfinished_result as unfinished_module
+from evogt_study.results.shards import remove_shards, shard_folder, write_shard
+from evogt_study.results.unfinished_result import describe, description
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import (
+    check_result_place,
+    check_writable,
+    make_folder,
+    remove_unfinished,
+    written_whole,
+)
+from evogt_study.workers.batch import Batch, run_batch
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The files and folders that this process has waited for."""
+    found, wait = [], os.fsync
+
+    def told(descriptor):
+        found.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        wait(descriptor)
+
+    monkeypatch.setattr(os, "fsync", told)
+    return found
+
+
+def test_the_parent_of_a_new_folder_is_on_disk(tmp_path, synced):
+    assert make_folder(tmp_path / "a" / "b") == [tmp_path / "a" / "b", tmp_path / "a"]
+    assert synced == [tmp_path, tmp_path / "a"]
+    assert make_folder(tmp_path / "a" / "b") == []
+
+
+def test_folders_of_results_and_shards_are_on_disk(own_study, result_of, tmp_path, synced):
+    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0]\n")
+    path = tmp_path / "new" / "own.nc"
+    describe(path, study)
+    assert {tmp_path, tmp_path / "new"} <= set(synced)
+    synced.clear()
+    result_of(study, tmp_path / "newer" / "own.nc")
+    assert tmp_path in synced
+
+
+def test_a_folder_that_cannot_be_made_leaves_no_other(tmp_path):
+    with pytest.raises(OSError, match="File name too long"):
+        make_folder(tmp_path / "a" / ("b" * 300))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_once(tmp_path):
+    with pytest.raises(ResultError, match="File name too long"):
+        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.12345-0123abcd.tmp` has more than 255 letters
+
+
+def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):
+    left = [".r.nc.12-0a1b2c3d.tmp", ".r.nc.0a1b2c3d.probe"]
+    kept = [".r.nc.b.nc.12-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d.probe"]
+    for name in [*left, *kept]:
+        (tmp_path / name).touch()
+    remove_unfinished(tmp_path, "r.nc")
+    assert sorted(os.listdir(tmp_path)) == sorted(kept)
+
+
+DIE = """
+import os, sys
+from pathlib import Path
+from evogt_study.storage import atomic_files as files
+Path.unlink = lambda *_, **__: os._exit(0)  # killed before what is tried is removed
+files.check_writable(Path(sys.argv[1]))
+"""
+
+
+def test_what_a_killed_check_leaves_is_known(tmp_path):
+    subprocess.run([sys.executable, "-c", DIE, str(tmp_path / "r.nc")], check=True)
+    assert len(os.listdir(tmp_path)) == 1
+    remove_unfinished(tmp_path, "r.nc")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", [".zarr", ".csv", ".png", ".NC~"])
+def test_a_result_has_no_name_that_belies_it(own_study, tmp_path, suffix):
+    study = own_study(PARABOLA, PILOTED)
+    with pytest.raises(ResultError, match=rf"r\{suffix}: a result is NetCDF, not \{suffix}; .* ends in \.nc"):
+        evs.run(study, output=tmp_path / f"r{suffix}")
+    with pytest.raises(ResultError, match="a result is NetCDF"):
+        merge([tmp_path / "a.nc", tmp_path / "b.nc"], tmp_path / f"r{suffix}")
+    assert sorted(os.listdir(tmp_path)) == ["method.py", "own.toml"]
+
+
+@pytest.mark.parametrize("name", ["r.nc", "r.nc4", "r.h5", "r"])
+def test_names_of_results(tmp_path, name):
+    check_result_place(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_that_is_not_utf_8_is_refused_before_anything_runs(own_study, evogt, tmp_path, monkeypatch, no_workers):
+    own_study(PARABOLA, PILOTED)
+    (tmp_path / os.fsdecode(b"\xfe")).mkdir()
+    monkeypatch.chdir(tmp_path / os.fsdecode(b"\xfe"))
+    for options in (["-o", tmp_path / os.fsdecode(b"\xff.nc")], ["-o", tmp_path / os.fsdecode(b"\xff") / "r.nc"], []):
+        code, out, err = evogt("run", tmp_path / "own.toml", *options)
+        assert (code, out) == (2, "")
+        assert err.endswith(": the name must be UTF-8; choose another place with -o\n")
+        assert err.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == ["method.py", "own.toml", os.fsdecode(b"\xfe")]
+    assert os.listdir() == []
+
+
+# --- read while another process writes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", [unfinished_module, finished_module], ids=["of a result", "of a study"])
+def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tmp_path, monkeypatch, module):
+    """The result appears and the shards go between the two looks."""
+    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
+    plan, path = study_plan(study), tmp_path / "r.nc"
+    describe(path, study)
+    write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
+    look = module.readable_shards
+
+    def overtaken(folder):
+        if not path.exists():
+            result_of(study, path)
+            remove_shards(folder, (), description(path))
+        return look(folder)
+
+    monkeypatch.setattr(module, "readable_shards", overtaken)
+    if module is unfinished_module:
+        assert module.unfinished(path) is None  # but the result is whole now
+    else:
+        assert module.finished(study, path).tables["study"].counts()[Status.ok] == 2
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    def interrupted():
+        with written_whole(tmp_path / "a") as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert os.listdir(tmp_path) == []
