@@ -1,0 +1,154 @@
+"""The result file: what a disk refuses is told, and each form that a result ever had is read."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+from helpers import read_study, rewritten, same_numbers
+
+import evogt_study as evs
+from evogt_study.errors import DamagedResultError, ResultError
+from evogt_study.operations.merge import merge
+from evogt_study.operations.verify import verify
+from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
+from evogt_study.results.netcdf import read_result
+from evogt_study.study.study import Study
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+WRITE = """
+import sys
+from pathlib import Path
+import numpy as np, xarray as xr
+from evogt_study.errors import ResultError
+from evogt_study.results.netcdf import write_result
+values = np.random.default_rng(1).normal(size=(600, 1000))
+try:
+    write_result(Path(sys.argv[1]), xr.Dataset({"values": (("i", "j"), values)}), None)
+except ResultError as error:
+    print(error)
+"""
+
+
+def written_with(limit, path):
+    """What writing five megabytes tells, and what is there then."""
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE, str(path)], capture_output=True, text=True, check=True, preexec_fn=limit
+    )
+    assert done.stderr == ""
+    return done.stdout, os.listdir(path.parent)
+
+
+def test_a_disk_that_refuses_what_is_written_is_told(tmp_path):
+    told, left = written_with(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)), tmp_path / "r.nc")
+    assert told.startswith(f"cannot write {tmp_path / 'r.nc'}: File too large, ")
+    assert told.endswith(" bytes are free there; make room, or choose another place\n")
+    assert left == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of two megabytes."""
+    (tmp_path / "disk").mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path / "disk")], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this user may not mount a disk")
+    yield tmp_path / "disk"
+    subprocess.run(["umount", str(tmp_path / "disk")], check=True)
+
+
+def test_a_full_disk_is_told(small_disk):
+    told, left = written_with(None, small_disk / "r.nc")
+    assert told == (
+        f"cannot write {small_disk / 'r.nc'}: No space left on device, 0 bytes are free there; make room, or choose "
+        "another place\n"
+    )
+    assert left == []
+
+
+# --- forms of results -------------------------------------------------------------------------------------------------
+
+KEPT = Path(__file__).with_name("results")
+"""Results as versions of this package wrote them, all of one study: they are never written again."""
+FORMS = {"unversioned": None, "1.0": "1.0"}
+
+
+@pytest.fixture(params=FORMS)
+def kept(request, tmp_path):
+    """A copy of a result of each form."""
+    for name in ("kept.toml", f"{request.param}.nc"):
+        shutil.copy(KEPT / name, tmp_path)
+    return tmp_path / f"{request.param}.nc"
+
+
+def test_every_form_of_a_result_is_read(kept, evogt, no_workers):
+    """It is whole, takes part in all that is done with results, and nothing of it is computed again."""
+    before = read_result(kept)
+    assert {before[phase].attrs.get(RESULT_SCHEMA) for phase in ("study", "pilot")} == {FORMS[kept.stem]}
+    assert before["study"].error.values.tobytes() == read_study(KEPT / "1.0.nc").error.values.tobytes()
+    assert [line for line in verify(kept, sample=0).findings if "must have the attribute" not in line] == []  # a word
+    assert evogt("summary", kept)[1].count("  2/2") == 2
+    study = Study.from_file(kept.with_name("kept.toml"))
+    same_numbers(evs.run(study, output=kept), before["study"])
+    same_numbers(read_result(kept)["pilot"], before["pilot"])
+    assert read_study(kept).attrs[RESULT_SCHEMA] == SCHEMA_VERSION  # written anew
+    assert verify(kept, sample=0).findings == ()
+
+
+def test_forms_are_merged(tmp_path):
+    data = merge([KEPT / "unversioned.nc", KEPT / "1.0.nc"], tmp_path / "c.nc")
+    same_numbers(data.drop_vars("attempts"), read_study(KEPT / "1.0.nc").drop_vars("attempts"))
+    assert read_study(tmp_path / "c.nc").attrs[RESULT_SCHEMA] == SCHEMA_VERSION
+
+
+@pytest.fixture
+def of_schema(tmp_path):
+    """Called with a version: the kept result as one of that form, with more in it than this package knows."""
+
+    def make(version):
+        def change(data):
+            data.attrs |= {RESULT_SCHEMA: version, "of_tomorrow": json.dumps({"a": 1})}
+            data["of_tomorrow"] = ("seed", np.array([0.5, 1.5]), {"long_name": "more", "units": "1"})
+
+        shutil.copy(KEPT / "1.0.nc", tmp_path / "r.nc")
+        return rewritten(tmp_path / "r.nc", change)
+
+    return make
+
+
+def test_a_result_of_a_later_minor_version_is_read(of_schema, evogt):
+    path = of_schema("1.7")
+    assert read_study(path).error.notnull().all()
+    assert evogt("status", path)[0] == 0
+    assert "4/4" in evogt("summary", path, "--over", "seed,dictionary")[1]
+
+
+@pytest.mark.parametrize("version", ["2.0", "13.4", "next"])
+def test_a_result_of_a_later_major_version_is_refused_in_one_line(of_schema, evogt, version):
+    path = of_schema("1.0")
+    with netCDF4.Dataset(path, "a") as file:
+        file.setncattr(RESULT_SCHEMA, version)
+        file.renameVariable("status", "fate")  # in another form
+    for command in (["status", path], ["summary", path], ["verify", path], ["run", KEPT / "kept.toml", "-o", path]):
+        code, _, err = evogt(*command)
+        assert code == 2
+        assert f"evogt: {path} is a result of schema '{version}', and this evogt-study reads 1.x; " in err
+        assert err.count("\n") == 1
+    with pytest.raises(ResultError, match="read it with the version that wrote it, or a later one"):
+        evs.open(path)
+
+
+def test_bookkeeping_of_nested_brackets_is_damage(of_schema):
+    path = of_schema("1.0")
+    rewritten(path, lambda data: data["software"].attrs.update(software_sets="[" * 100_000))
+    with pytest.raises(DamagedResultError, match="`software` must have its version sets"):
+        read_study(path)
