@@ -156,6 +156,7 @@ def check_result_place(path: Path) -> None:
         raise ResultError(f"cannot write {whole!a}: the name must be UTF-8; choose another place with -o")
     if path.suffix.lower() not in RESULT_SUFFIXES:
         raise ResultError(
-            f"cannot write {path}: a result is NetCDF, not {path.suffix}; choose a name that ends in .nc with -o"
+            f"cannot write {path}: a result is NetCDF, not {path.suffix}; choose another place with -o, such as "
+            f"{path.with_suffix('.nc')}"
         )
     check_writable(path)

@@ -296,6 +296,7 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     ok = run_batch(Batch.of(study.spec, [failed]))
     stack = Stack("error", (), np.array([0]), np.array([30.0]))
     retried = replace(ok, status=np.array([Status.ok], dtype=np.int8), messages=("",), stacks=(stack,))
+    retried = replace(retried, attempts=ok.attempts + 1)  # as the retry counted
     write_shard(shard_folder(path), retried)
     data = evs.run(study, client=client, output=path)
     assert (int(data.status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
