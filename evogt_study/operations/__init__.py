@@ -2,6 +2,7 @@
 
 - `solve`: one run, labelled
 - `progress`: events while a study runs
+- `complete`: a result that is all that its study asks for
 - `run`: a study computed and its result written
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again

@@ -1,5 +1,6 @@
 """One declaration for each thing that a study file or a result names.
 
+- `doubts`: reasons to doubt a run's numbers
 - `values`: canonical values of parameters, their JSON form, their labels
 - `parameters`: a parameter's name, admitted values and labels
 - `variables`: the variables of a result, its bookkeeping, and the status of a run
