@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from evogt_study.numerics.dictionaries.tanh_layers import default_radius
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem_checks import check_data
 from evogt_study.numerics.problem_facts import ProblemFacts
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.problems.grammar import RESERVED
@@ -102,7 +104,11 @@ class ProblemMethod:
             declared = self.parameters[name] is not self.source.parameters[name]
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number where a formula uses it", value)
-        return self.source.make(**given)
+        problem = self.source.make(**given)
+        if self.source.statement is None:  # a statement has looked at its own
+            with users_functions(f"the data of {self.source.name}"):
+                check_data(problem, dict[str, Any](values).get("final_time"))
+        return problem
 
     def facts(self, values: Values) -> ProblemFacts | None:
         """What the work depends on in the case's problem; None where its functions do not tell.
@@ -153,13 +159,20 @@ def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Arra
 
     Raises ParameterError for a rule of too many nodes in the problem's dimension.
     """
-    try:
+    with users_functions(f"`diffusion` of {name}"):
         check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
+
+
+@contextmanager
+def users_functions(named: str) -> Iterator[None]:
+    """Raise ProblemError for whatever a user's functions raise in here; an InputError is left alone."""
+    try:
+        yield
     except InputError:
         raise
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
-        raise ProblemError(f"`diffusion` of {name} must be a function of nodes and times: {told}") from error
+        raise ProblemError(f"{named} must have values at nodes and times: {told}") from error
 
 
 def quadrature_of(name: str, rule: QuadratureRule, problem: Problem) -> Quadrature:

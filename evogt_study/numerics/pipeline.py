@@ -149,8 +149,10 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
 
     Errors are measured against the problem's exact solution; against `reference` where that is given.
 
-    Raises ProblemError, EmptySpaceError, IndefiniteStiffnessError.
+    Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,
+    IndefiniteStiffnessError.
     """
+    run.integrator.check(problem)
     key = stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
     svd, space = _spaces(problem, run, key, share)
     share("diffusion check", key["diffusion check"], lambda: _check(problem, run))

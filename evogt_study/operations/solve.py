@@ -18,6 +18,7 @@ from evogt_study.numerics.integrators import Integrator
 from evogt_study.numerics.pipeline import Discretisation, Solution
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem_checks import check_data
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_of_doubts
@@ -77,8 +78,8 @@ def solve(
         grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
         integrator=time_integrator,
     )
-    run.integrator.check(problem)
     dictionary.check_dimension(problem.dimension)
+    check_data(problem, run.grid.final_time)
     with np.errstate(all="ignore"):  # what is not finite is refused below
         solution = solve_arrays(problem, run)
         if not np.isfinite(solution.trajectory.coefficients).all():

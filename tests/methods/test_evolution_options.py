@@ -588,7 +588,7 @@ BAD = {
     ),
     "a potential that is no formula": (toml(STABILISED, problem={**FLOW, "potential": '"u**"'}), ["`potential`"]),
     "u for something else": (
-        toml(STABILISED, problem={**FLOW, "initial": '"u*sin(pi*x)"'}), ["`u` must stand for the solution"],
+        toml(STABILISED, problem={**FLOW, "initial": '"u*sin(pi*x)"'}), ["`initial` must be free of u, the solution"],
     ),
     "a parameter of the potential": (
         toml(STABILISED, problem={**FLOW, "potential": '"depth*u**4"'}), ["`depth` must be given", "constants.depth"],

@@ -484,3 +484,14 @@ def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
             problem, Dictionary("transnet", N=6, gamma=2), seed=0, quadrature=12, dt=0.5, final_time=20.0,
             time_integrator="stabilized_semi_implicit",
         )  # fmt: skip
+
+
+def test_the_midpoint_rule_refuses_a_potential_in_the_pipeline_itself():
+    """It has no reaction term: without the check its states are those of the problem without the potential."""
+    problem = Statement(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")()
+    rule = QuadratureRule("gauss_legendre", 24)
+    run = Discretisation(Dictionary("transnet", 8, 3.0), 0, 1e-12, rule, rule, TimeGrid.of(0.1, 0.05, 2))
+    with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit for a problem with a"):
+        solve(problem, run)
+    stabilised = dataclasses.replace(run, integrator=StabilizedSemiImplicit(2.0))
+    assert solve(problem, stabilised).system.reaction is not None

@@ -122,20 +122,18 @@ def test_a_lifting_with_a_corner_has_the_gradient_on_both_sides():
 # The name u
 
 
+@pytest.mark.parametrize("potential", [None, DOUBLE_WELL])
 @pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion", "lifting"])
-def test_u_elsewhere_than_in_the_potential_is_refused_where_there_is_one(key):
+def test_u_elsewhere_than_in_the_potential_is_refused_with_what_is_possible(key, potential):
+    """A nonlinear equation is what its author means; with u as a parameter it would be a linear one."""
     formulas = {"initial": BUBBLE[1]} if key != "exact" else {}
     text = {"diffusion": "1 + u**2", "source": "u"}.get(key, f"u*{BUBBLE[1]}")
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=1, **{**formulas, key: text}, potential=DOUBLE_WELL)
-    assert str(caught.value) == "`u` must stand for the solution, in `potential` only, where a potential is given"
-
-
-def test_u_is_a_parameter_like_others_where_there_is_no_potential():
-    statement = Statement(dimension=1, exact="u*sin(pi*x)", diffusion="1 + u")
-    assert statement.parameters == {"u"}
-    nodes, times = samples(1)
-    assert statement(u=2.0).exact(nodes, times)[0] == pytest.approx(2.0 * np.sin(np.pi * nodes[:, 0]), abs=8 * EPS)
+        Statement(dimension=1, **{**formulas, key: text}, potential=potential)
+    assert str(caught.value) == (
+        f"`{key}` must be free of u, the solution, got {text!r}; only `potential`, F(u), may hold it and adds F'(u) to "
+        "the equation; a parameter needs another name"
+    )
 
 
 def test_u_is_no_parameter_of_a_potential():

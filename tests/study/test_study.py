@@ -625,6 +625,14 @@ BAD = {
         ["`gamma` must be given", "dictionary = uniform_elm"],
     ),
     "no parameter of the problem": (toml(problem=KNOWN_PROBLEM), ["`epsilon` must be given", "got no value"]),
+    "the solution as a parameter": (
+        toml(problem={**PROBLEM, "diffusion": '"1 + u**2"'}),
+        ["`diffusion` must be free of u, the solution, got '1 + u**2'", "F(u)"],
+    ),
+    "a source that lacks an interface": (
+        toml(problem={**PROBLEM, "diffusion": '"1 + abs(x - 0.3)/(x - 0.3)/2"'}),
+        ["the flux `diffusion` * grad(`exact`) must be without jumps, got a relative defect of 0.33", "tiny.toml"],
+    ),
     "no problem": (toml(problem=None), ["`problem` must be given", "oscillatory_1d"]),
     "no name": (toml({"name": None}), ["`name` must be given"]),
     "no axes": ('name = "a"\n', ["`axes` must be given"]),
@@ -1285,8 +1293,23 @@ BAD_FACTORIES = {
         ["dimension", "7"],
     ),
     "returns arrays of the wrong shape": (
-        A_PROBLEM + "def f(): return Problem(1, Separable(lambda nodes: np.ones(3)), lambda nodes: nodes[:, 0])",
+        A_PROBLEM + "def f(): return Problem(1, Separable(lambda nodes: np.ones(3)), lambda nodes: 0.0*nodes[:, 0])",
         ["own.py"],
+    ),
+    "raises where it is looked at": (
+        A_PROBLEM + "def f(): return Problem(1, Separable(lambda nodes: np.ones((1, len(nodes)))), lambda nodes: 1/0)",
+        ["own.py", "ZeroDivisionError"],
+    ),
+    "has boundary values without lifting": (
+        A_PROBLEM + "def f(): return Problem(1, Separable(lambda nodes: np.ones((1, len(nodes)))), lambda x: x[:, 0])",
+        ["`initial` must vanish on the boundary, got a value of 1 there", "tiny.toml"],
+    ),
+    "does not start where its solution does": (
+        A_PROBLEM
+        + "def bump(nodes): return nodes[:, 0]*(1 - nodes[:, 0])\n"
+        + "def f(): return Problem(1, Separable(lambda nodes: np.ones((1, len(nodes)))), lambda x: 2*bump(x), "
+        + "exact=Separable(lambda nodes: bump(nodes)[None]))",
+        ["`exact` at t = 0 must equal `initial`, got a difference of 0.24", "tiny.toml"],
     ),
     "returns a dimension that is none": (
         A_PROBLEM

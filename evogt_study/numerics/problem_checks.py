@@ -1,0 +1,75 @@
+"""What the data of a problem have to agree on, whoever states them: values on the boundary and at the start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evogt_study.errors import ProblemError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import QuadratureRule
+
+TOLERANCE = 1e-9
+"""Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""
+
+
+def check_boundary(problem: Problem, final_time: float | None = None) -> None:
+    """Raise ProblemError, with the measured value, where the stated solution is not zero, or u_b, on the boundary.
+
+    For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).  The
+    solution is looked at up to `final_time`, the problem's own where that is left out.
+    """
+    times = np.array([0.0, 0.37, 1.0]) * (final_time or problem.final_time or 1.0)
+    times = times[:1] if problem.exact is None else times
+
+    def stated(nodes: Array) -> Array:
+        return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, times)
+
+    def lifted(nodes: Array) -> Array:
+        return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
+
+    on_boundary = problem.domain.boundary_points()
+    with np.errstate(all="ignore"):
+        excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
+        scale = float(np.abs(stated(_inside(problem))).max())
+        if problem.lifting is not None:
+            scale = max(scale, float(np.abs(lifted(on_boundary)).max()))
+    if not _negligible(excess, scale):
+        key = "initial" if problem.exact is None else "exact"
+        wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
+        raise ProblemError(
+            f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}"
+        )
+
+
+def check_start(problem: Problem) -> None:
+    """Raise ProblemError, with the measured difference, where the exact solution does not start from u_0."""
+    if problem.exact is None:
+        return
+    nodes = _inside(problem)
+    with np.errstate(all="ignore"):
+        exact = problem.exact(nodes, np.zeros(1))[0]
+        excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
+    if not _negligible(excess, scale):
+        told = parameters_told(problem)
+        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{told}")
+
+
+def check_data(problem: Problem, final_time: float | None = None) -> None:
+    """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
+    check_boundary(problem, final_time)
+    check_start(problem)
+
+
+def parameters_told(problem: Problem) -> str:
+    """The problem's parameters as the end of a message."""
+    values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
+    return f" for {values}" if values else ""
+
+
+def _inside(problem: Problem) -> Array:
+    return problem.domain.quadrature(QuadratureRule("gauss_legendre", 16)).nodes
+
+
+def _negligible(excess: float, scale: float) -> bool:
+    return bool(np.isfinite(excess)) and excess <= TOLERANCE * max(scale, 1e-300)
