@@ -6,6 +6,7 @@
 - `domains`: where problems are posed, and what vanishes on their boundary
 - `dictionaries`: families of prescribed features
 - `problem`: the data of a parabolic problem, as functions of nodes and times
+- `problem_checks`: what the data of a problem have to agree on
 - `retained_space`: trial functions, their weighted SVD, and its truncation to identity mass
 - `galerkin`: stiffness, load and initial value in the retained space
 - `time_grid`: time steps, the steps that are observed, and the trajectory

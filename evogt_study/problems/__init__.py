@@ -8,6 +8,7 @@
 - `grammar`: text to a symbolic expression, with nothing evaluated on the way
 - `expressions`: separation of time and space
 - `evaluation`: expressions as operations on arrays
+- `weak_form`: symbolic derivatives held against weak ones
 - `statement`: a problem in formulas, and the data that follow from them
 - `oscillatory_1d`: the benchmark with an oscillatory coefficient
 - `target_1d`: the benchmark with an oscillatory solution
