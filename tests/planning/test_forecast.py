@@ -240,9 +240,10 @@ def test_a_problem_of_ones_own_is_predicted(tmp_path):
 def test_a_problem_that_cannot_be_looked_at_is_left_to_its_runs(tmp_path):
     (tmp_path / "own.py").write_text(
         "from dataclasses import replace\nfrom evogt_study.problems import Statement\n"
-        "def initial(nodes):\n    assert type(nodes).__name__ == 'ndarray'\n    return 0.0 * nodes[:, 0]\n"
         "def problem(k=2.0):\n"
         "    made = Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
+        "    def initial(nodes):\n"
+        "        assert type(nodes).__name__ == 'ndarray'\n        return made.initial(nodes)\n"
         "    return replace(made, initial=initial)\n"
     )
     stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
