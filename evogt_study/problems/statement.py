@@ -79,7 +79,7 @@ class Statement:
         """The problem for these parameter values.
 
         Raises ParameterError for a missing or unknown parameter and ProblemError where the solution is not zero, or not
-        the lifting, on the boundary.
+        the lifting, on the boundary, or where a jump makes the derived source, or the lifting's gradient, wrong.
         """
         data = derived(self)
         _check_names(values, data.parameters, self.name)
