@@ -46,8 +46,8 @@ LASTING, HALVINGS = 0.4, 7
 VARIATION = 0.1
 """It is also this part of the flux's variation in the window.
 
-Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump of
-the flux along an interface, which is allowed, 0.02; a pole, as of the gradient of x**0.51, 0.06.
+Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
+of the flux along an interface, which is allowed, 0.02; a pole, as of the gradient of x**0.51, 0.06.
 """
 
 
