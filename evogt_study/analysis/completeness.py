@@ -17,6 +17,8 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.slabs import slabs
 
 MOST_MESSAGES = 20
+MOST_VALUES = 12
+"""Values of an axis that are named, of those with runs that are not ok."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -32,10 +34,14 @@ class Message:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Runs of one axis that are not ok: (value, runs not ok, runs planned) for each value that has some."""
+    """Runs of one axis that are not ok: (value, runs not ok, runs planned) for the first values that have some.
+
+    more: the number of other values that do.
+    """
 
     axis: str
     values: Sequence[tuple[str, int, int]]
+    more: int
 
 
 @dataclass(frozen=True)
@@ -104,11 +110,11 @@ def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.boo
         labels = data[name].values
         once = distinct.firsts(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
-        values = [
-            (text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in np.flatnonzero(bad) if len(bad) > 1
-        ]
-        if values:
-            lacking.append(Lacking(name, values))
+        places = np.flatnonzero(bad)
+        first = places[:MOST_VALUES]
+        values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in first]
+        if values and len(bad) > 1:
+            lacking.append(Lacking(name, values, len(places) - len(first)))
     return lacking
 
 

@@ -10,8 +10,6 @@ from evogt_study.analysis import distinct
 from evogt_study.analysis.completeness import Completeness
 from evogt_study.results.bookkeeping import software_sets
 
-MOST_VALUES = 12
-"""Values of an axis that are named, of those with runs that are not ok."""
 MOST_MESSAGES = 10
 
 
@@ -23,8 +21,8 @@ def counted(found: Completeness) -> str:
 def lacking(found: Completeness) -> Iterator[str]:
     """Runs that are not ok, by the values of each axis, where there are any."""
     for axis in found.lacking:
-        shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values[:MOST_VALUES]]
-        more = f" and {len(axis.values) - MOST_VALUES} more" if len(axis.values) > MOST_VALUES else ""
+        shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
+        more = f" and {axis.more} more" if axis.more else ""
         yield f"  not ok by {axis.axis}: " + ", ".join(shown) + more
 
 

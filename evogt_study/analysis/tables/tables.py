@@ -60,10 +60,11 @@ def _columns(statistics: xr.Dataset, order: Sequence[str]) -> Iterator[tuple[str
 
 
 def rendered(header: Sequence[str], body: Sequence[Sequence[str]], form: str) -> str:
-    """The table in one of `FORMATS`, a line for each row, whatever is in its cells.  Raises InputError for another."""
+    """The table in one of `FORMATS`, with cells in which nothing acts or forges a row.  Raises InputError."""
     if form not in FORMATS:
         raise InputError(f"`format` must be one of {', '.join(FORMATS)}, got {form!r}")
-    header, *body = ([shown(cell) for cell in row] for row in (header, *body))
+    kept = "\n" if form == "csv" else ""  # which is quoted there
+    header, *body = ([shown(cell, kept) for cell in row] for row in (header, *body))
     if form == "csv":
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([header, *body])
