@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 import evogt_study as evs
 from evogt_study.methods.evolution import Evolution
@@ -49,6 +50,7 @@ def natural(plan):
 MANY_N = str(list(range(10, 201, 10)))
 
 
+@pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, so that it takes no time
 def test_costly_runs_are_submitted_first(client, monkeypatch):
     submitted, whole = [], Batch.of
 

@@ -117,7 +117,7 @@ def test_the_default_radius_is_a_coordinate(dimension, method, radius):
     assert study.space.constants["radius"] == radius
     given = Study.from_text(text.replace("gamma = 2", f"gamma = 2\nradius = {radius}"))
     assert _identity(study) == _identity(given)
-    assert _identity(study) != _identity(Study.from_text(text.replace("gamma = 2", "gamma = 2\nradius = 0.7")))
+    assert _identity(study) != _identity(Study.from_text(text.replace("gamma = 2", "gamma = 2\nradius = 1.5")))
 
 
 def _identity(study):

@@ -77,7 +77,7 @@ def test_a_full_disk_is_told(small_disk):
 
 # --- forms of results -------------------------------------------------------------------------------------------------
 
-KEPT = Path(__file__).with_name("results")
+KEPT = Path(__file__).with_name("kept")
 """Results as versions of this package wrote them, all of one study: they are never written again."""
 FORMS = {"unversioned": None, "1.0": "1.0"}
 

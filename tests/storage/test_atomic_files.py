@@ -12,10 +12,9 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.planning.plan import study_plan
-from evogt_study.results import finished_runs as finished_module
-from evogt_study.results import unfinished_result as unfinished_module
+from evogt_study.results import finished_runs
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
-from evogt_study.results.unfinished_result import describe, description
+from evogt_study.results.unfinished_result import describe, description, unfinished
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import (
     check_result_place,
@@ -124,14 +123,14 @@ def test_a_name_that_is_not_utf_8_is_refused_before_anything_runs(own_study, evo
 # --- read while another process writes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [unfinished_module, finished_module], ids=["of a result", "of a study"])
-def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tmp_path, monkeypatch, module):
+@pytest.mark.parametrize("of", ["a result", "a study"])
+def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tmp_path, monkeypatch, of):
     """The result appears and the shards go between the two looks."""
     study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]\n")
     plan, path = study_plan(study), tmp_path / "r.nc"
     describe(path, study)
     write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
-    look = module.readable_shards
+    look = finished_runs.readable_shards
 
     def overtaken(folder):
         if not path.exists():
@@ -139,11 +138,11 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
             remove_shards(folder, (), description(path))
         return look(folder)
 
-    monkeypatch.setattr(module, "readable_shards", overtaken)
-    if module is unfinished_module:
-        assert module.unfinished(path) is None  # but the result is whole now
+    monkeypatch.setattr(finished_runs, "readable_shards", overtaken)
+    if of == "a result":
+        assert unfinished(path) is None  # but the result is whole now
     else:
-        assert module.finished(study, path).tables["study"].counts()[Status.ok] == 2
+        assert finished_runs.finished(study, path).tables["study"].counts()[Status.ok] == 2
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

@@ -13,6 +13,8 @@ from evogt_study.errors import StudyError
 from evogt_study.planning.plan import provisional_choice, study_plan
 from evogt_study.study.study import Study
 
+pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # balls of all sizes
+
 # Python's own warnings of a reader (an odd escape in a formula, say) count as failures too: warnings are errors here.
 quick = settings(
     derandomize=True,

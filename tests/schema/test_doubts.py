@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from evogt_study.results.doubts import doubts
 from helpers import read_study, rewritten, section
 
 import evogt_study as evs
 from evogt_study.errors import DoubtWarning
 from evogt_study.operations.verify import verify
+from evogt_study.schema.doubts import doubts
 from evogt_study.schema.variables import MOST_QUADRATURE_DEFECT
 from evogt_study.study.study import Study
 
@@ -90,7 +90,7 @@ def doubtful(tmp_path_factory):
 def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monkeypatch):
     monkeypatch.chdir(doubtful)
     code, _, told = evogt("run", "doubtful.toml", "-q", "--workers", "1", "-o", "d.nc")
-    data = read_study("d.nc")
+    data = read_study(doubtful / "d.nc")
     flagged, outside = data.quadrature_defect > MOST_QUADRATURE_DEFECT, data.domain_reach > 1
     assert code == 0
     assert flagged.sel(quadrature=20).any()
