@@ -12,7 +12,6 @@ import json
 import sys
 import tokenize
 from dataclasses import asdict, dataclass
-from errno import EINVAL
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -44,11 +43,14 @@ class PythonFile:
         """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
         path, attribute = _parts(reference, folder)
         try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for, a device may never end
-                raise OSError(EINVAL, "no file")
-            return PythonFile(str(path.resolve()), path.read_text(encoding="utf-8-sig"), attribute)
+            special = path.exists() and not path.is_file()
+            source = "" if special else path.read_text(encoding="utf-8-sig")
+            whole = str(path.resolve())
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
             raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
+        if special:  # a pipe would be waited for, and a device may never end
+            raise StudyError(f"`{reference}` must name a readable Python file, got a folder, pipe or device")
+        return PythonFile(whole, source, attribute)
 
     @property
     def content(self) -> str:

@@ -2,7 +2,6 @@
 
 import fcntl
 import multiprocessing
-import tempfile
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from helpers import computed, eventually
 import evogt_study as evs
 from evogt_study.errors import TimedOutError
 from evogt_study.methods.reference_cache import SHARED_FOLDER, once
+from evogt_study.workers import local_cluster as cluster_module
 from evogt_study.workers.time_limit import limited
 
 VALUES = np.array([[0.1, np.nan], [-0.0, 1e-300]])
@@ -112,7 +112,7 @@ reference_points = 40
 
 
 def test_a_study_on_two_workers_solves_its_reference_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(cluster_module, "own_folder", lambda: tmp_path)
     found = []
     data = evs.run(
         evs.Study.from_text(FLOW), workers=2, listener=lambda event: found.append(list(Path(tmp_path).glob("*/*.npy")))

@@ -5,12 +5,12 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import netCDF4
 import numpy as np
 import pytest
+import xarray as xr
 from helpers import read_study, rewritten, same_numbers
 
 import evogt_study as evs
@@ -18,39 +18,35 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
-from evogt_study.results.netcdf import read_result
+from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.study.study import Study
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
-WRITE = """
-import sys
-from pathlib import Path
-import numpy as np, xarray as xr
-from evogt_study.errors import ResultError
-from evogt_study.results.netcdf import write_result
-values = np.random.default_rng(1).normal(size=(600, 1000))
-try:
-    write_result(Path(sys.argv[1]), xr.Dataset({"values": (("i", "j"), values)}), None)
-except ResultError as error:
-    print(error)
-"""
+
+@pytest.fixture
+def refusal():
+    """Called with a path: what writing five megabytes there tells."""
+
+    def write(path):
+        values = np.random.default_rng(1).normal(size=(600, 1000))
+        with pytest.raises(ResultError) as caught:
+            write_result(path, xr.Dataset({"values": (("i", "j"), values)}), None)
+        assert os.listdir(path.parent) == []
+        return str(caught.value)
+
+    return write
 
 
-def written_with(limit, path):
-    """What writing five megabytes tells, and what is there then."""
-    done = subprocess.run(
-        [sys.executable, "-c", WRITE, str(path)], capture_output=True, text=True, check=True, preexec_fn=limit
-    )
-    assert done.stderr == ""
-    return done.stdout, os.listdir(path.parent)
-
-
-def test_a_disk_that_refuses_what_is_written_is_told(tmp_path):
-    told, left = written_with(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)), tmp_path / "r.nc")
+def test_a_disk_that_refuses_what_is_written_is_told(refusal, tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, before[1]))
+    try:
+        told = refusal(tmp_path / "r.nc")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert told.startswith(f"cannot write {tmp_path / 'r.nc'}: File too large, ")
-    assert told.endswith(" bytes are free there; make room, or choose another place\n")
-    assert left == []
+    assert told.endswith(" bytes are free there; make room, or choose another place")
 
 
 @pytest.fixture
@@ -63,16 +59,14 @@ def small_disk(tmp_path):
     if mounted.returncode:
         pytest.skip("this user may not mount a disk")
     yield tmp_path / "disk"
-    subprocess.run(["umount", str(tmp_path / "disk")], check=True)
+    subprocess.run(["umount", "-l", str(tmp_path / "disk")], check=True)  # HDF5 keeps open what it cannot close
 
 
-def test_a_full_disk_is_told(small_disk):
-    told, left = written_with(None, small_disk / "r.nc")
-    assert told == (
+def test_a_full_disk_is_told(refusal, small_disk):
+    assert refusal(small_disk / "r.nc") == (
         f"cannot write {small_disk / 'r.nc'}: No space left on device, 0 bytes are free there; make room, or choose "
-        "another place\n"
+        "another place"
     )
-    assert left == []
 
 
 # --- forms of results -------------------------------------------------------------------------------------------------
@@ -132,7 +126,7 @@ def test_a_result_of_a_later_minor_version_is_read(of_schema, evogt):
     assert "4/4" in evogt("summary", path, "--over", "seed,dictionary")[1]
 
 
-@pytest.mark.parametrize("version", ["2.0", "13.4", "next"])
+@pytest.mark.parametrize("version", ["2.0", "next"])
 def test_a_result_of_a_later_major_version_is_refused_in_one_line(of_schema, evogt, version):
     path = of_schema("1.0")
     with netCDF4.Dataset(path, "a") as file:

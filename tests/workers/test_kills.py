@@ -38,7 +38,7 @@ def workers_of(process):
 
 
 def killed_at_random(study, path, kills, seed, temporary):
-    """Run the command, killing it or a worker after each bit of progress, and again until it ends; the kills made."""
+    """Kill the command, then it or a worker after each bit of progress, and run it again until it ends; the kills made."""
     rng, made, process, seen, children = random.Random(seed), 0, started(study, path, temporary), 0, []
     while True:
         code = None
@@ -49,7 +49,8 @@ def killed_at_random(study, path, kills, seed, temporary):
             if made < kills and progress > seen:
                 seen = progress + rng.randrange(2)
                 children = workers_of(process)
-                rng.choice([psutil.Process(process.pid), *children]).kill()
+                command = psutil.Process(process.pid)
+                (rng.choice([command, *children]) if made else command).kill()
                 made += 1
             continue
         told, _ = process.communicate()
