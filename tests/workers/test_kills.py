@@ -38,7 +38,7 @@ def workers_of(process):
 
 
 def killed_at_random(study, path, kills, seed, temporary):
-    """Kill the command, then it or a worker after each bit of progress, and run it again until it ends; the kills made."""
+    """Kill the command, then it or a worker after each bit of progress, and run it until it ends; the kills made."""
     rng, made, process, seen, children = random.Random(seed), 0, started(study, path, temporary), 0, []
     while True:
         code = None
