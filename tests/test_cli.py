@@ -19,9 +19,9 @@ from evogt_study.cli.main import _duration, main
 from evogt_study.methods.evolution import Evolution
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.finished_runs import describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
-from evogt_study.results.unfinished_result import describe
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 

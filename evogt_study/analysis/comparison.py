@@ -100,12 +100,8 @@ def compare(
     tell_missing(n_planned - n_ok, n_planned, values.name, missing, "pairs of runs")
     for name, (_, words) in _OUTPUTS.items():
         found[name].attrs = {"long_name": words, "units": "1"}
-    found.attrs = {
-        "first": f"{dim}={first}",
-        "second": f"{dim}={second}",
-        "better": better,
-        "over": " ".join(over_dims),
-    }
+    sides = {"first": f"{dim}={first}", "second": f"{dim}={second}"}
+    found.attrs = sides | {"better": better, "over": " ".join(over_dims)}
     return found.assign_coords(kept_coordinates(values, [dim, *over_dims]) | {BOUND: ["lower", "upper"]})
 
 

@@ -313,7 +313,7 @@ def _runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator
     from evogt_study.storage.paths import description
 
     if description(path).exists():
-        from evogt_study.results.unfinished_result import unfinished
+        from evogt_study.results.finished_runs import unfinished
 
         found = unfinished(path, variables)
         if found is not None:

@@ -21,12 +21,12 @@ from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.earlier_result import Earlier
+from evogt_study.results.finished_runs import describe, description
 from evogt_study.results.netcdf import PILOT, write_result
 from evogt_study.results.pilot_choice import choose
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.unfinished_result import describe, description
 from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status

@@ -3,18 +3,15 @@
 - `provenance`: versions of the software that computed a run
 - `shards`: records of one batch on disk
 - `columns`: one variable over all cases
-- `key_index`: cases found by their keys
 - `run_table`: the runs of a plan, one row a case
 - `pilot_choice`: the parameter that a pilot's runs choose
 - `bookkeeping`: what a file has to have to be a result
 - `digests`: checksums of a result's content
 - `dataset`: a table as a labelled Dataset, and back to records
-- `writing`: how Dask is set while a result is written
 - `netcdf`: the result file, written and read
 - `declared_sizes`: sizes that a file declares, held against what it can hold
 - `integrity`: whether a file is intact
 - `stored_plan`: the study and plan of a result
 - `earlier_result`: the runs of an earlier result of a study
-- `finished_runs`: what is finished of the runs that a study asks for
-- `unfinished_result`: what is finished of a result that is being written
+- `finished_runs`: what is finished of a study, also while its result is written
 """

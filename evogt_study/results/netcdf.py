@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -41,11 +42,9 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
 
     What is large is written slab by slab.
     """
-    from evogt_study.results.writing import by_this_thread  # Dask, which readers of a result need not import
-
     try:
         make_folder(path.parent)
-        with by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
+        with _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
             encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
                 encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
@@ -68,6 +67,22 @@ def _refusals(path: Path) -> Iterator[None]:
         except OSError as refusal:
             raise OSError(refusal.errno, f"{refusal.strerror}, {free:,} bytes are free there") from None
         raise OSError(getattr(error, "strerror", None) or str(error)) from None
+
+
+_DASK_SETTINGS = threading.Lock()
+
+
+@contextmanager
+def _by_this_thread() -> Iterator[None]:
+    """What Dask holds is computed here, one part after the other; one thread at a time may ask for that.
+
+    Else a default client would compute it, and xarray would ask that for a cluster-wide lock; and Dask's settings are
+    those of all threads.
+    """
+    import dask  # which readers of a result need not import
+
+    with _DASK_SETTINGS, dask.config.set(scheduler="synchronous"):
+        yield
 
 
 @contextmanager

@@ -20,9 +20,9 @@ import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
 from evogt_study.planning.plan import study_plan
+from evogt_study.results.finished_runs import unfinished
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
-from evogt_study.results.unfinished_result import unfinished
 from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status
 from evogt_study.workers import batch_size

@@ -4,9 +4,8 @@ import pytest
 from helpers import PARABOLA, PILOTED
 
 from evogt_study.planning.plan import pilot_plan, study_plan
-from evogt_study.results.finished_runs import finished
+from evogt_study.results.finished_runs import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
-from evogt_study.results.unfinished_result import describe
 from evogt_study.schema.variables import Status
 from evogt_study.workers.batch import Batch, run_batch
 

@@ -13,8 +13,8 @@ from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.planning.plan import study_plan
 from evogt_study.results import finished_runs
+from evogt_study.results.finished_runs import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
-from evogt_study.results.unfinished_result import describe, description, unfinished
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import (
     check_result_place,
