@@ -24,7 +24,7 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
     runs the study finds out, and tells what is wrong.  Raises ResultError where another process writes the result.
     """
     try:
-        text = study_file.read_text(encoding="utf-8")
+        text = study_file.read_text(encoding="utf-8-sig")
         table = tomllib.loads(text)
         path = output or default_result(str(table.get("name")))
         if not path.is_file() or shard_folder(path).exists() or not _was_planned(path, text, table, study_file.parent):
@@ -53,7 +53,10 @@ def _sources(table: dict[str, object], folder: Path) -> Iterator[str]:
     """The text of the Python files that a study names."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
-            yield (folder / reference.rpartition(":")[0]).read_text(encoding="utf-8")
+            file = folder / reference.rpartition(":")[0]
+            if not file.is_file():  # a pipe would be waited for, and a device may never end
+                raise FileNotFoundError(file)
+            yield file.read_text(encoding="utf-8-sig")
 
 
 def _holds_all(path: Path) -> bool:
