@@ -41,7 +41,10 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
 
     Raises ResultError where the file is not a result of this package, or has no pilot.
     """
-    return with_status_names(open_result(Path(path), "pilot" if pilot else "study", chunks))
+    data = open_result(Path(path), "pilot" if pilot else "study", chunks)
+    found = with_status_names(data)
+    found.set_close(data.close)  # which xarray loses on the way; a file that is collected instead can end the process
+    return found
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from xarray.backends.file_manager import FILE_CACHE
 
 import evogt_study as evs
 from evogt_study.analysis.blocks import IncompleteWarning
@@ -68,6 +69,16 @@ def test_values_are_read_when_they_are_asked_for(data, path):
     with evs.open(path, chunks={}) as chunked:
         assert chunked["error"].chunks == ((2,), (2,), (4,))
         xr.testing.assert_equal(chunked["error"].compute(), data["error"])
+
+
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_a_result_that_was_left_is_closed(path, chunks):
+    """Else it is when the object is collected, in whatever thread, and HDF5 is not thread-safe."""
+    before = set(FILE_CACHE)
+    with evs.open(path, chunks=chunks) as data:
+        data["error"].compute()
+        assert len(set(FILE_CACHE) - before) == 1
+    assert set(FILE_CACHE) <= before
 
 
 def test_the_pilots_runs_by_argument(own_study, result_of, tmp_path):
