@@ -67,7 +67,7 @@ def forced(tmp_path, *addresses):
     """What Dask servers at these addresses did for a user without a certificate, who asked in every way there is."""
     folder = tmp_path / "forced"
     folder.mkdir()
-    command = [sys.executable, Path(__file__).parent / "sweep" / "attacker.py", folder, *addresses]
+    command = [sys.executable, Path(__file__).parent / "workers" / "attacker.py", folder, *addresses]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=60)
     return sorted(path.name for path in folder.iterdir())
 

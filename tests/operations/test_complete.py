@@ -29,7 +29,8 @@ finally:
 def own(own_study, result_of, tmp_path):
     """A study of a function of one's own, and its result."""
     study = own_study(METHOD, "[axes]\nseed = [0, 1, 2]")
-    return tmp_path / "own.toml", result_of(study, tmp_path / "own.nc")
+    yield tmp_path / "own.toml", result_of(study, tmp_path / "own.nc")
+    (tmp_path / "method.py").unlink(missing_ok=True)  # a pipe would be waited for by whoever reads modules' sources
 
 
 def test_it_needs_no_workers_no_formulas_and_no_new_file(small_study, own_study, result_of, tmp_path):
