@@ -18,6 +18,8 @@ from specification import Array, Field, Problem, Result, Settings, evolve
 
 import evogt_study as evs
 
+pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, on purpose
+
 pi = np.pi
 sin, cos, exp = np.sin, np.cos, np.exp
 
