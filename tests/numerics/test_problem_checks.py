@@ -1,14 +1,12 @@
 """The data of a problem that is made of functions: what they must agree on, and what the check says otherwise."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.problem import Lifting, NonSeparable, Problem, Separable
-from evogt_study.numerics.problem_checks import boundary_points, check_data
+from evogt_study.numerics.problem_checks import check_data
 
 ONE = Separable(lambda nodes: np.ones((1, len(nodes))))
 
@@ -69,14 +67,3 @@ def test_the_solution_is_looked_at_up_to_the_final_time_only():
     check_data(heat(late, lambda x: decaying(x, 0.0), final_time=0.5))
     with pytest.raises(ProblemError, match="a value of 1 there"):
         check_data(heat(late, lambda x: decaying(x, 0.0)), 0.6)
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_boundary_points_lie_on_every_face_and_nowhere_else(dimension):
-    points = boundary_points(dimension)
-    assert ((points >= 0.0) & (points <= 1.0)).all()
-    assert ((points == 0.0) | (points == 1.0)).any(axis=1).all()
-    for axis, side in itertools.product(range(dimension), (0.0, 1.0)):
-        inner = np.delete(points[points[:, axis] == side], axis, axis=1)
-        assert len(inner) > 0
-        assert ((inner > 0.0) & (inner < 1.0)).all(axis=1).any()
