@@ -15,7 +15,8 @@ import pytest
 import xarray as xr
 from helpers import read_study, rewritten
 
-from evogt_study.cli.main import _duration, main
+from evogt_study.cli.commands.plan import _duration
+from evogt_study.cli.main import COMMANDS, main
 from evogt_study.methods.evolution import Evolution
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.dataset import dataset, global_attributes
@@ -874,7 +875,7 @@ def python(code, *arguments):
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["summary", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], ["--version"]])
 def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
     code = (
         "import sys\n"
@@ -886,6 +887,14 @@ def test_help_needs_nothing_heavy_and_answers_at_once(arguments):
     assert out.splitlines()[-1] == "loaded:"
     assert "evogt" in out
     assert seconds < 3  # measured: 0.1; with xarray and distributed: 2 and more
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_a_module_and_options_of_its_own(evogt, command):
+    code, out, _ = evogt(command, "--help")
+    assert code == 0
+    assert out.startswith("Usage: ")
+    assert "Options:" in out
 
 
 def test_a_mistyped_command_needs_nothing_heavy_either():

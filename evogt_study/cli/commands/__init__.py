@@ -1,0 +1,14 @@
+"""One module a command, imported when it is called.
+
+- `run`: compute what is missing of a study
+- `plan`: predict cases, work, time and memory
+- `status`: count what is done, failed and missing
+- `summary`: statistics as a table
+- `plot`: pictures
+- `report`: one page to share
+- `export`: a flat table
+- `replay`: one case again
+- `verify`: a result checked
+- `merge`: results joined
+- `reproduce`: the paper's studies
+"""

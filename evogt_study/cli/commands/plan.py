@@ -1,0 +1,78 @@
+"""The command `evogt plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from dask.system import CPU_COUNT
+
+from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
+from evogt_study.cli.options import result_option, study_file_argument
+from evogt_study.planning.forecast import START_SECONDS, predicted
+from evogt_study.planning.machine import this_machine
+from evogt_study.planning.plan import OWN, Plan, pilot_plan, provisional_choice, shared_work, study_plan
+from evogt_study.printable import tell
+from evogt_study.results.finished_runs import Finished, finished
+from evogt_study.workers.worker_memory import worker_memory
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
+def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
+    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Runs nothing.
+
+    Times are predicted from the parameters, and from how fast this machine is: a second goes into finding that out.
+    They are those of all cases; how many of them a result has already is counted.
+    """
+    study, workers = read_study(study_file), workers or CPU_COUNT
+    path = result_of(study, output)
+    done = finished(study, path)
+    tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
+    first = pilot_plan(study)
+    walls = [] if first is None else [_print_plan(first, workers, path, done)]
+    if study.pilot is not None:
+        tell(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
+    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, path, done))
+    print_unasked(path, done)
+    known = [wall for wall in walls if wall is not None]
+    if len(known) < len(walls):
+        tell("only running it tells how long that takes")
+    else:
+        wall = _duration(START_SECONDS + sum(known))
+        tell(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
+
+
+def _print_plan(plan: Plan, workers: int, path: Path, done: Finished | None) -> float | None:
+    """What one phase would run; its predicted wall seconds, None where only running tells."""
+    axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
+    holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
+    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
+    count = None if done is None else done.count(plan.phase)
+    if count is not None:
+        tell(f"    {count:,} of {plan.count:,} are finished in {path}")
+    shared = shared_work(plan)
+    for work in shared:
+        if work.stage == OWN:
+            continue
+        sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
+        share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
+        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
+    tell("    in batches of about a second of work, sized as runs are timed")
+    made = predicted(plan, this_machine, shared)
+    if made is not None:
+        tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
+    memory = worker_memory(plan)
+    if memory:
+        tell(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
+    return None if made is None else made.wall(workers)
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it, with two or more digits."""
+    units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
+    unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])
+    number = seconds / length
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"

@@ -1,0 +1,69 @@
+"""The command `evogt plot`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+
+from evogt_study.analysis.plots.arranged import Places
+from evogt_study.analysis.plots.kinds import Wish, check_kind
+from evogt_study.analysis.plots.plot_files import draw_files
+from evogt_study.cli.chosen_runs import runs_of_phase
+from evogt_study.cli.options import names, over_option
+from evogt_study.errors import InputError
+from evogt_study.printable import tell
+from evogt_study.study.typed_points import read_point
+
+
+@click.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.argument("kind", metavar="[KIND]", required=False)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture: .png, .pdf or .svg.  [beside FILE]")
+@click.option("--variable", help="Variable to draw.  [default: what the study is about]")
+@click.option("--along", metavar="AXIS", help="Axis, or parameter that follows one, that stands horizontally.")
+@click.option("--by", metavar="AXIS", help="Axis whose values are series, told apart by colour and marker.")
+@click.option("--panel", metavar="AXIS", help="Axis with a panel for each value.")
+@over_option
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Hold axes at one value.")
+@click.option("--slopes", metavar="P,...", help="Slopes of reference lines of a dependence; 0 for none.")
+@click.option("--pilot", is_flag=True, help="Draw the pilot's runs.")
+def plot(
+    file: Path,
+    kind: str | None,
+    output: Path | None,
+    variable: str | None,
+    along: str | None,
+    by: str | None,
+    panel: str | None,
+    over: str | None,
+    points: tuple[str, ...],
+    slopes: str | None,
+    pilot: bool,
+) -> None:
+    """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
+
+    KIND is distribution, dependence, heat_map, histories, spectrum, rank, work, settling or fields.  Every picture says
+    on how many of the planned runs it rests.
+    """
+    check_kind(kind)
+    places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
+    wish = Wish(variable, places, None if slopes is None else _slopes(slopes))
+    data = runs_of_phase(file, "pilot" if pilot else "study")
+    for made in draw_files(data, file, kind, wish, output):
+        if isinstance(made, str):
+            tell(f"evogt: {made}", err=True)
+        else:
+            tell(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
+
+
+def _slopes(text: str) -> tuple[float, ...]:
+    """Slopes as numbers; those of zero are no lines.  Raises InputError."""
+    try:
+        slopes = [float(each) for each in names(text)]
+        if not all(map(math.isfinite, slopes)):
+            raise ValueError
+    except ValueError:
+        raise InputError(f"`--slopes` must be numbers separated by commas, got {text!r}; use e.g. 1,2") from None
+    return tuple(slope for slope in slopes if slope)

@@ -1,0 +1,67 @@
+"""The command `evogt run`.
+
+A complete result is recognised, and workers are started, before what computing needs is imported, which takes a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evogt_study.cli.options import check_one_of, result_option, study_file_argument
+from evogt_study.cli.workers_ahead import workers_ahead
+from evogt_study.operations.complete import complete_result
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
+@click.option(
+    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
+)
+@click.option(
+    "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
+)
+@click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
+@click.option("--rerun-outdated", is_flag=True, help="Run cases again that other versions of the software computed.")
+@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
+@click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
+@click.option(
+    "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def run(
+    study_file: Path,
+    output: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    cluster: str | None,
+    retry_failed: bool,
+    rerun_outdated: bool,
+    run_limit: float | None,
+    max_failures: int | None,
+    time_limit: str | None,
+    quiet: bool,
+) -> None:
+    """Compute what is missing of a study and write its result."""
+    check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
+    options = (scheduler, scheduler_file, cluster, retry_failed, rerun_outdated, run_limit, max_failures, time_limit)
+    if all(option in (None, False) for option in options):
+        path = complete_result(study_file, output)
+        if path is not None:
+            from evogt_study.cli.messages import print_result
+
+            print_result(path, quiet=quiet)
+            return
+    workers_ahead(study_file, elsewhere=cluster or scheduler or scheduler_file)
+    from evogt_study.cli.computing import run_study
+
+    run_study(
+        study_file, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, cluster=cluster,
+        retry_failed=retry_failed, rerun_outdated=rerun_outdated, run_limit=run_limit, max_failures=max_failures,
+        time_limit=time_limit, quiet=quiet,
+    )  # fmt: skip

@@ -1,0 +1,72 @@
+"""The command `evogt summary`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evogt_study.analysis.intervals import Bootstrap
+from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
+from evogt_study.analysis.tables.numbers import NumberFormat
+from evogt_study.analysis.tables.summary_table import Question, summary_table
+from evogt_study.cli.chosen_runs import runs_of_phase
+from evogt_study.cli.messages import warn, warnings_at_the_end
+from evogt_study.cli.options import names
+from evogt_study.printable import tell_lines
+from evogt_study.schema.doubts import doubts
+from evogt_study.study.typed_points import read_point
+
+
+@click.command()
+@click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
+@click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, or none.")
+@click.option("--variable", default="error", show_default=True, help="Variables to reduce, separated by commas.")
+@click.option(
+    "--statistic",
+    default="",
+    help="Of mean, std, median, geometric_mean, min, max, ci, and quantiles in percent like q25.  "
+    "[default: mean,std,median,ci; with --columns mean,std]  std and ci are nan below two runs.",
+)
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
+@click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")
+@click.option("--columns", default="", help="Axes across; each cell then holds all statistics.")
+@click.option("--ratio", default="", metavar="A/B", help="One more column: mean of label A over that of B, paired.")
+@click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
+@click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
+@click.option("--notation", default="scientific", show_default=True, help="scientific or plain.")
+@click.option("--interval", default="percentile", show_default=True, help="Bootstrap of ci: percentile or bca.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of ci.")
+@click.option("--missing", default="warn", show_default=True, help="Runs without a value: warn, raise or drop.")
+@click.option("--pilot", is_flag=True, help="The pilot's runs.")
+def summary(
+    file: Path,
+    over: str,
+    variable: str,
+    statistic: str,
+    points: tuple[str, ...],
+    rows: str | None,
+    columns: str,
+    ratio: str,
+    form: str,
+    digits: int,
+    notation: str,
+    interval: str,
+    confidence: float,
+    missing: str,
+    pilot: bool,
+) -> None:
+    """Print statistics over seeds, or other dimensions, with the runs they rest on.
+
+    Without other options: mean, standard deviation, median and 95 % interval of the mean, one row for each point.
+    """
+    question = Question(
+        variables=names(variable), over=names(over), statistics=names(statistic), at=read_point(",".join(points)),
+        rows=None if rows is None else names(rows), columns=names(columns), ratio=ratio, form=form,
+        numbers=NumberFormat(digits, notation), interval=Bootstrap(method=interval, confidence=confidence),
+        missing=missing,
+    )  # fmt: skip
+    data = runs_of_phase(file, "pilot" if pilot else "study")
+    with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
+        tell_lines(summary_table(data, question))
+    warn(doubts(data))

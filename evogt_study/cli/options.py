@@ -1,0 +1,44 @@
+"""Arguments and options that several commands have, and how their text is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evogt_study.errors import InputError
+
+study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
+
+
+result_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
+)
+
+
+over_option = click.option(
+    "--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]"
+)
+
+
+code_option = click.option(
+    "--code",
+    metavar="FILE.py",
+    type=click.Path(path_type=Path),
+    help="The study's own Python file, to run it.  [default: the one beside the study, if it computed the result]",
+)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def check_one_of(
+    workers: int | None, scheduler: str | None, scheduler_file: Path | None, cluster: str | None = None
+) -> None:
+    """Raise InputError where more than one place to compute is given."""
+    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
+        raise InputError(
+            "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
+        )

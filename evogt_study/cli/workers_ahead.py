@@ -1,0 +1,13 @@
+"""Workers that start while the command still imports what it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evogt_study.workers.worker_server import start_ahead
+
+
+def workers_ahead(*paths: Path, elsewhere: object = None) -> None:
+    """Have workers on this machine import what they need while this process does, where they are sure to be needed."""
+    if elsewhere is None and all(path.exists() for path in paths):
+        start_ahead()
