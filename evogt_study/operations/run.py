@@ -19,7 +19,7 @@ from evogt_study.errors import InputError, ResultError, SweepError, shortened
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
-from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.earlier_result import Earlier
 from evogt_study.results.finished_runs import describe, description
 from evogt_study.results.netcdf import PILOT, write_result
@@ -73,7 +73,7 @@ def run(
         if output is None:
             folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
             output = Path(folder) / f"{study.name}.nc"
-        data = _Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load()
+        data = with_text_keys(_Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load())
     warn_of_doubts(data)
     return data.set_coords("case_key")  # values that are taken from it know which runs they are of
 
@@ -193,9 +193,9 @@ class _Sweep:
     def written(self) -> xr.Dataset:
         """The result, written."""
         table, pilot = self.tables()
-        whole = {"study": dataset(table, self.study)}
+        whole = {"study": dataset(table, self.study, key_bytes=True)}
         if pilot is not None:
-            whole[PILOT] = dataset(pilot, self.study)
+            whole[PILOT] = dataset(pilot, self.study, key_bytes=True)
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
             before = self.earlier.history.get(phase, "").splitlines()

@@ -70,7 +70,7 @@ def _compared(
 def _digest(variable: xr.Variable) -> str:
     """The hash of dimensions, values and attributes, of which one slab of values is in memory at a time."""
     dims, attributes = list(map(str, variable.dims)), _plain(variable.attrs)
-    if variable.dtype.kind in "OU":
+    if variable.dtype.kind in "OUS":
         text = itertools.chain([f"[{_json(dims)}, "], _nested(variable), [f", {_json(attributes)}]"])
         return _sha256(part.encode() for part in text)[:DIGITS]
     return _hash([dims, list(variable.shape), _sha256(map(_bytes, _parts(variable))), attributes])

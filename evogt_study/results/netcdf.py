@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import threading
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from errno import ENOMEM
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import netCDF4
 import numpy as np
@@ -108,7 +109,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
     for name, variable in data.variables.items():
-        if variable.dtype.kind in "OU" and name in data.data_vars:
+        if variable.dtype.kind in "OUS" and name in data.data_vars:
             data[name] = fixed_width(variable)
         elif variable.dtype.kind in "OU" and variable.chunks:
             data[name] = _by_parts(variable, np.asarray, TEXT)
@@ -138,9 +139,28 @@ def in_slabs(data: xr.Dataset) -> xr.Dataset:
     data = data.copy(deep=False)
     for name, variable in data.variables.items():
         if variable.size > SLAB and name not in data.dims:
-            slab = dict(zip(variable.dims, slab_shape(variable.shape), strict=True))
-            data[name] = variable.chunk(slab, name=uuid.uuid4().hex)
+            data[name] = _in_slabs(variable)
     return data
+
+
+def _in_slabs(variable: xr.Variable) -> xr.Variable:
+    """The same values, which Dask hands out one slab at a time.
+
+    Dask's own way from an array copies the whole of it first, and so reads it all where it is mapped from a file.
+    """
+    slab = slab_shape(variable.shape)
+    if variable.chunks:
+        return variable.chunk(dict(zip(variable.dims, slab, strict=True)))
+    from dask.array import Array
+
+    chunks = tuple(
+        tuple(min(step, length - start) for start in range(0, length, step))
+        for length, step in zip(variable.shape, slab, strict=True)
+    )
+    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)
+    keys = itertools.product([name], *(range(len(lengths)) for lengths in chunks))
+    parts = (variable.data[part] for part in slabs(variable.shape))
+    return variable.copy(data=array(dict(zip(keys, parts, strict=True)), name, chunks, variable.dtype))
 
 
 TEXT = np.dtype(object, metadata={"element_type": str})
@@ -149,11 +169,14 @@ TEXT = np.dtype(object, metadata={"element_type": str})
 
 def fixed_width(words: xr.Variable) -> xr.Variable:
     """The same words in fields of one width, in UTF-8, unless one is so long that this would be large."""
-    width = max(_longest(words[slab].values) for slab in slabs(words.shape))
-    if words.size * width > FIXED_WIDTH_BYTES:
-        return _by_parts(words, np.asarray, TEXT) if words.chunks else words
-    dtype = np.dtype(f"S{max(1, width)}")
-    fields = _by_parts(words, partial(_fields, dtype), dtype)
+    if words.dtype.kind == "S":
+        fields = words.copy(deep=False)
+    else:
+        width = max(_longest(words[slab].values) for slab in slabs(words.shape))
+        if words.size * width > FIXED_WIDTH_BYTES:
+            return _by_parts(words, np.asarray, TEXT) if words.chunks else words
+        dtype = np.dtype(f"S{max(1, width)}")
+        fields = _by_parts(words, partial(_fields, dtype), dtype)
     fields.attrs = {**words.attrs, "_Encoding": "utf-8"}
     return fields
 

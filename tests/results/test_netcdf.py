@@ -18,7 +18,8 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
-from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.netcdf import in_slabs, read_result, write_result
+from evogt_study.storage.slabs import SLAB
 from evogt_study.study.study import Study
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
@@ -146,3 +147,11 @@ def test_bookkeeping_of_nested_brackets_is_damage(of_schema):
     rewritten(path, lambda data: data["software"].attrs.update(software_sets="[" * 100_000))
     with pytest.raises(DamagedResultError, match="`software` must have its version sets"):
         read_study(path)
+
+
+def test_what_is_written_is_not_copied_first():
+    """Neither a million case keys nor arrays that are mapped from a file."""
+    values = np.arange(3.0 * SLAB).reshape(3, SLAB)
+    parts = in_slabs(xr.Dataset({"field": (("seed", "x"), values)}))["field"].data
+    assert parts.numblocks == (3, 1)
+    assert all(np.shares_memory(part, values) for part in dict(parts.dask).values())
