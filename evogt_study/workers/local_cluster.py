@@ -126,8 +126,14 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
 def _local_cluster(workers: int, folder: str) -> LocalCluster:
     """Worker processes on this machine.
 
-    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script is why.
+    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script would be
+    why, which is found out first: Dask takes ten seconds and more to give up.
     """
+    if runs_the_script():
+        raise InputError(
+            'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports it, '
+            f"got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
+        )
     try:
         return LocalCluster(
             n_workers=workers,
@@ -141,11 +147,6 @@ def _local_cluster(workers: int, folder: str) -> LocalCluster:
             silence_logs=logging.CRITICAL,
         )
     except (OSError, RuntimeError) as error:  # Dask has closed what it had started
-        if runs_the_script():
-            raise InputError(
-                'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports '
-                f"it, got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
-            ) from None
         raise SweepError(
             f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
             "--workers where memory is short"

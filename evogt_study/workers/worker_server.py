@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
 from typing import Any
 
 from evogt_study.storage.temporary_folders import own_folder
@@ -33,6 +34,7 @@ ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 RUNS_THE_SCRIPT = 93
 """Exit code of a worker in which the user's script would start workers; any that nothing else uses."""
 
+GUARD = b"\nif __name__ =="
 SCRIPT_SECONDS = 30
 """Imports take 1.4 s of it on a machine with four times as many busy processes as cores."""
 
@@ -44,7 +46,13 @@ def end_if_being_started() -> None:
 
 
 def runs_the_script() -> bool:
-    """Whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`."""
+    """Whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`.
+
+    A script with the usual guard is not tried, so that it starts no later.
+    """
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None or not Path(script).is_file() or GUARD in Path(script).read_bytes():
+        return False
     context: Any = multiprocessing.get_context(START_METHOD)
     worker = context.Process(target=_nothing, daemon=True)
     with suppress(OSError, EOFError):  # no memory for one
