@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How a computed value stands to a printed one."""
+    """Relation of a computed value to a printed one."""
 
     all_digits = "agrees in all printed digits"
     one_unit = "within one unit of the last digit"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class Measure(StrEnum):
-    """What a published number promises.
+    """Promise of a published number.
 
     digits: the printed digits.  order: rounding noise, of which only the order of magnitude means something (mass
     defects).  bound: "below this".
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def agrees(self) -> bool:
-        """Whether the number is borne out, or its difference is a known one."""
+        """True where the number is borne out, or its difference is a known one."""
         return self.verdict != Verdict.differs or bool(self.known)
 
 

@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """How the numbers of one CSV are computed: from which studies (of a row), and by what reading of their results."""
+    """Computation of the numbers of one CSV: from which studies (of a row), and by what reading of their results."""
 
     studies: Callable[[Labels], tuple[str, ...]]
     read: Callable[[Results, Labels], Computed]
@@ -378,7 +378,7 @@ class KnownDifference:
     explanation: str
 
     def explains(self, row: Row, computed: float | str) -> bool:
-        """Whether the row is one of these entries, and came out as it is known to."""
+        """True where the row is one of these entries, and came out as it is known to."""
         named = self.file == row.file and all(row.labels.get(key) == text for key, text in self.labels.items())
         return named and verdict(self.computed, computed) is Verdict.all_digits
 

@@ -62,7 +62,7 @@ TITLES: Mapping[str, str] = {
 
 
 class Kind(StrEnum):
-    """What a reader has to tell apart: a verdict, with differences split into unexplained and known ones."""
+    """Verdict as a reader has to tell it apart: with differences split into unexplained and known ones."""
 
     all_digits = "all-digits"
     one_unit = "one-unit"
@@ -73,7 +73,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Mark:
-    """How a kind is shown, with and without colour."""
+    """Appearance of a kind, with and without colour."""
 
     symbol: str
     words: str
@@ -114,7 +114,7 @@ class Section:
 
 
 def counts(entries: Sequence[Entry]) -> dict[Verdict, int]:
-    """How many entries have each verdict; every verdict is a key."""
+    """Count the entries of each verdict; every verdict is a key."""
     return {verdict: sum(entry.verdict is verdict for entry in entries) for verdict in Verdict}
 
 
@@ -203,7 +203,7 @@ def by_severity(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def explanations(entries: Sequence[Entry]) -> list[str]:
-    """What is known about entries that do not agree in all digits, each explanation once, on one line."""
+    """Collect what is known about entries that do not agree in all digits, each explanation once, on one line."""
     return list(dict.fromkeys(" ".join(entry.known.split()) for entry in by_severity(entries) if entry.known))
 
 
@@ -348,7 +348,7 @@ def _labels(entry: Entry, separator: str) -> str:
 
 
 def _brief(entry: Entry, spoken: Callable[[str], str] = str, equals: str = "=") -> str:
-    """What the number is, in as many words as a terminal's line has room for: "epsilon=0.2, transnet, error, mean"."""
+    """Describe the number in as many words as a terminal's line has room for: "epsilon=0.2, transnet, error, mean"."""
     return ", ".join(
         spoken(value) if name in SPEAKING else f"{spoken(name)}{equals}{spoken(value)}"
         for name, value in entry.labels.items()

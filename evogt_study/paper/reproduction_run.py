@@ -30,7 +30,7 @@ REPORT = "report"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it: the judged entries, how many published numbers no given study computes, and runs not ok."""
+    """Outcome: the judged entries, how many published numbers no given study computes, and runs not ok."""
 
     entries: Sequence[Entry]
     not_computed: int
@@ -40,7 +40,7 @@ class Reproduction:
 
     @property
     def holds(self) -> bool:
-        """Whether every entry agrees or is a known difference, and every run is ok."""
+        """True where every entry agrees or is a known difference, and every run is ok."""
         return all(entry.agrees for entry in self.entries) and not self.runs_not_ok
 
 
@@ -119,7 +119,7 @@ def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
 
 
 def provenance(results: Results) -> dict[str, str]:
-    """What computed the results, from their own attributes; several where they differ."""
+    """Versions that computed the results, from their own attributes; several where they differ."""
     found = {}
     for attribute, name in PROVENANCE.items():
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})

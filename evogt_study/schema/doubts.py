@@ -49,7 +49,7 @@ def warn_of_doubts(data: xr.Dataset) -> None:
 
 
 def outside_ball(dictionary: Dictionary, dimension: int) -> dict[str, float]:
-    """How far the domain reaches out of the dictionary's ball, where it does."""
+    """Report how far the domain reaches out of the dictionary's ball, where it does."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}
 

@@ -22,7 +22,7 @@ class Datum(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What a run returns: variables, and coordinates of dimensions that are not axes of the study."""
+    """Return value of a run: variables, and coordinates of dimensions that are not axes of the study."""
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
@@ -49,14 +49,14 @@ class Stack:
     coordinate: bool = False
 
     def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
-        """What belongs to the runs at `rows`, which are numbered anew."""
+        """Take the runs at `rows`, which are numbered anew."""
         kept = np.isin(self.rows, rows)
         return replace(self, rows=np.searchsorted(rows, self.rows[kept]), values=self.values[kept])
 
 
 @dataclass(frozen=True)
 class RunRecords:
-    """What became of several runs: one entry a run in each list, and the stacked variables of those that are ok."""
+    """Outcomes of several runs: one entry a run in each list, and the stacked variables of those that are ok."""
 
     keys: tuple[str, ...]
     status: npt.NDArray[np.int8]

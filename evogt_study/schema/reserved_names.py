@@ -33,5 +33,5 @@ def objection(name: str) -> str | None:
 
 
 def holds_attribute(name: str) -> bool:
-    """Whether an attribute of this name can be written; an underscore at the beginning is for NetCDF's own."""
+    """True where an attribute of this name can be written; an underscore at the beginning is for NetCDF's own."""
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME

@@ -24,7 +24,7 @@ class Composite(Protocol):
 
     @property
     def label(self) -> int | str:
-        """What stands for it on a coordinate: a number where that says everything, else its short word."""
+        """Label on a coordinate: a number where that says everything, else its short word."""
 
 
 Value = bool | int | float | str | Composite | tuple["Value", ...]
@@ -81,7 +81,7 @@ def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
 
 
 def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:
-    """What stands on a coordinate for `values`: numbers for numbers, else text."""
+    """Label `values` as a coordinate does: numbers for numbers, else text."""
     numbers = [value.label for value in values if isinstance(value, Composite) and isinstance(value.label, int)]
     if values and len(numbers) == len(values):
         return numbers
@@ -101,7 +101,7 @@ def text_label(value: Value) -> str:
 
 
 def find(values: Sequence[Value], text: str) -> int | None:
-    """Which of `values` is written as `text`: as its label in the file, its short word, or as an equal number."""
+    """Find the one of `values` that `text` writes: as its label in the file, its short word, or as an equal number."""
     shown = labels(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):

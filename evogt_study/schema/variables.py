@@ -41,7 +41,7 @@ class Variable:
 
 
 class Status(IntEnum):
-    """What became of a run."""
+    """Outcome of a run."""
 
     not_run = 0
     ok = 1

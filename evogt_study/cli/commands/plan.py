@@ -46,7 +46,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
 
 
 def _print_plan(plan: Plan, workers: int, path: Path, done: Finished | None) -> float | None:
-    """What one phase would run; its predicted wall seconds, None where only running tells."""
+    """Print what one phase would run; return its predicted wall seconds, None where only running tells."""
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")

@@ -48,7 +48,7 @@ def status(file: Path, output: Path | None) -> None:
 
 
 def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
-    """What became of the runs of each phase."""
+    """Print what became of the runs of each phase."""
     for phase, data in phases.items():
         found = completeness(data)
         tell(f"{path} ({phase}): {result_display.counted(found)}")
