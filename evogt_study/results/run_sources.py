@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import netCDF4
 import numpy as np
@@ -47,11 +47,14 @@ class RunSource(Protocol):
         """Keys of the runs.  Raises ResultError where they cannot be read."""
         ...
 
+    def check(self) -> None:
+        """Raise ResultError where runs are not what was written."""
+        ...
+
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """The runs in parts of bounded size, those parts left out of which `knows` none.
 
-        variables: those that are read beside the bookkeeping; None: all, which are held against their digests.  Raises
-        ResultError where they cannot be read, or are not what was written.
+        variables: those that are read beside the bookkeeping; None: all.  Raises ResultError where they cannot be read.
         """
         ...
 
@@ -74,17 +77,21 @@ class ResultFile:
         except UNREADABLE as error:
             raise ResultError(f"cannot read {self.path} as NetCDF: {error}") from None
 
+    def check(self) -> None:
+        """As of `RunSource`."""
+        with opened(self.path) as groups:
+            for data in groups.values():
+                check_runs(self.path, data)
+
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """As of `RunSource`."""
         with opened(self.path) as groups:
             for data in groups.values():
-                if variables is None:
-                    check_runs(self.path, data)
-                else:
+                if variables is not None:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
                     data = data[names].assign_attrs({RECORDED: ""})
                 for part in parts(data):
-                    if knows(_text_keys(loaded(self.path, part["case_key"]))).any():
+                    if knows(_case_keys(self.path, part)).any():
                         yield records_of(loaded(self.path, part))
 
 
@@ -94,8 +101,8 @@ def _finished_keys(group: netCDF4.Dataset) -> list[str]:
     return list(map(str, keys[status != Status.not_run]))
 
 
-def _text_keys(keys: Any) -> list[str]:
-    return list(map(str, keys.values.ravel()))
+def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
+    return list(map(str, loaded(path, part[["case_key"]])["case_key"].values.ravel()))
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,9 @@ class ShardFolder:
     def keys(self) -> list[str]:
         """As of `RunSource`."""
         return [key for _, head in self.heads() for key in head.keys]
+
+    def check(self) -> None:
+        """Nothing: a shard is held against its digest when it is read."""
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
         """As of `RunSource`, but what cannot be read is left out: it counts as not run."""

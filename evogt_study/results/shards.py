@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import struct
 import zipfile
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -29,7 +30,16 @@ FAMILY = b"evogt shard "
 FORMAT = FAMILY + b"3\n"
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
-UNPACKABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError, zipfile.BadZipFile)
+UNPACKABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 """What is raised where an archive is damaged."""
 
 
@@ -87,6 +97,8 @@ def read_head(path: Path) -> Head:
             with zipfile.ZipFile(file) as archive:  # which finds its start behind the digest
                 texts = json.loads(np.load(io.BytesIO(archive.read("texts.npy")), allow_pickle=False).tobytes())
         return Head(tuple(map(str, texts["keys"])), str(texts.get("about", "")), path.stat().st_size)
+    except ResultError:
+        raise
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
     except UNPACKABLE as error:

@@ -12,7 +12,7 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.planning.plan import study_plan
-from evogt_study.results import finished_runs
+from evogt_study.results import finished_runs, run_sources
 from evogt_study.results.finished_runs import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
@@ -130,7 +130,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     plan, path = study_plan(study), tmp_path / "r.nc"
     describe(path, study)
     write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
-    look = finished_runs.readable_shards
+    look = run_sources.shard_files
 
     def overtaken(folder):
         if not path.exists():
@@ -138,7 +138,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
             remove_shards(folder, (), description(path))
         return look(folder)
 
-    monkeypatch.setattr(finished_runs, "readable_shards", overtaken)
+    monkeypatch.setattr(run_sources, "shard_files", overtaken)
     if of == "a result":
         assert unfinished(path) is None  # but the result is whole now
     else:
