@@ -125,14 +125,14 @@ class FinishedRuns:
         taken = self.taken.get(phase, {}).items()
         return ", ".join(f"{count:,} from {path}" for path, count in taken if count and path not in but)
 
-    def asked(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def asked(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
         """Which of `keys` are those of a table that was filled."""
-        return np.any([table.knows(keys) for table in self.asked_for], axis=0) if keys else np.zeros(0, dtype=bool)
+        return np.asarray(np.any([table.knows(keys) for table in self.asked_for], axis=0))
 
     def unasked(self) -> int:
         """Number of the result's runs that no table asks for."""
-        keys = ResultFile(self.path).keys() if self.history else []
-        return len({key for key, asked in zip(keys, self.asked(keys), strict=True) if not asked})
+        keys = ResultFile(self.path).keys() if self.history else np.array([], dtype=np.bytes_)
+        return len(np.unique(keys[~self.asked(keys)]))
 
     @property
     def changed(self) -> str:

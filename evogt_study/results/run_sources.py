@@ -7,27 +7,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import netCDF4
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
+from evogt_study.planning.case_keys import Keys
 from evogt_study.results.bookkeeping import RECORDED, recorded
 from evogt_study.results.dataset import records_of
-from evogt_study.results.declared_sizes import oversized
 from evogt_study.results.digests import changed_runs
-from evogt_study.results.integrity import UNREADABLE
-from evogt_study.results.netcdf import PILOT, loaded, opened
+from evogt_study.results.integrity import UNREADABLE, damaged_parts, keys_of, read_keys
+from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.storage.atomic_files import RESULT_SUFFIXES
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
+from evogt_study.storage.seal import sealed_keys
 from evogt_study.storage.slabs import SLAB, slabs
 
-Knows = Callable[[Sequence[str]], npt.NDArray[np.bool_]]
+Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 """Which of several keys are asked for."""
 Read = TypeVar("Read")
 
@@ -43,7 +43,7 @@ class RunSource(Protocol):
         """The file or folder."""
         ...
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Keys:
         """Keys of the runs.  Raises ResultError where they cannot be read."""
         ...
 
@@ -61,24 +61,25 @@ class RunSource(Protocol):
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The runs of a result, and of its pilot."""
+    """The runs of a result, and of its pilot; known: its keys, or why they cannot be read, once that is known."""
 
     path: Path
+    known: Keys | ResultError | None = field(default=None, compare=False)
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Keys:
         """As of `RunSource`; none where a NetCDF file is not a result."""
-        try:
-            with HDF5_LOCK, netCDF4.Dataset(self.path) as file:
-                too_large = next(oversized(file, self.path.stat().st_size), None)
-                if too_large is not None:
-                    raise DamagedResultError(f"{self.path} is damaged: {too_large}")
-                groups = [group for group in (file, file.groups.get(PILOT)) if group is not None]
-                return [key for group in groups if "case_key" in group.variables for key in _finished_keys(group)]
-        except UNREADABLE as error:
-            raise ResultError(f"cannot read {self.path} as NetCDF: {error}") from None
+        known = self.known
+        if known is None:
+            known = sealed_keys(self.path)
+        if isinstance(known, ResultError):
+            raise known
+        return np.array(read_keys(self.path), dtype=np.bytes_) if known is None else known
 
     def check(self) -> None:
-        """As of `RunSource`."""
+        """As of `RunSource`; first in a process of its own, which a damaged file may take with it."""
+        damage = damaged_parts(self.path)
+        if damage:
+            raise DamagedResultError(f"{self.path} is damaged: {damage[0]}")
         with opened(self.path) as groups:
             for data in groups.values():
                 check_runs(self.path, data)
@@ -95,12 +96,6 @@ class ResultFile:
                         yield records_of(loaded(self.path, part))
 
 
-def _finished_keys(group: netCDF4.Dataset) -> list[str]:
-    """Keys of an open group's runs, which are read at once: 20 bytes a run, where xarray takes 25 ms to open a file."""
-    keys, status = (np.ma.getdata(group.variables[name][...]).ravel() for name in ("case_key", "status"))
-    return list(map(str, keys[status != Status.not_run]))
-
-
 def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
     return list(map(str, loaded(path, part[["case_key"]])["case_key"].values.ravel()))
 
@@ -112,9 +107,9 @@ class ShardFolder:
     path: Path
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
-    def keys(self) -> list[str]:
+    def keys(self) -> Keys:
         """As of `RunSource`."""
-        return [key for _, head in self.heads() for key in head.keys]
+        return np.array([key for _, head in self.heads() for key in head.keys], dtype=np.bytes_)
 
     def check(self) -> None:
         """Nothing: a shard is held against its digest when it is read."""
@@ -148,11 +143,12 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
     Pipes and devices, which may never end, are no results.
     """
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.name.startswith(".") or path.resolve() in own:
-            continue
-        if path.suffix in RESULT_SUFFIXES and path.suffix and path.is_file():
-            yield ResultFile(path)
+    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
+    paths = [path for path in paths if path.resolve() not in own]
+    keys = keys_of([path for path in paths if path.suffix in RESULT_SUFFIXES[:-1] and path.is_file()])
+    for path in paths:
+        if path in keys:
+            yield ResultFile(path, keys[path])
         elif path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
             yield ShardFolder(path)
 
@@ -164,7 +160,7 @@ def source_at(path: Path) -> Iterator[RunSource]:
     elif path.is_dir():
         yield from sources_in(path)
     elif path.is_file():
-        yield ResultFile(path)
+        yield ResultFile(path, keys_of([path])[path])
     else:
         raise InputError(f"`--from` must be a result, or a folder of results, got {path}, which is neither")
 

@@ -20,7 +20,7 @@ from evogt_study.storage.paths import STORE, store_folder
 def keep(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
     """Put those runs into the store of `result` that are neither `asked` for nor in it, and return their number."""
     folder, count = store_folder(result), 0
-    kept = set(ShardFolder(folder).keys())
+    kept = set(ShardFolder(folder).keys().astype(str).tolist())
     for records in found:
         asked_for = asked(records.keys)
         rows = [row for row, key in enumerate(records.keys) if not asked_for[row] and key not in kept]

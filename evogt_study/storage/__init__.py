@@ -6,5 +6,6 @@
 - `hdf5_lock`: the one lock around HDF5 in a process
 - `paths`: where what belongs to a result lies
 - `slabs`: large arrays part by part
+- `seal`: keys and a digest behind the end of a file
 - `out_of_core`: arrays that need not fit into memory
 """

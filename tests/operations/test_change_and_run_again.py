@@ -10,9 +10,11 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
+from evogt_study.results import integrity
 from evogt_study.results.finished_runs import finished
 from evogt_study.results.store import kept
 from evogt_study.schema.variables import Status
+from evogt_study.storage import seal
 from evogt_study.storage.paths import shard_folder, store_folder
 
 
@@ -112,6 +114,25 @@ def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, s
     count, line = executed(evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", others=[tmp_path], warns=True)
     assert count == 12
     assert line.startswith(f"no runs were taken from {tmp_path / 'a.nc'}, and 2 more: cannot read ")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_result_that_hdf5_would_read_for_ever_is_in_nobodys_way(
+    executed, small_study, path, tmp_path, monkeypatch, sealed
+):
+    """In its heap of words, a size of zero: the library looks for the next word where it is already."""
+    monkeypatch.setattr(integrity, "SECONDS_OF_KEYS", 2)
+    monkeypatch.setattr(integrity, "SECONDS", 2)
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"GCOL") + 16
+    for _ in range(2):
+        at += 16 + -(-int.from_bytes(whole[at + 8 : at + 16], "little") // 8) * 8
+    whole[at : at + 16] = bytes(16)
+    path.write_bytes(whole if sealed else whole[: -len(seal.MAGIC)])
+    shutil.copy(path, tmp_path / "z.nc")  # is looked at after it
+    count, line = executed(evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", others=[tmp_path], warns=True)
+    assert count == 12
+    assert line.startswith(f"no runs were taken from {path}, and 1 more: {path} is damaged: ")
 
 
 def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):
