@@ -59,7 +59,7 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
 
 def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
     """Keys of the runs of one phase that are finished."""
-    return data["case_key"].values[data["status"].values != Status.not_run].astype(np.bytes_)
+    return np.asarray(data["case_key"].values[data["status"].values != Status.not_run], dtype=np.bytes_)
 
 
 @contextmanager
