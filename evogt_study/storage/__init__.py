@@ -1,5 +1,6 @@
 """Files and arrays, whatever they hold.
 
+- `processes`: whether the process that left a file is still there
 - `temporary_folders`: this process's temporary folder, and those that killed ones left
 - `atomic_files`: files that appear whole or not at all
 - `writer_lock`: one writer for each result

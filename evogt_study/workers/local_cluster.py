@@ -144,6 +144,7 @@ def _local_cluster(workers: int, folder: str) -> LocalCluster:
             dashboard_address="127.0.0.1:0",  # None would take Dask's own port
             scheduler_kwargs={"dashboard": False},
             env=ONE_THREAD | {SHARED_FOLDER: folder},
+            local_directory=folder,  # else Dask leaves a folder of its own beside it
             silence_logs=logging.CRITICAL,
         )
     except (OSError, RuntimeError) as error:  # Dask has closed what it had started

@@ -154,3 +154,25 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes_it(tmp_path):
+    """But not what one that is there is writing, or one of another machine."""
+    code = """
+import os, sys
+from pathlib import Path
+from evogt_study.storage.atomic_files import written_whole
+with written_whole(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    os._exit(9)
+"""
+    path = tmp_path / "p[1].html"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    (left,) = os.listdir(tmp_path)
+    machine, process, rest = left.removeprefix(".p[1].html.").split("-")
+    others = [f".p[1].html.{machine}-{os.getpid()}-{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
+    for name in others:
+        (tmp_path / name).touch()
+    with written_whole(path, tidy=True) as temporary:
+        temporary.write_text("whole")
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, path.name])
