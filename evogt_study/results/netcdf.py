@@ -58,7 +58,9 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
 
 
 def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
-    """Keys of the runs of one phase that are finished."""
+    """Keys of the runs of one phase that are finished; none where data are not those of runs."""
+    if not {"case_key", "status"} <= set(data.variables):
+        return np.array([], dtype=np.bytes_)
     return np.asarray(data["case_key"].values[data["status"].values != Status.not_run], dtype=np.bytes_)
 
 
