@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.planning.case_keys import Keys
 from evogt_study.results.declared_sizes import oversized
 from evogt_study.schema.reserved_names import PILOT_GROUP
 from evogt_study.schema.variables import Status
@@ -31,6 +30,7 @@ from evogt_study.storage.slabs import slabs
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
 """What netCDF4 and xarray raise for a file that is none, or is damaged."""
+Keys = npt.NDArray[np.bytes_]
 Read = TypeVar("Read")
 Found = TypeVar("Found")
 SECONDS = 60
