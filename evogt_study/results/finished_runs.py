@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -75,8 +75,13 @@ class FinishedRuns:
     def elsewhere(self) -> Iterator[RunSource]:
         """The other places."""
         yield ShardFolder(store_folder(self.path))
-        yield from sources_in(self.path.parent, self.path)
+        yield from self._beside
         yield from self.others
+
+    @cached_property
+    def _beside(self) -> list[RunSource]:
+        """The other results of the result's folder, with what is kept beside them."""
+        return list(sources_in(self.path.parent, self.path))
 
     def fill(
         self,
@@ -100,17 +105,15 @@ class FinishedRuns:
         for source in self.own():
             with _in_the_way():
                 take(source, table.knows)
-        for source in self.elsewhere():
-            lacks = _lacking(table)
-            if not len(lacks):
-                break
+        others = self.elsewhere()
+        while len(lacks := _lacking(table)) and (other := next(others, None)):
             try:
-                if _among(lacks)(source.keys()).any():
+                if _among(lacks)(other.keys()).any():
                     if self.check:
-                        source.check()
-                    take(source, _among(lacks))
+                        other.check()
+                    take(other, _among(lacks))
             except ResultError as error:
-                self.left_out[source.path] = error
+                self.left_out[other.path] = error
         return table
 
     def history_of(self, phase: str, now: str, computed: bool) -> str:
