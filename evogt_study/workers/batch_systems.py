@@ -16,6 +16,7 @@ from distributed.security import Security
 
 from evogt_study.errors import InputError, SweepError
 from evogt_study.storage.processes import own_mark, was_left
+from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS
 from evogt_study.workers.worker_server import BLAS_THREADS
 
@@ -99,7 +100,8 @@ def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
 @contextmanager
 def on_batch_system(system: str, workers: int) -> Iterator[Client]:
     """A client whose `workers` processes are jobs, cancelled at the end.  Raises InputError, SweepError."""
-    with dask.config.set(SETTINGS), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
+    settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
+    with dask.config.set(settings), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
         try:
             cluster.scale(n=workers)
             cluster.sync(cluster._correct_state)  # submits now, so that a refusal is told now

@@ -115,8 +115,10 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         yield client
         return
     start_ahead()
-    with dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES), ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
+    made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
+    with made as folder, ExitStack() as stack:
+        scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
+        stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))
@@ -144,7 +146,6 @@ def _local_cluster(workers: int, folder: str) -> LocalCluster:
             dashboard_address="127.0.0.1:0",  # None would take Dask's own port
             scheduler_kwargs={"dashboard": False},
             env=ONE_THREAD | {SHARED_FOLDER: folder},
-            local_directory=folder,  # else Dask leaves a folder of its own beside it
             silence_logs=logging.CRITICAL,
         )
     except (OSError, RuntimeError) as error:  # Dask has closed what it had started
