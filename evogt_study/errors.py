@@ -112,6 +112,10 @@ class DoubtWarning(UserWarning):
     """A run's numbers are to be doubted, for a reason that it shows itself; the message says why and what helps."""
 
 
+class StoreWarning(UserWarning):
+    """Finished runs were put aside, or could not be taken; the message says where they are."""
+
+
 def shortened(value: Any, limit: int = 80) -> str:
     """`value` as it would be typed, cut to `limit` characters."""
     try:

@@ -106,10 +106,10 @@ def test_a_problem_of_ones_own_is_known_by_what_it_declares(small_study, result_
     (folder / "small.toml").write_text(text.replace("start = 0, count = 3", "count = 1"))
     study = Study.from_file("small.toml")
     result_of(study, folder / "small.nc")
-    started(study, folder / "later.nc", [0])
+    started(study, folder / "later" / "later.nc", [0])
     forget(folder)
     assert evogt("verify", "--sample", "0", "small.nc")[0] == 0
-    assert "later.nc (study): 4 runs, 3 not_run, 1 ok\n" in evogt("status", "later.nc")[1]
+    assert "later.nc (study): 4 runs, 3 not_run, 1 ok\n" in evogt("status", "later/later.nc")[1]
     assert not imported(folder)
     assert evogt("verify", "--sample", "1", "small.nc")[0] == 0
 

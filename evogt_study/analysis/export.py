@@ -61,7 +61,7 @@ def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> i
         raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
     columns = run_table(data)
     try:
-        with written_whole(path) as temporary:
+        with written_whole(path, tidy=True) as temporary:
             if path.suffix == ".csv":
                 _write_csv(columns, temporary, _no_formula if spreadsheet else _as_it_is)
             else:

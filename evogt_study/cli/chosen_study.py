@@ -8,7 +8,7 @@ from evogt_study.cli.messages import warnings_at_the_end
 from evogt_study.errors import DoubtWarning
 from evogt_study.printable import tell
 from evogt_study.results.finished_runs import Finished
-from evogt_study.storage.paths import default_result
+from evogt_study.storage.paths import default_result, store_folder
 from evogt_study.study.study import Study
 
 
@@ -24,9 +24,9 @@ def result_of(study: Study, output: Path | None) -> Path:
 
 
 def print_unasked(path: Path, done: Finished | None) -> None:
-    """Runs of a result that its study does not ask for, which `evogt run` does not throw away."""
+    """Runs of a result that its study does not ask for, which `evogt run` keeps."""
     if done is not None and done.unasked:
         tell(
-            f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for; "
-            "`evogt run` needs another place for its result (-o)"
+            f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for now "
+            f"({done.reader.changed}); `evogt run` keeps them in {store_folder(path)}"
         )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from distributed import Client
 
 from evogt_study.cli.chosen_study import read_study, result_of
-from evogt_study.cli.messages import print_result
+from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, StoreWarning
 from evogt_study.operations.run import run_to_file
 from evogt_study.workers.batch_systems import on_batch_system
 from evogt_study.workers.dispatch import Limits
@@ -31,6 +32,7 @@ def run_study(
     run_limit: float | None,
     max_failures: int | None,
     time_limit: str | None,
+    others: Sequence[Path],
     quiet: bool,
 ) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
@@ -38,10 +40,11 @@ def run_study(
     study = read_study(study_file)
     path = result_of(study, output)
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
-    with interruptible(time_limit), clients as client, display(quiet) as listener:
+    told = warnings_at_the_end(StoreWarning)
+    with told, interruptible(time_limit), clients as client, display(quiet) as listener:
         run_to_file(
             study, path, client=client, workers=workers, retry_failed=retry_failed, listener=listener,
-            limits=limits, rerun_outdated=rerun_outdated,
+            limits=limits, rerun_outdated=rerun_outdated, others=others,
         )  # fmt: skip
     print_result(path)
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "replay": "Compute one case again, here, and compare it bit for bit.",
     "verify": "Check a result, and compute a sample of it again.",
     "merge": "Join results of one study that were computed apart.",
+    "store": "List, prune or move finished runs that are kept beside results.",
     "reproduce": "Run the paper's studies and judge each published number.",
 }
 """Each command and what it does, in the order of `evogt --help`; module `commands.NAME` has the function `NAME`."""

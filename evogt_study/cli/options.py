@@ -16,6 +16,16 @@ result_option = click.option(
 )
 
 
+from_option = click.option(
+    "--from",
+    "others",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="A result, or a folder of results, from which finished runs are taken too.",
+)
+
+
 over_option = click.option(
     "--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]"
 )

@@ -17,9 +17,9 @@ from evogt_study.operations.compare_runs import Difference, differences, softwar
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.digests import contents
-from evogt_study.results.earlier_result import check_runs
 from evogt_study.results.netcdf import PILOT, opened, read_result, write_result
 from evogt_study.results.provenance import package_version
+from evogt_study.results.run_sources import check_runs
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import CODE, choice_in, point, study_in
 from evogt_study.schema.records import RunRecords

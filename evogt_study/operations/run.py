@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import ExitStack
@@ -20,17 +20,17 @@ from evogt_study.operations.progress import Listener, Progress
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan, pilot_plan, study_plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
-from evogt_study.results.earlier_result import Earlier
-from evogt_study.results.finished_runs import describe, description
+from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import PILOT, write_result
 from evogt_study.results.pilot_choice import choose
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_table import Table
-from evogt_study.results.shards import intact_shards, remove_shards, shard_files, shard_folder, write_shard
+from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
+from evogt_study.storage.paths import store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.study import Study, check_study
@@ -51,15 +51,18 @@ def run(
     listener: Listener | None = None,
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
+    others: Sequence[str | Path] = (),
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
 
     client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
-    NetCDF file to write; runs that it already holds are reused by content.  None keeps nothing on disk.  listener is
-    called with an `Event` whenever a batch is finished.  limits stop a run, or the study, early.  rerun_outdated takes
-    up no run that other versions of the software computed; else they are kept, and `software` marks them.
+    NetCDF file to write; runs that it, its store or other results in its folder hold are reused by content.  None keeps
+    nothing on disk.  listener is called with an `Event` whenever a batch is finished.  limits stop a run, or the study,
+    early.  rerun_outdated takes up no run that other versions of the software computed; else they are kept, and
+    `software` marks them.  others: more results, or folders of them, from which runs are taken.
 
-    Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted.
+    Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted, and a `StoreWarning`
+    where runs of `output` that the study does not ask for now were put into the store beside it.
 
     A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
     study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
@@ -68,7 +71,7 @@ def run(
     check_study(study)
     if client is not None and not isinstance(client, Client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
-    reuse = Reuse(retry_failed, rerun_outdated)
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)))
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
             folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
@@ -88,10 +91,12 @@ def run_to_file(
     listener: Listener | None = None,
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
+    others: Sequence[Path] = (),
 ) -> None:
     """As `run`, but the result is in the file alone: memory does not grow with the size of the study."""
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(others))
     with Workers(client, workers) as cluster:
-        _Sweep(study, output, cluster, Reuse(retry_failed, rerun_outdated), listener, limits=limits).result()
+        _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
 
 
 def run_all(
@@ -138,10 +143,11 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
 
 @dataclass(frozen=True)
 class Reuse:
-    """Which runs of an earlier result, and of shards, are taken up again: by default all that were tried."""
+    """Which finished runs are taken up again: by default all that were tried.  others: more places."""
 
     retry_failed: bool = False
     rerun_outdated: bool = False
+    others: tuple[Path, ...] = ()
 
     def keeps(self, status: Status) -> bool:
         """Whether a run of this status needs no other try: one that diverged would do so again."""
@@ -175,7 +181,6 @@ class _Sweep:
         self.shards = shard_folder(path)
         if self.shards.is_file():
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
-        self.foreign: set[Path] = set()
 
     def result(self) -> xr.Dataset:
         """Run the phases, write the file, remove the shards; nobody else writes here meanwhile.
@@ -185,9 +190,9 @@ class _Sweep:
         with only_writer(self.path) as self.check_alone:
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
             remove_unfinished(self.shards)
-            self.earlier = Earlier(self.study, self.path)
-            self.computed = not self.earlier.history
-            self.foreign = set(shard_files(self.shards))
+            remove_unfinished(store_folder(self.path))
+            self.known = FinishedRuns(self.study, self.path, self.reuse.others)
+            self.computed = not self.known.history
             return self.written()
 
     def written(self) -> xr.Dataset:
@@ -198,13 +203,14 @@ class _Sweep:
             whole[PILOT] = dataset(pilot, self.study, key_bytes=True)
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
-            before = self.earlier.history.get(phase, "").splitlines()
-            data.attrs["history"] = "\n".join([*before, data.attrs["history"]] if self.computed else before)
+            data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
         if pilot is not None:
             whole["study"].attrs["pilot_group"] = PILOT
         self.check_alone()
+        kept = self.known.keep_unasked()
         write_result(self.path, whole["study"], whole.get(PILOT))
-        remove_shards(self.shards, self.foreign, description(self.path))
+        self.known.clear()
+        self.known.warn(kept)
         return whole["study"]
 
     def tables(self) -> tuple[Table, Table | None]:
@@ -214,13 +220,11 @@ class _Sweep:
         if first is not None and self.study.pilot is not None:
             pilot = self.filled(first, PILOT)
             choice = choose(self.study.pilot, pilot)
-        else:
-            self.check_nothing_is_lost(sum(len(records.keys) for records in self.earlier.records(PILOT)))
         return self.filled(study_plan(self.study, choice), "study"), pilot
 
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
-        table = self.known(plan, phase)
+        table = self.known.fill(Table(plan, self.path), wanted=self.reuse.keeps, usable=self.reuse.usable)
         missing = table.missing()
         counts = table.counts()
         total = sum(counts.values())
@@ -234,7 +238,7 @@ class _Sweep:
             flow = Flow(plan, plan.cases(missing), len(missing), client, self.limits)
             for computed in flow.records():
                 records = table.counted_on(computed)
-                self.foreign.discard(write_shard(self.shards, records))
+                write_shard(self.shards, records)
                 new = table.add(records)
                 if self.stop.is_set():
                     raise SweepError("stopped because another study could not go on; what is finished is kept")
@@ -252,33 +256,6 @@ class _Sweep:
                 f"stopped after {failed} failed runs (--max-failures {most})"
                 + (f", most often: {told}" if told else "")
                 + "; finished runs are kept, the same command goes on"
-            )
-
-    def known(self, plan: Plan, phase: str) -> Table:
-        """The plan's table with what is on disk."""
-        table = Table(plan, self.path)
-        table.add_all(self.stored(table, phase), self.reuse.keeps)
-        return table
-
-    def stored(self, table: Table, phase: str) -> Iterator[RunRecords]:
-        """What is on disk of the table's runs, the earlier result before the shards; each is in memory for its turn."""
-        lost = 0
-        for records in self.earlier.records(phase):
-            lost += int(np.count_nonzero(~table.knows(records.keys)))
-            yield self.reuse.usable(records)
-        self.check_nothing_is_lost(lost)
-        for path, records in intact_shards(self.shards):
-            if table.knows(records.keys).all():
-                self.foreign.discard(path)
-            yield self.reuse.usable(records)
-
-    def check_nothing_is_lost(self, lost: int) -> None:
-        """Refuse to replace a result that holds runs which the study does not ask for any more."""
-        if lost:
-            raise ResultError(
-                f"{self.path} holds {lost} finished runs that {self.study.file} does not ask for (a constant, a rule, "
-                "the output, the pilot or the method was changed, or a value removed); write to another file with -o, "
-                "or move this one away"
             )
 
 

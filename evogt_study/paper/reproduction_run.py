@@ -111,7 +111,7 @@ def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
     }
     for name, content in files.items():
         try:
-            with written_whole(folder / name) as temporary:
+            with written_whole(folder / name, tidy=True) as temporary:
                 temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise ResultError(f"cannot write {folder / name}: {error.strerror or error}") from None

@@ -12,6 +12,7 @@
 - `declared_sizes`: sizes that a file declares, held against what it can hold
 - `integrity`: whether a file is intact
 - `stored_plan`: the study and plan of a result
-- `earlier_result`: the runs of an earlier result of a study
-- `finished_runs`: what is finished of a study, also while its result is written
+- `run_sources`: the places that hold finished runs
+- `store`: finished runs that a study does not ask for now
+- `finished_runs`: what is finished of a study, wherever it lies
 """

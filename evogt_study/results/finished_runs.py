@@ -1,49 +1,248 @@
-"""What is finished of the runs that a study asks for: looked up in its result and shards; nothing is computed."""
+"""What is finished of the runs that a study asks for, wherever it lies; nothing is computed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+import warnings
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import ResultError
+from evogt_study.errors import DamagedShardError, ResultError, StoreWarning
 from evogt_study.methods.user_code import DeclaredFile
-from evogt_study.planning.plan import Plan, pilot_plan, study_plan
-from evogt_study.results.bookkeeping import RECORDED
-from evogt_study.results.dataset import DECLARATION, dataset, global_attributes, records_of
-from evogt_study.results.earlier_result import Earlier, parts
+from evogt_study.planning.case_keys import Keys
+from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.results import store
+from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.netcdf import PILOT, loaded, opened
 from evogt_study.results.pilot_choice import choice_so_far
+from evogt_study.results.provenance import package_version
+from evogt_study.results.run_sources import (
+    Knows,
+    ResultFile,
+    RunSource,
+    ShardFolder,
+    check_runs,
+    source_at,
+    sources_in,
+)
 from evogt_study.results.run_table import Table
-from evogt_study.results.shards import readable_shards, shard_folder
+from evogt_study.results.shards import remove_shards, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.atomic_files import make_folder, steadily, written_whole
 from evogt_study.storage.paths import description as description
+from evogt_study.storage.paths import store_folder
 from evogt_study.study.study import Study
+from evogt_study.study.study_changes import changes
+
+SETTLED = (Status.ok, Status.diverged)
+"""Fates that another try would not change: elsewhere nothing better is looked for."""
+UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What is raised for a description that this package did not write."""
+
+
+class FinishedRuns:
+    """The one reader of what is finished for the result `path` of a study.
+
+    Runs are taken by their keys from the result, its shards, its store, the other results of its folder with theirs,
+    and from the places in `others`, in this order, and no further than is needed.  taken: the number of runs from each
+    place, by phase.  left_out: what could not be read of other places, with the reason.  check: hold the content of
+    results against its digests.
+
+    Raises ResultError where the file at `path` is not a result, or is that of another study.
+    """
+
+    def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
+        self.study, self.path, self.check = study, path, check
+        self.history, self._before = _earlier(study, path, check)
+        self.shards = ShardFolder(shard_folder(path))
+        self.others = [source for place in others for source in source_at(place)]
+        self.left_out: dict[Path, ResultError] = {}
+        self.taken: dict[str, dict[Path, int]] = {}
+        self.asked_for: list[Table] = []
+
+    def own(self) -> list[RunSource]:
+        """The result, as far as it is there, and its shards."""
+        return [*([ResultFile(self.path)] if self.history else []), self.shards]
+
+    def elsewhere(self) -> Iterator[RunSource]:
+        """The other places."""
+        yield ShardFolder(store_folder(self.path))
+        yield from self._beside
+        yield from self.others
+
+    @cached_property
+    def _beside(self) -> list[RunSource]:
+        """The other results of the result's folder, with what is kept beside them."""
+        return list(sources_in(self.path.parent, self.path))
+
+    def fill(
+        self,
+        table: Table,
+        variables: Sequence[str] | None = None,
+        wanted: Callable[[Status], bool] = lambda status: status != Status.not_run,
+        usable: Callable[[RunRecords], RunRecords] = lambda records: records,
+    ) -> Table:
+        """Fill a plan's table with what there is and is `wanted`, as far as it is `usable`.
+
+        variables: those that the table gets beside the runs' bookkeeping; None: all.
+        """
+        self.asked_for.append(table)
+        taken = self.taken.setdefault(table.plan.phase, {})
+
+        def take(source: RunSource, knows: Knows) -> None:
+            before = _count(table)
+            table.add_all(map(usable, source.records(knows, variables)), wanted)
+            taken[source.path] = taken.get(source.path, 0) + _count(table) - before
+
+        for source in self.own():
+            with _in_the_way():
+                take(source, table.knows)
+        others = self.elsewhere()
+        while len(lacks := _lacking(table)) and (other := next(others, None)):
+            try:
+                if _among(lacks)(other.keys()).any():
+                    if self.check:
+                        other.check()
+                    take(other, _among(lacks))
+            except ResultError as error:
+                self.left_out[other.path] = error
+        return table
+
+    def history_of(self, phase: str, now: str, computed: bool) -> str:
+        """The history of a phase of the result, with the line `now` where runs are new to it."""
+        before = self.history.get(phase, "").splitlines()
+        elsewhere = self.places(phase, but={source.path for source in self.own()})
+        taken = f", with runs that were there: {elsewhere}" if elsewhere else ""
+        return "\n".join([*before, now + taken] if computed or taken else before)
+
+    def places(self, phase: str, but: Container[Path] = ()) -> str:
+        """Where runs of a phase were taken from: "4 from a.nc, 2 from b.nc.store"; nothing where from nowhere."""
+        taken = self.taken.get(phase, {}).items()
+        return ", ".join(f"{count:,} from {path}" for path, count in taken if count and path not in but)
+
+    def asked(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
+        """Which of `keys` are those of a table that was filled."""
+        return np.asarray(np.any([table.knows(keys) for table in self.asked_for], axis=0))
+
+    def unasked(self) -> int:
+        """Number of the result's runs that no table asks for."""
+        keys = ResultFile(self.path).keys() if self.history else np.array([], dtype=np.bytes_)
+        return len(np.unique(keys[~self.asked(keys)]))
+
+    @property
+    def changed(self) -> str:
+        """What of the study was changed since its result was written, on one line."""
+        return changes(self._before, state(self.study)) if self._before else "another study's runs"
+
+    def keep_unasked(self) -> int:
+        """Put runs of the result and its shards that no table asks for into the store; their number."""
+        lost: Iterable[RunRecords] = (
+            records for source in self.own() for records in source.records(lambda keys: ~self.asked(keys))
+        )
+        return store.keep(self.path, lost, self.asked, self.changed)
+
+    def clear(self) -> None:
+        """Remove the shards, and what the store has of runs that are in the result now."""
+        foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
+        remove_shards(self.shards.path, foreign, description(self.path))
+        store.forget(self.path, self.asked)
+
+    def warn(self, kept: int) -> None:
+        """Warn of runs that were put into the store, and of files that were not looked at; one line each."""
+        if kept:
+            warnings.warn(
+                f"{kept:,} finished runs are not asked for now ({self.changed}); kept in {store_folder(self.path)}, "
+                "`evogt store list` shows them",
+                StoreWarning,
+                stacklevel=2,
+            )
+        if self.left_out:
+            path, error = next(iter(self.left_out.items()))
+            more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
+            warnings.warn(f"no runs were taken from {path}{more}: {error}", StoreWarning, stacklevel=2)
+
+
+def _count(table: Table) -> int:
+    """Number of cases that have a run."""
+    return int(np.count_nonzero(table.status != Status.not_run))
+
+
+def _lacking(table: Table) -> Keys:
+    """Keys of the cases whose run is not there, or is one that a run elsewhere may be better than."""
+    return np.asarray(table.keys[~np.isin(table.status, SETTLED) & (table.keys != b"")])
+
+
+def _among(wanted: Keys) -> Knows:
+    return lambda keys: np.isin(np.array(keys, dtype=np.bytes_), wanted)
+
+
+def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """The history of the result at `path` by phase, and what it was made of; nothing where none is there."""
+    if not path.exists():
+        return {}, _begun(path)
+    with _in_the_way(), opened(path) as groups:
+        attributes = groups["study"].attrs
+        for data in groups.values() if check else ():
+            check_runs(path, data)
+        history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
+    if attributes.get("id", "") != study.name:
+        raise ResultError(
+            f"{path} is the result of the study {attributes.get('id', '')!r}, not of {study.name!r}; choose another "
+            "place with -o"
+        )
+    names = {"study": "study", "code": DECLARATION, "version": "product_version"}
+    return history, {name: str(attributes.get(attribute, "")) for name, attribute in names.items()}
+
+
+def _begun(path: Path) -> dict[str, str]:
+    """What the shards of `path` were made of."""
+    with suppress(*UNUSABLE):
+        known = json.loads(description(path).read_text(encoding="utf-8"))
+        return {"study": str(known["text"]), "code": str(known.get(DECLARATION, ""))}
+    return {}
+
+
+def state(study: Study) -> dict[str, str]:
+    """What the runs of a study follow from, as `changes` compares it."""
+    code = study.spec.code
+    return {"study": study.text, "code": "" if code is None else code.declaration, "version": package_version()}
+
+
+@contextmanager
+def _in_the_way() -> Iterator[None]:
+    try:
+        yield
+    except ResultError as error:
+        raise ResultError(f"{error}; it is in the way of this study's result: choose another place with -o") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Finished:
     """What there is of a study's runs.
 
-    tables: the fate of each run by phase, "study" (left out until its pilot has chosen) and "pilot".  beyond: by
-    phase, the number of finished runs of the result that the study does not ask for.
+    tables: the fate of each run by phase, "study" (left out until its pilot has chosen) and "pilot".
     """
 
-    study: Study
+    reader: FinishedRuns
     tables: Mapping[str, Table]
-    beyond: Mapping[str, int]
+
+    @property
+    def study(self) -> Study:
+        """The study that asks for the runs."""
+        return self.reader.study
 
     @property
     def unasked(self) -> int:
-        """Number of finished runs of the result that the study does not ask for."""
-        return sum(self.beyond.values())
+        """Number of finished runs of the result that the study does not ask for; 0 where that is not known yet."""
+        return self.reader.unasked() if "study" in self.tables else 0
 
     def runs(self) -> dict[str, xr.Dataset]:
         """The runs labelled, by phase, with their bookkeeping and the variables that were read."""
@@ -56,67 +255,31 @@ class Finished:
         return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
 
 
-def finished(study: Study, path: Path, variables: Sequence[str] | None = ()) -> Finished | None:
-    """What the result `path`, and shards beside it, have of the runs that `study` asks for; None where neither is.
+def finished(
+    study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
+) -> Finished | None:
+    """What there is for the result `path` of the runs that `study` asks for; None where there is nothing.
 
-    variables: those that tables have beside the runs' bookkeeping; None: all.  Raises ResultError where the file is
-    not a result, or that of another study.
+    variables: those that tables have beside the runs' bookkeeping; None: all.  others: as of `FinishedRuns`, whose
+    errors are raised.
     """
-    return steadily(path, lambda: _finished(study, path, variables))
+    return steadily(path, lambda: _finished(FinishedRuns(study, path, others, check=variables is None), variables))
 
 
-def _finished(study: Study, path: Path, variables: Sequence[str] | None) -> Finished | None:
+def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished | None:
     """As `finished`, while nobody writes."""
-    places = _Places(Earlier(study, path), shard_folder(path))
-    if not path.exists() and not places.shards.exists():
-        return None
-    first, choice, pilot, beyond = pilot_plan(study), None, {}, {}
+    study, tables = reader.study, dict[str, Table]()
+    first, choice = pilot_plan(study), None
     if first is not None and study.pilot is not None:
         wanted = None if variables is None else (*variables, study.pilot.minimise)
-        pilot[PILOT], beyond[PILOT] = _filled(first, places, wanted)
-        choice = choice_so_far(study.pilot, pilot[PILOT])
-        if choice is None:
-            return Finished(study, pilot, beyond)
-    else:
-        beyond[PILOT] = sum(len(records.keys) for records in places.of_result(PILOT, ()))
-    table, beyond["study"] = _filled(study_plan(study, choice), places, variables)
-    return Finished(study, {"study": table, **pilot}, beyond)
-
-
-@dataclass(frozen=True, eq=False)
-class _Places:
-    """Where runs are: the result, as far as it exists, and the folder of shards."""
-
-    earlier: Earlier
-    shards: Path
-
-    def of_result(self, phase: str, variables: Sequence[str] | None) -> Iterator[RunRecords]:
-        """The result's runs of a phase part by part, with these variables and no others; None: all."""
-        if phase not in self.earlier.history:
-            return
-        with opened(self.earlier.path) as groups:
-            data = groups[phase]
-            if variables is not None:
-                names = [*BOOKKEEPING, *(name for name in variables if name in data)]
-                data = data[names].assign_attrs({RECORDED: ""})
-            for part in parts(data):
-                yield records_of(loaded(self.earlier.path, part))
-
-    def of_shards(self, variables: Sequence[str] | None) -> Iterator[RunRecords]:
-        """The runs in shards, of whatever phase, with these variables and no others; None: all."""
-        for records in readable_shards(self.shards):
-            stacks = [stack for stack in records.stacks if variables is None or stack.name in variables]
-            yield replace(records, stacks=tuple(stacks))
-
-
-def _filled(plan: Plan, places: _Places, variables: Sequence[str] | None) -> tuple[Table, int]:
-    """The plan's table with what is there, and how many runs of the result are none of the plan's."""
-    table, unasked = Table(plan), 0
-    for records in places.of_result(plan.phase, variables):
-        unasked += int(np.count_nonzero(~table.knows(records.keys)))
-        table.add_all([records])
-    table.add_all(places.of_shards(variables))
-    return table, unasked
+        tables[PILOT] = reader.fill(Table(first), wanted)
+        choice = choice_so_far(study.pilot, tables[PILOT])
+    if first is None or choice is not None:
+        tables = {"study": reader.fill(Table(study_plan(study, choice)), variables), **tables}
+    nothing = all((table.status == Status.not_run).all() for table in tables.values())
+    return (
+        None if nothing and not reader.path.exists() and not reader.shards.path.exists() else Finished(reader, tables)
+    )
 
 
 def describe(result: Path, study: Study) -> None:
@@ -134,8 +297,8 @@ def describe(result: Path, study: Study) -> None:
 def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
     """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
 
-    By phase, "study" and "pilot"; the study's are left out until its pilot has chosen.  A phase of an earlier result
-    that has runs which the study does not ask for, or does not yet, is given as it is: nothing will replace it.
+    By phase, "study" and "pilot".  Until its pilot has chosen, the study's runs are those of the earlier result as it
+    is.
 
     variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
     cannot be read.
@@ -152,7 +315,7 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     found = done.runs()
     for phase, data in found.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    kept = [phase for phase in ("study", PILOT) if phase not in found or done.beyond.get(phase)]
+    kept = [phase for phase in ("study", PILOT) if phase not in found]
     return found | (_as_they_are(result, kept, variables) if kept and result.exists() else {})
 
 
@@ -164,7 +327,7 @@ def _described(path: Path) -> Study | None:
         return Study.from_text(known["text"], known["file"], named=code)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except UNUSABLE as error:
         raise ResultError(f"cannot read {path}: {error}") from None
 
 

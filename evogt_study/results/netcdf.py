@@ -25,8 +25,10 @@ from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE
 from evogt_study.schema.reserved_names import PILOT_GROUP
+from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import make_folder, written_whole
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.seal import seal
 from evogt_study.storage.slabs import SLAB, slab_shape, slabs
 
 PILOT = PILOT_GROUP
@@ -49,9 +51,17 @@ def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> Non
             encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             if pilot is not None:
                 encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
+            seal(temporary, np.concatenate([finished_keys(data) for data in (study, pilot) if data is not None]))
     except OSError as error:
         told = error.strerror or error
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
+
+
+def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
+    """Keys of the runs of one phase that are finished; none where data are not those of runs."""
+    if not {"case_key", "status"} <= set(data.variables):
+        return np.array([], dtype=np.bytes_)
+    return np.asarray(data["case_key"].values[data["status"].values != Status.not_run], dtype=np.bytes_)
 
 
 @contextmanager

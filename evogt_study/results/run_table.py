@@ -81,7 +81,7 @@ class Table:
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
-    def knows(self, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def knows(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
         """Which of `keys` are those of a case."""
         wanted = np.array(keys, dtype=np.bytes_)
         different, which = np.unique(wanted, return_inverse=True)

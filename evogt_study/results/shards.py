@@ -10,8 +10,10 @@ import hashlib
 import io
 import json
 import os
+import struct
 import zipfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,17 @@ FAMILY = b"evogt shard "
 FORMAT = FAMILY + b"3\n"
 DIGEST_SIZE = 32
 SUFFIX = ".shard"
+UNPACKABLE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+"""What is raised where an archive is damaged."""
 
 
 def shard_files(folder: Path) -> list[Path]:
@@ -35,10 +48,13 @@ def shard_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 
-def write_shard(folder: Path, records: RunRecords) -> Path:
-    """Write `records` to a new file in `folder`, named by their keys.  Raises ResultError where the disk refuses."""
+def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
+    """Write `records` to a new file in `folder`, named by their keys.  Raises ResultError where the disk refuses.
+
+    about: what is to be said of the runs to a person.
+    """
     path = folder / f"{content_hash(records.keys)}{SUFFIX}"
-    content = _packed(records)
+    content = _packed(records, about)
     try:
         make_folder(folder)
         with written_whole(path) as temporary:
@@ -54,42 +70,48 @@ def read_shard(path: Path) -> RunRecords:
         whole = path.read_bytes()
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
-    if whole.startswith(FAMILY) and not whole.startswith(FORMAT):
-        raise ResultError(f"{path} is a shard of another format")
+    _check_format(path, whole)
     content = whole[len(FORMAT) + DIGEST_SIZE :]
     if whole != FORMAT + _digest(content) + content:
         raise DamagedShardError(f"{path} is damaged: its content is not what its digest says")
     try:
         return _unpacked(content)
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:  # not what this package writes, digest or not
+    except UNPACKABLE as error:  # not what this package writes, digest or not
         raise DamagedShardError(f"{path} is damaged: {error}") from None
 
 
-def intact_shards(folder: Path) -> Iterator[tuple[Path, RunRecords]]:
-    """Every readable shard with its records.
+@dataclass(frozen=True)
+class Head:
+    """What a shard is, read without its numbers: keys of its runs, what is to be said of them, and its bytes."""
 
-    A damaged one is removed and counts as not run; one that cannot be read for another reason is left where it is.
-    """
-    for path in shard_files(folder):
-        try:
-            yield path, read_shard(path)
-        except DamagedShardError:
-            path.unlink(missing_ok=True)
-        except ResultError:
-            continue
+    keys: tuple[str, ...]
+    about: str
+    size: int
 
 
-def readable_shards(folder: Path) -> Iterator[RunRecords]:
-    """The records of every shard that can be read; nothing is removed, since another process may be writing."""
-    for path in shard_files(folder):
-        try:
-            yield read_shard(path)
-        except ResultError:
-            continue
+def read_head(path: Path) -> Head:
+    """As `read_shard`, of keys and words alone, for which the archive has a checksum of its own."""
+    try:
+        with path.open("rb") as file:
+            _check_format(path, file.read(len(FORMAT)))
+            with zipfile.ZipFile(file) as archive:  # which finds its start behind the digest
+                texts = json.loads(np.load(io.BytesIO(archive.read("texts.npy")), allow_pickle=False).tobytes())
+        return Head(tuple(map(str, texts["keys"])), str(texts.get("about", "")), path.stat().st_size)
+    except ResultError:
+        raise
+    except OSError as error:
+        raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
+    except UNPACKABLE as error:
+        raise DamagedShardError(f"{path} is damaged: {error}") from None
+
+
+def _check_format(path: Path, start: bytes) -> None:
+    if start.startswith(FAMILY) and not start.startswith(FORMAT):
+        raise ResultError(f"{path} is a shard of another format")
 
 
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
-    """Remove the study's `description` and all shards but the `foreign` ones, whose runs a result file holds now.
+    """Remove the study's `description` and all shards but the `foreign` ones: a result file, or its store, holds them.
 
     The folder goes too, if nothing else is in it.
     """
@@ -109,10 +131,11 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()
 
 
-def _packed(records: RunRecords) -> bytes:
+def _packed(records: RunRecords, about: str) -> bytes:
     sets = {text: number for number, text in enumerate(dict.fromkeys(records.software))}
     texts = {
         "keys": records.keys,
+        "about": about,
         "messages": records.messages,
         "software_sets": list(sets),
         "stacks": [_description(stack) for stack in records.stacks],

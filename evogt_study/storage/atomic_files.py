@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import uuid
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evogt_study.errors import ResultError
+from evogt_study.storage.processes import own_mark, was_left
 
 RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 """Of names that say what a result is, or nothing."""
@@ -21,13 +23,18 @@ Found = TypeVar("Found")
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
     """A temporary name beside `path`; on success it is synced to disk and renamed to `path`, else it is removed.
+
+    tidy: remove what processes of this machine that were killed left of it; for where many others do not lie beside it.
 
     A link stays one: what it leads to is written.  Raises ResultError where that cannot be.
     """
     path = followed(path)
     temporary = _beside(path)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp") if tidy else ():
+        if was_left(left.name):
+            left.unlink(missing_ok=True)
     try:
         yield temporary
         sync(temporary)
@@ -40,7 +47,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def _beside(path: Path) -> Path:
     """A new temporary name for what becomes `path`; what a killed process leaves is told by it."""
-    return path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
+    return path.with_name(f".{path.name}.{own_mark()}{uuid.uuid4().hex[:8]}.tmp")
 
 
 def followed(path: Path) -> Path:
@@ -90,7 +97,7 @@ def remove_unfinished(folder: Path, name: str | None = None) -> None:
     Only for who alone may write them now.
     """
     file = ".+" if name is None else re.escape(name)
-    left = re.compile(rf"\.{file}\.(\d+-)?[0-9a-f]{{8}}\.(tmp|probe)")
+    left = re.compile(rf"\.{file}\.([0-9a-f]{{8}}-)?(\d+-)?[0-9a-f]{{8}}\.(tmp|probe)")
     for path in list(folder.iterdir()) if folder.is_dir() else []:
         if left.fullmatch(path.name):
             path.unlink(missing_ok=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 from evogt_study.storage.atomic_files import followed
 
 DESCRIPTION = "study.json"
+SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
+"""With which the names of folders end that hold runs: those of a study that is run, and those that are kept."""
 
 
 def default_result(name: str) -> Path:
@@ -17,7 +19,13 @@ def default_result(name: str) -> Path:
 def shard_folder(result: Path) -> Path:
     """The folder beside a result file that holds its shards while a study runs."""
     result = followed(result)
-    return result.with_name(result.name + ".shards")
+    return result.with_name(result.name + SHARDS)
+
+
+def store_folder(result: Path) -> Path:
+    """The folder beside a result file that keeps finished runs which its study does not ask for now."""
+    result = followed(result)
+    return result.with_name(result.name + STORE)
 
 
 def description(result: Path) -> Path:

@@ -19,11 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
-from functools import cache
 from pathlib import Path
 
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic_files import followed, make_folder, unmake
+from evogt_study.storage.processes import has_ended
+from evogt_study.storage.processes import this_machine as _machine
 
 HEARTBEAT_SECONDS = 10.0
 """Between two signs of life of a holder; each is a change of one file's time."""
@@ -172,15 +173,7 @@ def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
 
 def _ended(found: Mapping[str, str]) -> bool:
     """Whether the holder is known to be a process of this machine that has ended."""
-    if found.get("machine", "") != _machine():
-        return False
-    try:
-        os.kill(int(found["process"]), 0)
-    except (ProcessLookupError, KeyError, ValueError, OverflowError):
-        return True
-    except PermissionError:
-        return False
-    return False
+    return found.get("machine", "") == _machine() and has_ended(found)
 
 
 @contextmanager
@@ -273,12 +266,3 @@ def _unclear(path: Path, found: Mapping[str, str]) -> ResultError:
 def this_host() -> str:
     """The name of this machine."""
     return socket.gethostname()
-
-
-@cache
-def _machine() -> str:
-    """What tells machines and containers of one host name apart: where a process number has one meaning."""
-    try:
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return uuid.uuid4().hex  # not known: no other is the same

@@ -5,5 +5,6 @@
 - `case_space`: the product of the axes, with constants, rules and tables
 - `pilot`: the section that has a parameter chosen
 - `study`: a study, every parameter checked
+- `study_changes`: what of a study was changed
 - `typed_points`: points and lists as they are typed on the command line
 """

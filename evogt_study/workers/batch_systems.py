@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,10 +15,15 @@ from distributed import Client
 from distributed.security import Security
 
 from evogt_study.errors import InputError, SweepError
+from evogt_study.storage.processes import own_mark, was_left
+from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
+
+CERTIFICATES = ".evogt-"
+"""With which the names of folders of certificates begin."""
 
 
 @contextmanager
@@ -51,7 +57,9 @@ def _certificate(system: str, configured: Mapping[str, Any]) -> Iterator[Securit
     place = os.path.expanduser(os.path.expandvars(configured.get("shared-temp-directory") or os.getcwd()))
     with ExitStack() as stack:
         try:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".evogt-", dir=place)))
+            _remove_left(Path(place))
+            prefix = f"{CERTIFICATES}{own_mark()}"
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=place)))
             for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
                 (folder / name).touch(0o600)
                 (folder / name).write_text(getattr(security, name))
@@ -62,6 +70,13 @@ def _certificate(system: str, configured: Mapping[str, Any]) -> Iterator[Securit
                 f"jobqueue.{system}.shared-temp-directory in ~/.config/dask/jobqueue.yaml"
             ) from None
         yield security
+
+
+def _remove_left(place: Path) -> None:
+    """Remove folders of certificates that killed commands of this machine left."""
+    for folder in place.glob(f"{CERTIFICATES}*"):
+        if was_left(folder.name) and folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
@@ -85,7 +100,8 @@ def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
 @contextmanager
 def on_batch_system(system: str, workers: int) -> Iterator[Client]:
     """A client whose `workers` processes are jobs, cancelled at the end.  Raises InputError, SweepError."""
-    with dask.config.set(SETTINGS), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
+    settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
+    with dask.config.set(settings), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
         try:
             cluster.scale(n=workers)
             cluster.sync(cluster._correct_state)  # submits now, so that a refusal is told now

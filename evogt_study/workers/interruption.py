@@ -69,8 +69,8 @@ def deferred() -> Iterator[None]:
                 signal.raise_signal(arrival)
 
 
-def seconds(text: str) -> float:
-    """A time as a number of seconds, with units, or as H:M:S.
+def seconds(text: str, option: str = "--time-limit") -> float:
+    """A time, which was given to `option`, as a number of seconds, with units, or as H:M:S.
 
     >>> seconds("90"), seconds("11h30m"), seconds("1:30:00")
     (90.0, 41400.0, 5400.0)
@@ -85,5 +85,5 @@ def seconds(text: str) -> float:
     else:
         total = 0.0
     if not 0.0 < total < 1e9:
-        raise InputError(f"`--time-limit` must be a time such as 90, 30m, 11h30m, 2d or 1:30:00, got {text!r}")
+        raise InputError(f"`{option}` must be a time such as 90, 30m, 11h30m, 2d or 1:30:00, got {text!r}")
     return total

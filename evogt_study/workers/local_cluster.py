@@ -115,8 +115,10 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         yield client
         return
     start_ahead()
-    with dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES), ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
+    made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
+    with made as folder, ExitStack() as stack:
+        scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
+        stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = stack.enter_context(_local_cluster(workers or CPU_COUNT, folder))
             client = stack.enter_context(Client(cluster, set_as_default=False))

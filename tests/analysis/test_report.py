@@ -114,7 +114,7 @@ def test_the_page_of_a_published_result():
     assert data.attrs["git_revision"] in page.text
     assert data.attrs["cpu"] in page.text
     assert f"numpy {json.loads(data.attrs['versions'])['numpy']}" in page.text
-    assert "evogt run oscillatory_1d.toml -o oscillatory_1d_again.nc" in page.text
+    assert "evogt run oscillatory_1d.toml -o again/oscillatory_1d.nc" in page.text
     assert "evogt verify oscillatory_1d.nc" in page.text
 
 
@@ -217,7 +217,7 @@ def test_commands_are_quoted_for_a_shell(failing, tmp_path):
     data = read_result(failing)["study"]
     data.attrs["study_file"] = "/x/$(touch ran).toml"
     made = commands(tmp_path / "a; rm b.nc", data, None)
-    assert made[0][0] == "evogt run '$(touch ran).toml' -o 'a; rm b_again.nc'"
+    assert made[0][0] == "evogt run '$(touch ran).toml' -o 'again/a; rm b.nc'"
     assert made[1][0] == "evogt verify 'a; rm b.nc'"
 
 

@@ -133,7 +133,7 @@ def main():
     walls, per_run = {}, 0.0
     with tempfile.TemporaryDirectory() as folder:
         for turn, workers in [(turn, workers) for turn in range(options.repeat) for workers in options.workers]:
-            path = Path(folder) / f"{workers}-{turn}.nc"
+            path = Path(folder) / f"{workers}-{turn}" / "result.nc"  # in a folder of its own
             command = [sys.executable, "-m", "evogt_study", "run", "-q", options.study, "-o", path]
             wall, client, worker = watched([*command, "--workers", str(workers)])
             walls[workers], runs = min(wall, walls.get(workers, wall)), runs_of(path)
@@ -145,7 +145,7 @@ def main():
             )
         if {1, 2} <= walls.keys():
             command = [sys.executable, "-m", "evogt_study", "run", "-q", SHORT, "--workers", "2"]
-            start = min(watched([*command, "-o", Path(folder) / f"short{i}.nc"])[0] for i in range(3))
+            start = min(watched([*command, "-o", Path(folder) / f"short{i}" / "result.nc"])[0] for i in range(3))
             working = (walls[1] - start) / (2 * (walls[2] - start))
             print(
                 f"parallel efficiency on two workers {walls[1] / (2 * walls[2]):.3f}, "

@@ -20,7 +20,6 @@ import evogt_study as evs
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
 from evogt_study.planning.plan import study_plan
-from evogt_study.results.finished_runs import unfinished
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
@@ -72,13 +71,13 @@ def test_run_equals_solve(small, client):
         np.testing.assert_array_equal(case[name], one[name], err_msg=name)
 
 
-def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch, tmp_path):
-    many = evs.run(small, client=client, output=tmp_path / "a.nc")
+def test_numbers_do_not_depend_on_workers_or_batches(small, client, monkeypatch):
+    many = evs.run(small, client=client)
     monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1)
-    single = evs.run(small, client=client, output=tmp_path / "b.nc")
+    single = evs.run(small, client=client)
     with connected(None, 1) as lone:
         monkeypatch.setattr(batch_size, "LARGEST_BATCH", 1000)
-        one = evs.run(small, client=lone, output=tmp_path / "c.nc")
+        one = evs.run(small, client=lone)
     same_numbers(many, single)
     same_numbers(many, one)
 
@@ -113,7 +112,7 @@ def test_command_uses_a_running_scheduler(small_study, small, client, start_sche
     (tmp_path / "small.toml").write_text(small_study)
     (tmp_path / "scheduler.json").write_text(json.dumps({"address": address}))
     expected = evs.run(small, client=client)
-    for result, *place in (("a.nc", "--scheduler", address), ("b.nc", "--scheduler-file", "scheduler.json")):
+    for result, *place in (("a/a.nc", "--scheduler", address), ("b/b.nc", "--scheduler-file", "scheduler.json")):
         command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", result, "-q", *place]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{result}: 12 runs, 12 ok\n", "")
@@ -162,42 +161,6 @@ def test_equal_cases_are_computed_once_and_taken_up_again(small_study, client, t
     again, events = events_of(evs.Study.from_text(text), client=client, output=path)
     assert (events["study"].reused, events["study"].done) == (24, 0)
     same_numbers(data, again)
-
-
-def test_changed_constant_is_refused_and_nothing_is_lost(small_study, client, tmp_path):
-    path = tmp_path / "small.nc"
-    evs.run(evs.Study.from_text(small_study), client=client, output=path)
-    before = path.read_bytes()
-    changed = evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3"))
-    with pytest.raises(ResultError, match="holds 12 finished runs that study does not ask for"):
-        evs.run(changed, client=client, output=path)
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["small.nc"]
-
-
-def test_a_pilot_is_not_dropped_with_its_runs(own_study, client, tmp_path):
-    path = tmp_path / "own.nc"
-    evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
-    before = path.read_bytes()
-    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
-    with pytest.raises(ResultError, match=r"holds 12 finished runs that .* does not ask for .*the pilot"):
-        evs.run(own_study(PARABOLA, constant), client=client, output=path)
-    assert path.read_bytes() == before
-
-
-def test_a_refused_extension_leaves_the_result_to_be_read_as_it_is(own_study, client, evogt, tmp_path):
-    """Another candidate is better now: the runs of the earlier choice are not replaced, nor said to be missing."""
-    path = tmp_path / "own.nc"
-    evs.run(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), client=client, output=path)
-    known = evs.open(path)
-    with pytest.raises(ResultError, match="finished runs that .* does not ask for"):
-        evs.run(own_study(PARABOLA, PILOTED), client=client, output=path)
-    found = unfinished(path)
-    assert (found["study"].status == Status.ok).all()
-    assert found["pilot"].status.shape == (2, 3, 2)
-    xr.testing.assert_equal(found["study"].error, known.error.drop_vars("case_key"))
-    code, out, _ = evogt("status", path)
-    assert (code, "(study): 4 runs, 4 ok" in out) == (0, True)
 
 
 def test_a_pilot_that_cannot_choose_any_more_leaves_the_result_to_be_read(own_study, client, evogt, tmp_path):
@@ -302,14 +265,6 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     assert (int(data.status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
     assert int(data.attempts.sel(seed=3)) == 2
     assert not shard_folder(path).exists()
-
-
-def test_shards_of_runs_that_are_not_asked_for_stay(own_study, client, tmp_path):
-    path = tmp_path / "own.nc"
-    other = own_study(FAILING, "[axes]\nseed = [90]", name="other")
-    shard = write_shard(shard_folder(path), run_batch(Batch.of(other.spec, list(study_plan(other).cases()))))
-    evs.run(own_study(FAILING, "[axes]\nseed = [0, 1]"), client=client, output=path)
-    assert shard.exists()
 
 
 def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client, tmp_path):

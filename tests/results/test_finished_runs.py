@@ -18,6 +18,12 @@ AXES = "[axes]\nlevel = [1, 2]\nseed = { count = 2 }"
 GROWN = AXES.replace("count = 2", "count = 5")
 
 
+UNASKED = (
+    "results/own.nc holds 2 finished runs that own.toml does not ask for now (axes.seed.count: 2 -> 1); "
+    "`evogt run` keeps them in results/own.nc.store"
+)
+
+
 def counts(table):
     return {status.name: count for status, count in table.counts().items() if count}
 
@@ -108,7 +114,7 @@ def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study,
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
     _, out, _ = evogt("status", "own.toml")
     assert out.splitlines()[0] == "results/own.nc (study): 2 runs, 2 ok"
-    assert out.splitlines()[-1].startswith("results/own.nc holds 2 finished runs that own.toml does not ask for;")
+    assert out.splitlines()[-1].startswith(UNASKED)
 
 
 def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
@@ -125,7 +131,7 @@ def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
     result.rename(folder / "other.nc")
     own_study(OWN, GROWN)
     assert evogt("status", "own.toml", "-o", "other.nc")[1].startswith("other.nc (study): 10 runs, 6 not_run")
-    assert "    4 of 10 are finished in other.nc\n" in evogt("plan", "own.toml", "-o", "other.nc")[1]
+    assert "    4 of 10 are finished: 4 from other.nc\n" in evogt("plan", "own.toml", "-o", "other.nc")[1]
     code, _, err = evogt("status", "other.nc", "-o", "other.nc")
     assert (code, err) == (2, "evogt: `--output` must be given with a STUDY.toml, got the result other.nc\n")
 
@@ -134,15 +140,15 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     own_study(OWN, GROWN)
     code, out, err = evogt("plan", "own.toml")
     assert (code, err) == (0, "")
-    assert "    4 of 10 are finished in results/own.nc\n" in out
+    assert "    4 of 10 are finished: 4 from results/own.nc\n" in out
     assert "does not ask for" not in out
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
-    assert "\nresults/own.nc holds 2 finished runs that own.toml does not ask for;" in evogt("plan", "own.toml")[1]
+    assert UNASKED in evogt("plan", "own.toml")[1].splitlines()
 
 
 def test_a_plan_before_the_first_run_has_nothing_to_tell(evogt, own_study, folder):
     own_study(OWN, AXES)
-    assert "finished in" not in evogt("plan", "own.toml")[1]
+    assert "are finished" not in evogt("plan", "own.toml")[1]
 
 
 def test_fates_are_those_of_the_file(own_study, result):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.errors import ResultError
+from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.planning.plan import study_plan
 from evogt_study.results import netcdf as store
 from evogt_study.results.netcdf import read_result, write_result
-from evogt_study.results.shards import intact_shards, read_shard, write_shard
+from evogt_study.results.run_sources import ShardFolder
+from evogt_study.results.shards import read_head, read_shard, remove_shards, write_shard
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.storage.atomic_files import check_writable, written_whole
 from evogt_study.study.study import Study
@@ -60,6 +61,19 @@ def flipped(content, at):
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
+def unread(folder):
+    """What is wrong with the shards of a folder, none of which can be read."""
+    shards = ShardFolder(folder)
+    assert list(shards.records(lambda keys: np.ones(len(keys), dtype=bool))) == []
+    return [type(error) for error in shards.unread.values()]
+
+
+def test_a_head_is_read_without_the_numbers(records, tmp_path):
+    path = write_shard(tmp_path, records, "constants.gamma: 2 -> 3")
+    head = read_head(path)
+    assert (head.keys, head.about, head.size) == (records.keys, "constants.gamma: 2 -> 3", path.stat().st_size)
+
+
 def zeroed(content, at):
     return content[:at] + bytes(64) + content[at + 64 :]
 
@@ -73,8 +87,7 @@ def test_damaged_values_are_noticed_and_the_shard_counts_as_not_there(records, t
     path.write_bytes(damage(content, at))
     with pytest.raises(ResultError, match="damaged"):
         read_shard(path)
-    assert list(intact_shards(tmp_path)) == []
-    assert not path.exists()
+    assert unread(tmp_path) == [DamagedShardError]
 
 
 @pytest.mark.parametrize("content", [b"", b"evogt", b"evogt shard 3\n", b"PK\x03\x04" + bytes(100)], ids=repr)
@@ -82,8 +95,7 @@ def test_what_is_no_shard_is_damaged(tmp_path, content):
     (tmp_path / "a.shard").write_bytes(content)
     with pytest.raises(ResultError, match="damaged"):
         read_shard(tmp_path / "a.shard")
-    assert list(intact_shards(tmp_path)) == []
-    assert os.listdir(tmp_path) == []
+    assert unread(tmp_path) == [DamagedShardError]
 
 
 def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
@@ -91,7 +103,8 @@ def test_a_shard_of_a_later_format_is_left_alone(records, tmp_path):
     path.write_bytes(path.read_bytes().replace(b"evogt shard 3", b"evogt shard 4", 1))
     with pytest.raises(ResultError, match="another format"):
         read_shard(path)
-    assert list(intact_shards(tmp_path)) == []
+    assert unread(tmp_path) == [ResultError]
+    remove_shards(tmp_path, [path], tmp_path / "none")
     assert path.exists()
 
 

@@ -12,7 +12,7 @@ import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.merge import merge
 from evogt_study.planning.plan import study_plan
-from evogt_study.results import finished_runs
+from evogt_study.results import finished_runs, run_sources
 from evogt_study.results.finished_runs import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
@@ -130,7 +130,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     plan, path = study_plan(study), tmp_path / "r.nc"
     describe(path, study)
     write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
-    look = finished_runs.readable_shards
+    look = run_sources.shard_files
 
     def overtaken(folder):
         if not path.exists():
@@ -138,7 +138,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
             remove_shards(folder, (), description(path))
         return look(folder)
 
-    monkeypatch.setattr(finished_runs, "readable_shards", overtaken)
+    monkeypatch.setattr(run_sources, "shard_files", overtaken)
     if of == "a result":
         assert unfinished(path) is None  # but the result is whole now
     else:
@@ -154,3 +154,25 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes_it(tmp_path):
+    """But not what one that is there is writing, or one of another machine."""
+    code = """
+import os, sys
+from pathlib import Path
+from evogt_study.storage.atomic_files import written_whole
+with written_whole(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    os._exit(9)
+"""
+    path = tmp_path / "p[1].html"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    (left,) = os.listdir(tmp_path)
+    machine, process, rest = left.removeprefix(".p[1].html.").split("-")
+    others = [f".p[1].html.{machine}-{os.getpid()}-{rest}", f".p[1].html.{'0' * 8}-{process}-{rest}"]
+    for name in others:
+        (tmp_path / name).touch()
+    with written_whole(path, tidy=True) as temporary:
+        temporary.write_text("whole")
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, path.name])

@@ -16,7 +16,8 @@ from helpers import eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.workers.batch_systems import cluster_of
+from evogt_study.storage.processes import own_mark
+from evogt_study.workers.batch_systems import CERTIFICATES, cluster_of
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}
@@ -41,6 +42,19 @@ def test_the_job_script_asks_for_what_the_yaml_says_and_holds_blas_to_one_thread
 def test_nobody_without_its_certificate_has_the_scheduler_run_anything(tmp_path):
     with dask.config.set(CONFIGURED), cluster_of("slurm") as cluster:
         assert not forced(tmp_path, cluster.scheduler_address)
+
+
+def test_certificates_that_a_killed_command_left_are_removed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / f"{CERTIFICATES}{own_mark().replace(str(os.getpid()), str(ended.pid))}abc"
+    left.mkdir()
+    (left / "tls_worker_key").touch()
+    with dask.config.set(CONFIGURED), cluster_of("slurm"):
+        assert len(os.listdir(tmp_path)) == 1
+        assert not left.exists()
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def write(path: Path, content: bytes) -> None:
     check_writable(path)
     try:
         make_folder(path.parent)
-        with written_whole(path) as temporary:
+        with written_whole(path, tidy=True) as temporary:
             temporary.write_bytes(content)
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None

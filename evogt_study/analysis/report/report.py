@@ -261,7 +261,7 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
     """Commands that compute the result again, and what each does."""
     toml = shlex.quote(_base(str(data.attrs.get("study_file", ""))) or "study.toml")
     file = shlex.quote(path.name)
-    again = shlex.quote(f"{path.stem}_again.nc")
+    again = shlex.quote(f"again/{path.name}")  # in a folder of its own, where no finished runs are taken up
     found = [
         (f"evogt run {toml} -o {again}", "all of it, from the study file below"),
         (f"evogt verify {file}", "checks the bytes of the file, and computes a sample of its runs again"),

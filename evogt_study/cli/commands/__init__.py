@@ -10,5 +10,6 @@
 - `replay`: one case again
 - `verify`: a result checked
 - `merge`: results joined
+- `store`: finished runs that are kept beside results
 - `reproduce`: the paper's studies
 """

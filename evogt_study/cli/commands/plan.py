@@ -8,7 +8,7 @@ import click
 from dask.system import CPU_COUNT
 
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
-from evogt_study.cli.options import result_option, study_file_argument
+from evogt_study.cli.options import from_option, result_option, study_file_argument
 from evogt_study.planning.forecast import START_SECONDS, predicted
 from evogt_study.planning.machine import this_machine
 from evogt_study.planning.plan import OWN, Plan, pilot_plan, provisional_choice, shared_work, study_plan
@@ -21,21 +21,22 @@ from evogt_study.workers.worker_memory import worker_memory
 @study_file_argument
 @result_option
 @click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
-def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
+@from_option
+def plan(study_file: Path, output: Path | None, workers: int | None, others: tuple[Path, ...]) -> None:
     """Tell what would run: cases, shared work, and how long and how much memory it takes.  Runs nothing.
 
     Times are predicted from the parameters, and from how fast this machine is: a second goes into finding that out.
-    They are those of all cases; how many of them a result has already is counted.
+    They are those of all cases; how many of them are finished already, and where, is counted.
     """
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
-    done = finished(study, path)
+    done = finished(study, path, others=others)
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     first = pilot_plan(study)
-    walls = [] if first is None else [_print_plan(first, workers, path, done)]
+    walls = [] if first is None else [_print_plan(first, workers, done)]
     if study.pilot is not None:
         tell(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
-    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, path, done))
+    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, done))
     print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
     if len(known) < len(walls):
@@ -45,14 +46,15 @@ def plan(study_file: Path, output: Path | None, workers: int | None) -> None:
         tell(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
 
 
-def _print_plan(plan: Plan, workers: int, path: Path, done: Finished | None) -> float | None:
+def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
     """Print what one phase would run; return its predicted wall seconds, None where only running tells."""
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
     count = None if done is None else done.count(plan.phase)
-    if count is not None:
-        tell(f"    {count:,} of {plan.count:,} are finished in {path}")
+    if done is not None and count is not None:
+        places = done.reader.places(plan.phase)
+        tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
     shared = shared_work(plan)
     for work in shared:
         if work.stage == OWN:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.options import check_one_of, result_option, study_file_argument
+from evogt_study.cli.options import check_one_of, from_option, result_option, study_file_argument
 from evogt_study.cli.workers_ahead import workers_ahead
 from evogt_study.operations.complete import complete_result
 
@@ -32,6 +32,7 @@ from evogt_study.operations.complete import complete_result
 @click.option(
     "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
 )
+@from_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def run(
     study_file: Path,
@@ -45,9 +46,14 @@ def run(
     run_limit: float | None,
     max_failures: int | None,
     time_limit: str | None,
+    others: tuple[Path, ...],
     quiet: bool,
 ) -> None:
-    """Compute what is missing of a study and write its result."""
+    """Compute what is missing of a study and write its result.
+
+    Finished runs are taken wherever they lie: in the result and its store, in other results of its folder, and in
+    --from.  What the study does not ask for any more is kept in the store, which `evogt store list` shows.
+    """
     check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
     options = (scheduler, scheduler_file, cluster, retry_failed, rerun_outdated, run_limit, max_failures, time_limit)
     if all(option in (None, False) for option in options):
@@ -63,5 +69,5 @@ def run(
     run_study(
         study_file, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, cluster=cluster,
         retry_failed=retry_failed, rerun_outdated=rerun_outdated, run_limit=run_limit, max_failures=max_failures,
-        time_limit=time_limit, quiet=quiet,
+        time_limit=time_limit, others=others, quiet=quiet,
     )  # fmt: skip

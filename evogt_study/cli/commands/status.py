@@ -13,6 +13,7 @@ from evogt_study.cli import result_display
 from evogt_study.cli.chosen_runs import no_result, runs_so_far
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.messages import print_lines, tell_unfinished
+from evogt_study.cli.options import from_option
 from evogt_study.errors import InputError
 from evogt_study.printable import tell
 from evogt_study.results.finished_runs import finished
@@ -23,21 +24,22 @@ from evogt_study.results.finished_runs import finished
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result of a STUDY.toml.  [default: results/NAME.nc]"
 )
-def status(file: Path, output: Path | None) -> None:
+@from_option
+def status(file: Path, output: Path | None, others: tuple[Path, ...]) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of what a STUDY.toml asks for.
 
-    Of a study its result and shards are looked through: cases that were added to it are not_run.
+    Of a study it is told what `evogt run` would find: cases that were added to it are not_run.
     """
     if file.suffix != ".toml":
-        if output is not None:
-            raise InputError(f"`--output` must be given with a STUDY.toml, got the result {file}")
+        for option in ["--output"] * (output is not None) + ["--from"] * bool(others):
+            raise InputError(f"`{option}` must be given with a STUDY.toml, got the result {file}")
         with runs_so_far(file, ()) as runs:
             _print_status(file, runs)
         return
 
     study = read_study(file)
     path = result_of(study, output)
-    done = finished(study, path)
+    done = finished(study, path, others=others)
     if done is None:
         raise no_result(path)
     tell_unfinished(path)

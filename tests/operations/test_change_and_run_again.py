@@ -1,0 +1,241 @@
+"""Lines of a study changed, and changed back: what is common is taken, what is new computed, and nothing is lost."""
+
+import os
+import shutil
+
+import netCDF4
+import numpy as np
+import pytest
+from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
+
+import evogt_study as evs
+from evogt_study.errors import InputError, StoreWarning
+from evogt_study.results import integrity
+from evogt_study.results.finished_runs import finished
+from evogt_study.results.store import kept
+from evogt_study.schema.variables import Status
+from evogt_study.storage import seal
+from evogt_study.storage.paths import shard_folder, store_folder
+
+
+@pytest.fixture
+def executed(client):
+    """Called with a study and a result's path: the number of runs that were computed, and what was warned of."""
+
+    def run(study, path, **options):
+        done = {}
+        with pytest.warns(StoreWarning) if options.pop("warns", False) else _nothing() as caught:
+            evs.run(study, client=client, output=path, listener=lambda e: done.update({e.phase: e.done}), **options)
+        return (sum(done.values()), *(str(warning.message) for warning in caught or ()))
+
+    return run
+
+
+class _nothing:  # noqa: N801  # warnings are errors
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *error):
+        pass
+
+
+@pytest.fixture(scope="module")
+def before(client, tmp_path_factory):
+    """The result of the small study, once for all tests."""
+    from conftest import SMALL_STUDY
+
+    path = tmp_path_factory.mktemp("before") / "small.nc"
+    evs.run(evs.Study.from_text(SMALL_STUDY), client=client, output=path)
+    return path
+
+
+@pytest.fixture
+def path(before, tmp_path):
+    return shutil.copy(before, tmp_path / "small.nc")
+
+
+CHANGES = {
+    "gamma": ("gamma = 2", "gamma = 3", 12, 12, "constants.gamma: 2 -> 3"),
+    "times": ("times = 3", "times = 6", 12, 12, "output.times: 3 -> 6"),
+    "a value of k replaced": ("k = [1, 2]", "k = [1, 3]", 6, 6, "axes.k: [1, 2] -> [1, 3]"),
+    "N replaced": ("N = 12", "N = 10", 12, 12, "constants.N: 12 -> 10"),
+    "fewer seeds": ("count = 3", "count = 1", 0, 8, "axes.seed.count: 3 -> 1"),
+    "a title": ('name = "small"', 'name = "small"\ntitle = "new"', 0, 0, ""),
+    "a rule": ("[output]", "[[when]]\nmatch = { k = 2 }\nset = { gamma = 5 }\n[output]", 6, 6, "gamma = 5 added"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "computed", "unasked", "told"), CHANGES.values(), ids=CHANGES)
+def test_a_line_is_changed_and_changed_back(executed, small_study, path, old, new, computed, unasked, told):
+    known = read_study(path)
+    changed = evs.Study.from_text(small_study.replace(old, new))
+    count, *lines = executed(changed, path, warns=unasked > 0)
+    assert (count, len(lines), kept(path).runs) == (computed, int(unasked > 0), unasked)
+    for line in lines:
+        assert line.startswith(f"{unasked} finished runs are not asked for now (")
+        assert told in line
+        assert line.endswith(f"; kept in {store_folder(path)}, `evogt store list` shows them")
+    assert executed(evs.Study.from_text(small_study), path, warns=computed > 0)[0] == 0
+    same_numbers(read_study(path).sel(mode=known.mode), known)  # other ranks leave their padding
+    assert kept(path).runs == computed  # what the change brought, and nothing of what is asked for again
+    if computed:
+        assert executed(changed, path, warns=unasked > 0)[0] == 0
+        assert executed(evs.Study.from_text(small_study), path, warns=True)[0] == 0
+        assert kept(path).runs == computed  # the store does not grow with the number of changes
+
+
+def test_another_name_of_the_result_takes_what_is_common(executed, small_study, path, tmp_path):
+    both = small_study.replace("k = [1, 2]", "k = [2, 3]").replace('"small"', '"other"')
+    data = tmp_path / "other.nc"
+    assert executed(evs.Study.from_text(both), data) == (6,)
+    assert f"with runs that were there: 6 from {path}" in read_study(data).attrs["history"]
+    assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", others=[tmp_path]) == (0,)
+    with pytest.raises(InputError, match="`--from` must be a result, or a folder of results, got .*none, which is nei"):
+        executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", others=[tmp_path / "none"])
+
+
+def test_what_is_kept_beside_one_result_is_there_for_another(executed, small_study, path, tmp_path):
+    executed(evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3")), path, warns=True)
+    assert executed(evs.Study.from_text(small_study), tmp_path / "other.nc") == (0,)
+    path.unlink()
+    assert executed(evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3")), path) == (12,)
+    assert kept(path).runs == 12
+
+
+def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, small_study, path, tmp_path):
+    (tmp_path / "a.nc").write_bytes(path.read_bytes()[:3000])
+    (tmp_path / "b.nc").write_text("no NetCDF")
+    with netCDF4.Dataset(tmp_path / "c.nc", "w") as file:  # of somebody else
+        file.createDimension("x", 2)
+    os.mkfifo(tmp_path / "d.nc")
+    changed = rewritten(path, lambda data: None)
+    with netCDF4.Dataset(changed, "a") as file:  # runs that another program changed are not vouched for
+        file["error"][0] = 7.0
+    count, line = executed(evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", others=[tmp_path], warns=True)
+    assert count == 12
+    assert line.startswith(f"no runs were taken from {tmp_path / 'a.nc'}, and 2 more: cannot read ")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_result_that_hdf5_would_read_for_ever_is_in_nobodys_way(
+    executed, small_study, path, tmp_path, monkeypatch, sealed
+):
+    """In its heap of words, a size of zero: the library looks for the next word where it is already."""
+    monkeypatch.setattr(integrity, "SECONDS_OF_KEYS", 1)
+    monkeypatch.setattr(integrity, "SECONDS", 1)
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"GCOL") + 16
+    for _ in range(2):
+        at += 16 + -(-int.from_bytes(whole[at + 8 : at + 16], "little") // 8) * 8
+    whole[at : at + 16] = bytes(16)
+    path.write_bytes(whole if sealed else whole[: -len(seal.MAGIC)])
+    (tmp_path / "z.nc").write_text("looked at after it")
+    count, line = executed(evs.Study.from_text(small_study), tmp_path / "new" / "s.nc", others=[tmp_path], warns=True)
+    assert count == 12
+    assert line.startswith(f"no runs were taken from {path}, and 1 more: {path} is damaged: ")
+
+
+def test_a_pilots_runs_are_kept_and_come_back(executed, own_study, tmp_path):
+    path = tmp_path / "own.nc"
+    assert executed(own_study(PARABOLA, PILOTED), path) == (12 + 4,)
+    constant = PILOTED[: PILOTED.index("[pilot]")] + "[constants]\n    gamma = 1\n"
+    count, line = executed(own_study(PARABOLA, constant), path, warns=True)
+    assert (count, kept(path).runs) == (2, 12 + 2)  # two of the four had gamma = 1
+    assert "pilot.parameter = 'gamma' removed" in line
+    assert executed(own_study(PARABOLA, PILOTED), path, warns=True)[0] == 0
+
+
+def test_another_choice_of_the_pilot_keeps_the_runs_of_the_first(executed, own_study, tmp_path):
+    path = tmp_path / "own.nc"
+    assert executed(own_study(PARABOLA, PILOTED.replace("[1, 4, 6]", "[1, 6]")), path)[0] == 8 + 4
+    count, line = executed(own_study(PARABOLA, PILOTED), path, warns=True)
+    assert (count, kept(path).runs) == (4 + 2, 2)
+    assert "pilot.candidates: [1, 6] -> [1, 4, 6]" in line
+
+
+def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(executed, own_study, tmp_path):
+    path, axes = tmp_path / "own.nc", "[axes]\nseed = { count = 3 }"
+    wrong = "def method(seed):\n    return {'error': 1.0 / (seed - 1)}\n"
+    assert executed(own_study(wrong, axes), path)[0] == 3
+    count, line = executed(own_study(wrong.replace("seed - 1", "seed + 1"), axes), path, warns=True)
+    assert (count, "3 finished runs are not asked for now (code of the method)" in line) == (3, True)
+    assert (read_study(path).status == Status.ok).all()
+    assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
+    assert int(read_study(path).status[1]) == Status.failed
+
+
+def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study, tmp_path):
+    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = { count = 2 }")
+    executed(study, tmp_path / "ok.nc")
+    shutil.copy(tmp_path / "ok.nc", tmp_path / "own.nc")
+
+    def failed(data):
+        data["status"].values[0], data["message"].values[0], data["error"].values[0] = Status.failed, "no luck", np.nan
+
+    rewritten(tmp_path / "own.nc", failed)
+    assert executed(study, tmp_path / "own.nc") == (0,)
+    assert (read_study(tmp_path / "own.nc").status == Status.ok).all()
+
+
+def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
+    """As a command leaves them that was stopped."""
+    from evogt_study.planning.plan import study_plan
+    from evogt_study.results.finished_runs import describe
+    from evogt_study.results.shards import write_shard
+    from evogt_study.workers.batch import Batch, run_batch
+
+    path, source = tmp_path / "own.nc", "def method(seed, level):\n    return {'error': 1.0}\n"
+    first = own_study(source, "[axes]\nseed = { count = 4 }\n[constants]\nlevel = 1\n")
+    describe(path, first)
+    runs = run_batch(Batch.of(first.spec, list(study_plan(first).cases())))
+    write_shard(shard_folder(path), runs)
+    other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
+    assert finished(other, path).count("study") == 2
+    count, line = executed(other, path, warns=True)
+    assert (count, kept(path).runs) == (0, 2)
+    assert "2 finished runs are not asked for now (axes.seed.count: 4 -> 2)" in line
+    assert not shard_folder(path).exists()
+
+
+# --- evogt store ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(executed, small_study, path, tmp_path, monkeypatch):
+    """A folder where the twelve runs of gamma = 2 are kept."""
+    monkeypatch.chdir(tmp_path)
+    executed(evs.Study.from_text(small_study.replace("gamma = 2", "gamma = 3")), path, warns=True)
+    return path
+
+
+def test_what_is_kept_is_listed_with_its_size_and_reason(evogt, stored):
+    code, out, err = evogt("store", "list", ".")
+    first, second = out.splitlines()
+    assert (code, err) == (0, "")
+    assert first.startswith("small.nc.store: 12 runs, ")
+    assert first.endswith(" kB")
+    assert second.endswith("kB: constants.gamma: 2 -> 3")
+    assert evogt("store", "list", "small.nc")[1] == out
+    assert evogt("store", "list") == (0, "no runs are kept\n", "")
+    shard = next(store_folder(stored).iterdir())
+    shard.write_bytes(shard.read_bytes()[:100])
+    assert "is damaged" in evogt("store", "list", "small.nc")[1]
+
+
+def test_what_is_kept_is_moved_and_pruned(evogt, executed, small_study, stored):
+    code, out, _ = evogt("store", "move", "small.nc", "disk/small.nc")
+    assert (code, out.startswith("moved to disk/small.nc.store: 12 runs, ")) == (0, True)
+    assert not store_folder(stored).exists()
+    study = evs.Study.from_text(small_study)
+    assert executed(study, stored, warns=True, others=["disk"])[0] == 0
+    assert evogt("store", "prune", "--older-than", "1d", "disk")[1].startswith("removed disk/small.nc.store: 0 runs")
+    assert evogt("store", "prune", "disk")[1].startswith("removed disk/small.nc.store: 12 runs")
+    assert os.listdir("disk") == []
+    for arguments in (
+        ("prune",),
+        ("prune", "small.toml"),
+        ("move", "none.nc", "b.nc"),
+        ("move", "small.nc", "small.nc"),
+    ):
+        code, out, err = evogt("store", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), arguments
