@@ -4,5 +4,4 @@
 - `finite_difference`: finite differences, and the reference made of them
 - `space_time_regression`: time as one more input, by least squares
 - `sparse_solve`: sparse LU
-- `cost`: the work of the baselines
 """

@@ -120,6 +120,20 @@ Modes = tuple[Array | float, Array, Array]
 """A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
 
 
+def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
+    """Rough operations of a solution: transforms there and back in every step that has a reaction or a source.
+
+    A product with folded sines is points^(d + 1) multiplications and additions a direction.
+    """
+    unknowns, transform = points**problem.dimension, problem.dimension * points
+    return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
+
+
+def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
+    """Bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
+    return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
+
+
 def _midpoint(integrator: ImplicitMidpoint, eigenvalues: Array, grid: TimeGrid) -> Modes:
     half = 0.5 * grid.dt * eigenvalues
     return 1.0 - half, 1.0 + half, grid.midpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -9,24 +10,31 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from evogt_study.baselines import cost
-from evogt_study.baselines.finite_difference import check_differences, finite_differences
-from evogt_study.baselines.space_time_regression import check_size, residual_points, space_time_regression, strong_form
+from evogt_study.baselines.finite_difference import (
+    check_differences,
+    finite_difference_flops,
+    finite_difference_memory,
+    finite_differences,
+)
+from evogt_study.baselines.space_time_regression import (
+    check_size,
+    residual_points,
+    space_time_regression,
+    strong_form,
+)
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.evolution_parameters import PARAMETERS as EVOLUTION_PARAMETERS
 from evogt_study.methods.fields import fields
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, integrator_of, own_fields
-from evogt_study.methods.problem_method import ProblemMethod, dictionary_of, finite, quadrature_of
+from evogt_study.methods.problem_method import ProblemMethod, dictionary_of, finite, quadrature_of, seconds_of
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.cost import Work
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_facts import ProblemFacts
+from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.numerics.validation import relative_errors
@@ -40,6 +48,8 @@ from evogt_study.schema.variables import MEASURED
 OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
 """Parameters of dictionaries, which some families take."""
 MAX_TIMES = 1_000_000
+LOOKED_AT = 200
+"""Operations for a validation node: interpolation, and the exact solution."""
 SAMPLED = 7
 """Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
 
@@ -165,25 +175,16 @@ class Baseline(ProblemMethod, ABC):
     def sizes(self) -> tuple[str, ...]:
         return tuple(name for name in self.PARAMETERS if name != "seed")
 
-    def costs(self, values: Values) -> Mapping[str, Work] | None:
-        problem = self.facts(values)
+    def work(self, values: Values) -> float | None:
+        problem = self.example(values)
         if problem is None:
             return None
-        times = len(self.observed(values).observed_times)
-        nodes = self.given(values)["validation"].points ** problem.dimension
-        shown = self.output.grid**problem.dimension if "field" in self.output.record else 0
-        run = self.solved(values, problem, times) + cost.looked_at(problem, nodes, times)
-        if shown:
-            run += self.evaluated(values, problem, shown, times) + cost.looked_at(problem, shown, times)
-        return {"problem": Work(calls=500.0), "run": run + self.evaluated(values, problem, nodes, times)}
+        looked_at = self.given(values)["validation"].points ** problem.dimension
+        return seconds_of(self.flops(values, problem) + LOOKED_AT * looked_at)
 
     @abstractmethod
-    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
-        """Work of the solution itself."""
-
-    def evaluated(self, values: Values, problem: ProblemFacts, nodes: int, times: int) -> Work:
-        """Work of looking at the solution at nodes and times."""
-        return cost.interpolated(problem, nodes, times)
+    def flops(self, values: Values, problem: Problem) -> float:
+        """Rough operations of the solution itself."""
 
     def run(self, values: Values, share: Share) -> Record:
         return finite(self.record(values, self.shared_problem(values, share)))
@@ -271,12 +272,19 @@ class P1FiniteElements(Baseline):
         given = self.given(values)
         return 330.0 * quadrature_nodes(self.dimension(values), given["unknowns"], given.get("degree"))
 
-    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
+    def flops(self, values: Values, problem: Problem) -> float:
         from evogt_study.baselines.p1_fem import quadrature_nodes
 
-        given = self.given(values)
+        given, steps = self.given(values), self.grid(values).steps
         nodes = quadrature_nodes(problem.dimension, given["unknowns"], given.get("degree"))
-        return cost.p1_fem(problem, given["unknowns"], nodes, self.grid(values).steps)
+        unknowns = given["unknowns"] ** problem.dimension
+        factorised = unknowns * (500, 4_000, 18_000)[problem.dimension - 1]  # sparse LU, of runs of seconds
+        times = 1 if problem.diffusion.steady else steps
+        assembled = 250 * nodes  # a matrix in scikit-fem
+        return float(
+            (3 + (0 if isinstance(problem.diffusion, Separable) else times)) * assembled
+            + (times + 0.05 * steps) * factorised
+        )
 
     def record(self, values: Values, problem: Problem) -> Record:
         from evogt_study.baselines.p1_fem import p1_fem  # scikit-fem takes a moment to import
@@ -303,10 +311,10 @@ class FiniteDifferences(Baseline):
 
     def memory(self, values: Values) -> float:
         times = len(self.observed(values).observed_times)
-        return cost.finite_difference_memory(self.dimension(values), self.given(values)["points"], times)
+        return finite_difference_memory(self.dimension(values), self.given(values)["points"], times)
 
-    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
-        return cost.finite_differences(problem, self.given(values)["points"], self.grid(values).steps, times)
+    def flops(self, values: Values, problem: Problem) -> float:
+        return finite_difference_flops(problem, self.given(values)["points"], self.grid(values).steps)
 
     def record(self, values: Values, problem: Problem) -> Record:
         grid = self.grid(values)
@@ -368,12 +376,11 @@ class SpaceTimeRegression(Baseline):
         rows = given["points"] ** dimension * given["levels"] + given["N"]
         return 8.0 * 4 * float(rows * given["N"])
 
-    def solved(self, values: Values, problem: ProblemFacts, times: int) -> Work:
-        given = self.given(values)
-        return cost.space_time_regression(problem, dictionary_of(values), given["points"], given["levels"])
-
-    def evaluated(self, values: Values, problem: ProblemFacts, nodes: int, times: int) -> Work:
-        return cost.regression_evaluated(dictionary_of(values), problem.dimension, nodes, times)
+    def flops(self, values: Values, problem: Problem) -> float:
+        given, widths, D = self.given(values), dictionary_of(values).widths, problem.dimension + 1
+        rows = given["points"] ** problem.dimension * given["levels"]
+        features = (1 + D + D * D) * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
+        return float(2 * rows * (features + widths[-1] ** 2) + 20 * widths[-1] ** 3)
 
     def record(self, values: Values, problem: Problem) -> Record:
         given, observed = self.given(values), self.observed(values)

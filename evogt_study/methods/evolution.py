@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.baselines import cost as baseline_cost
-from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_differences
+from evogt_study.baselines.finite_difference import (
+    FiniteDifferenceReference,
+    check_differences,
+    finite_difference_flops,
+    finite_difference_memory,
+)
 from evogt_study.errors import ProblemError, StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import integrator_of
@@ -20,16 +24,15 @@ from evogt_study.methods.problem_method import (
     dictionary_of,
     finite,
     quadrature_of,
+    seconds_of,
 )
 from evogt_study.methods.protocol import MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.cost import RunSize, Work, stage_work
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.numerics.pipeline import Discretisation, Reference, Share, solve, stage_keys
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_facts import ProblemFacts
+from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_outside_ball
 from evogt_study.schema.records import Record
@@ -37,6 +40,9 @@ from evogt_study.schema.values import Values, content_hash
 
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays: what is freed between them does not all go back."""
+TANH, FACTORED, DOP853 = 25, 30, 12
+"""Operations of the rough work: of a tanh and its derivatives; of an SVD or eigendecomposition by N^3; stages of a step
+of the reference of the coefficients."""
 _NOTHING_TO_MEASURE_AGAINST = (
     "`record` must leave out error_history for a problem without exact solution or reference (output.record)"
 )
@@ -186,23 +192,16 @@ class Evolution(ProblemMethod):
             "coefficient_max_step",
         )  # fmt: skip
 
-    def costs(self, values: Values) -> Mapping[str, Work] | None:
-        problem, run = self.facts(values), self.discretisation(values)
+    def work(self, values: Values) -> float | None:
+        problem, run = self.example(values), self.discretisation(values)
         if problem is None:
             return None
-        shown = self.output.grid**problem.dimension if "field" in self.output.record else 0
-        saved = len(run.grid.saved)
-        return stage_work(RunSize(run, problem, shown, saved, self.reference_work(values, run, problem)))
-
-    def reference_work(self, values: Values, run: Discretisation, problem: ProblemFacts) -> Work | None:
-        """What the finite-difference reference takes; None where errors are not measured against one."""
-        given: dict[str, Any] = dict(values)
-        if given.get("reference") != "finite_difference":
-            return None
-        steps, times = run.grid.refined(given.get("reference_dt", given["dt"])).steps, len(run.grid.observed)
-        solved = baseline_cost.finite_differences(problem, given["reference_points"], steps, times)
-        nodes = run.validation.points**problem.dimension
-        return solved + baseline_cost.interpolated(problem, nodes, times)
+        flops = rough_flops(run, problem)
+        if values.get("reference") == "finite_difference":
+            given: dict[str, Any] = dict(values)
+            steps = run.grid.refined(given.get("reference_dt", given["dt"])).steps
+            flops += finite_difference_flops(problem, given["reference_points"], steps)
+        return seconds_of(flops)
 
     def memory(self, values: Values) -> float:
         run, dimension = self.discretisation(values), self.dimension(values)
@@ -222,7 +221,7 @@ class Evolution(ProblemMethod):
         given: dict[str, Any] = dict(values)
         if given.get("reference") != "finite_difference":
             return 0.0
-        return baseline_cost.finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
+        return finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
 
     def discretisation(self, values: Values) -> Discretisation:
         """The run's scalars.  Raises ParameterError where they do not fit together."""
@@ -256,6 +255,27 @@ class Evolution(ProblemMethod):
             reference = ReferenceAmongWorkers(reference, content_hash(self.problem_identity(values)))
         solution = solve(problem, self.discretisation(values), share, reference)
         return finite(record(solution, self.output))
+
+
+def rough_flops(run: Discretisation, problem: Problem) -> float:
+    """Rough operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
+    d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
+    Q, V = run.quadrature.points**d, run.validation.points**d
+    A = 0 if run.assessment is None else run.assessment.points**d
+    r = min(N, Q)
+    layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
+    features = layers * ((1 + d) * (Q + A) + V)
+    space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
+    stiffness = d * (Q + A) * r**2
+    step = 2 * r**2  # states of all steps from the eigenbasis of K
+    if not problem.diffusion.steady:
+        step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
+    rates = 0.0
+    if run.coefficient_reference is not None and run.coefficient_reference.name != "eigendecomposition":
+        rates = DOP853 * max(50, run.grid.final_time / (run.coefficient_reference.max_step or np.inf)) * step
+    reaction = (4 * r + TANH) * Q * steps if problem.potential is not None else 0
+    observed = 2 * len(run.grid.observed) * N * V
+    return float(features + space + stiffness + step * steps + rates + reaction + observed)
 
 
 def _coefficient_reference(given: Mapping[str, Any]) -> CoefficientReference | None:

@@ -21,7 +21,6 @@ from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
-from evogt_study.numerics.problem_facts import ProblemFacts
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.problems.grammar import RESERVED
 from evogt_study.schema.parameters import Parameter
@@ -40,7 +39,7 @@ class ProblemMethod:
     source: ProblemSource
     output: Output
     parameters: Mapping[str, Parameter]
-    known_facts: dict[str, ProblemFacts | None] = field(default_factory=dict, repr=False, kw_only=True)
+    known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
     def declared(cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...]) -> Self:
@@ -110,29 +109,34 @@ class ProblemMethod:
                 check_data(problem, dict[str, Any](values).get("final_time"))
         return problem
 
-    def facts(self, values: Values) -> ProblemFacts | None:
-        """What the work depends on in the case's problem; None where its functions do not tell.
+    def example(self, values: Values) -> Problem | None:
+        """A problem like the case's, for estimates; None where a user's factory does not make one.
 
-        Of formulas those of one case hold for all: parameters change neither how they split nor their operations.
+        Of formulas that of one case stands for all: parameters do not change how they split.
         """
         key = content_hash(self.problem_identity(values)) if self.source.statement is None else ""
-        if key not in self.known_facts:
+        if key not in self.known_examples:
             try:
-                self.known_facts[key] = ProblemFacts.of(self.problem(values))
-            except Exception:  # noqa: BLE001  # a user's function can raise anything; that is for the run to tell
-                self.known_facts[key] = None
-        return self.known_facts[key]
+                self.known_examples[key] = self.problem(values)
+            except InputError:
+                self.known_examples[key] = None
+        return self.known_examples[key]
 
     def dimension(self, values: Values) -> int:
         """d, for estimates: 2 where it cannot be told."""
         if self.source.dimension is not None:
             return self.source.dimension
-        facts = self.facts(values)
-        return 2 if facts is None else facts.dimension
+        problem = self.example(values)
+        return 2 if problem is None else problem.dimension
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
         return share("problem", content_hash(self.problem_identity(values)), lambda: self.problem(values))
+
+
+def seconds_of(flops: float) -> float:
+    """Rough seconds of as many operations: 3e10 a second as on a core of 2024, and a millisecond around them."""
+    return 1e-3 + flops / 3e10
 
 
 def dictionary_of(values: Values) -> Dictionary:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evogt_study.methods.user_code import PythonFile
-from evogt_study.numerics.cost import Work
 from evogt_study.numerics.pipeline import Share
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter
@@ -96,11 +95,11 @@ class Method(Protocol):
     def depends_on_seed(self) -> bool:
         """Whether `check` looks at the seed, so that every seed has to be checked."""
 
-    def costs(self, values: Values) -> Mapping[str, Work] | None:
-        """Work of each stage of `stages`, and of "run", which a case has for itself; None where only running tells."""
+    def work(self, values: Values) -> float | None:
+        """Rough seconds of a run that shares nothing, by one formula in its sizes; None where only running tells."""
 
     def sizes(self) -> tuple[str, ...]:
-        """Parameters on which `memory` and `costs` depend, those of the problem's formulas left out."""
+        """Parameters on which `memory` and `work` depend, those of the problem's formulas left out."""
 
     def run(self, values: Values, share: Share) -> Record:
         """Compute one case."""

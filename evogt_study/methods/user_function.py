@@ -81,7 +81,7 @@ class UserFunction:
     def memory(self, values: Values) -> float:
         return 0.0
 
-    def costs(self, values: Values) -> None:
+    def work(self, values: Values) -> None:
         return None
 
     def run(self, values: Values, share: Share) -> Record:

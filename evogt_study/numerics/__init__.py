@@ -16,6 +16,4 @@
 - `cross_grid`: the retained basis on another rule than the one that made it
 - `coefficient_reference`: coefficients free of time-stepping error
 - `pipeline`: the whole method on one screen, one stage after the other
-- `problem_facts`: what the work of a run depends on in a problem's functions
-- `cost`: the work of a run, counted before it runs
 """

@@ -2,8 +2,7 @@
 
 - `plan`: the cases of a phase, and the work that they share
 - `case_keys`: the key of each case, made from its content
+- `case_work`: the rough work of all cases, by the axes that decide it
 - `execution_order`: neighbours share stages, long runs come first
-- `case_costs`: the work of all cases, by the axes that decide it
-- `machine`: seconds of each kind of work, measured
 - `forecast`: how long a study takes
 """

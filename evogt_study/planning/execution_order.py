@@ -23,19 +23,19 @@ def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
     return points.transpose(_nesting(space, leading)).ravel()
 
 
-def longest_first(space: CaseSpace, leading: Iterable[str], seconds: npt.NDArray[np.float64] | None) -> Order:
+def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np.float64] | None) -> Order:
     """Put groups of costly cases before others in the `sharing_order`.
 
-    seconds: of a case, over the space's shape or with a length of one along axes on which it does not depend; NaN where
+    work: of a case, over the space's shape or with a length of one along axes on which it does not depend; NaN where
     there is no case, None where nothing is known.  A group is what shares its early stages, the cases with equal
     `leading` parameters.  It stays together, in its order, and so do groups that take equally long.
     """
     leading = tuple(leading)
     order = sharing_order(space, leading)
-    if seconds is None:
+    if work is None:
         return order
     inner = tuple(number for number, axis in enumerate(space.axes) if axis.name not in leading)
-    groups = np.nansum(seconds, axis=inner, keepdims=True)
+    groups = np.nansum(work, axis=inner, keepdims=True)
     shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
     along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
     first = np.argsort(along, kind="stable")

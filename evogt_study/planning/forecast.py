@@ -1,29 +1,33 @@
-"""How long a study will take, from its parameters alone (app:scaling)."""
+"""How long a study will take: a few of its cases are timed, and others are compared with them by their rough work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from evogt_study.numerics.cost import NOTHING, Work
-from evogt_study.planning.case_costs import sampled_costs
-from evogt_study.planning.machine import NOMINAL, Machine
-from evogt_study.planning.plan import (
-    Plan,
-    SharedWork,
-    pilot_plan,
-    provisional_choice,
-    shared_work,
-    study_plan,
-)
+from evogt_study.planning.case_work import work_of
+from evogt_study.planning.plan import OWN, Plan, SharedWork, pilot_plan, provisional_choice, study_plan
+from evogt_study.schema.values import Values
 from evogt_study.study.study import Study
+
+T = TypeVar("T")
 
 START_SECONDS = 2.0
 """What a run takes before its first batch and after its last: workers start and import, a result is written."""
-FEW_CASES = 500
-"""Cases of a study that are looked at to say which of several is the longest."""
+SAMPLED_CASES = 500
+"""Cases that stand for all: drawn evenly, they meet each of a hundred sizes; a look at them takes 50 ms."""
+TIMED_CASES = 7
+"""Cases that are timed at most: with 4 of them the predictions of the paper's studies scattered twice as much."""
+BUDGET = 1.5
+"""Seconds for timing the cases of a phase; the cheapest case is timed if it takes no more than `PATIENCE` by its rough
+work, a guess that is right to within a factor of three."""
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,40 +42,141 @@ class Prediction:
         return max(self.seconds / workers, self.longest)
 
 
-def predicted(plan: Plan, of_machine: Callable[[], Machine], shared: Sequence[SharedWork]) -> Prediction | None:
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of each stage in some cases, by the case's rough work; a stage takes its part of other work likewise.
+
+    Without any, the rough work is taken for seconds of the case itself, which share nothing.
+    """
+
+    cases: Mapping[float, Mapping[str, float]]
+
+    def seconds(self, stage: str, work: float) -> float:
+        """Time of a stage in a case of this `work`: seconds for each of work between those of the timed cases."""
+        if not self.cases:
+            return work if stage == OWN else 0.0
+        known = sorted(self.cases)
+        rates = [self.cases[each].get(stage, 0.0) / each for each in known]
+        return work * float(np.interp(work, known, rates))
+
+    def alone(self, work: float) -> float:
+        """Time of a case of this `work` that shares nothing."""
+        return sum(self.seconds(stage, work) for stage in {OWN}.union(*self.cases.values()))
+
+
+def predicted(
+    plan: Plan, shared: Sequence[SharedWork], timings: Callable[[Plan], Timings] | None = None
+) -> Prediction | None:
     """Time of the plan's runs, each stage computed once for the cases that share it; None where only running tells.
 
-    of_machine: asked only where there is something to predict.  shared: what `shared_work` counted over some of the
-    cases.  A stage that the others need anew has the same part of their work as of those; one that they do not is done.
+    shared: what `shared_work` counted over some of the cases.  A stage that the others need anew has the same part of
+    their work as of those; one that they do not is done.  timings: `timed_cases`, asked where there is something to
+    predict.
     """
-    if not shared or any(entry.work is None for entry in shared):
+    sample = sampled_work(plan)
+    if not shared or sample is None:
         return None
-    machine = of_machine()
-    costs = plan.costs or sampled_costs(plan.method, plan.space)
-    if costs is None:
-        return None
-    each = costs.mean()
-    seconds = sum(_seconds(entry, plan.count, each.get(entry.stage, NOTHING), machine) for entry in shared)
-    return Prediction(seconds, min(float(np.nanmax(costs.seconds(machine))), seconds))
+    known = (timings or timed_cases)(plan)
+    works = [work for work, _ in sample]
+    seconds = 0.0
+    for entry in shared:
+        taken = sum(count * known.seconds(entry.stage, work) for work, count in entry.first.items())
+        counted = sum(count * known.seconds(entry.stage, work) for work, count in entry.all.items())
+        each = sum(known.seconds(entry.stage, work) for work in works) / len(works)
+        more = entry.cases < plan.count and entry.growing and counted > 0.0
+        seconds += taken / counted * each * plan.count if more else taken
+    return Prediction(seconds, min(known.alone(max(works)), seconds))
 
 
-def _seconds(entry: SharedWork, count: int, each: Work, machine: Machine) -> float:
-    """Time of one stage in all `count` cases, each of which would take `each` alone."""
-    assert entry.work is not None  # noqa: S101  # looked at by the caller
-    assert entry.alone is not None  # noqa: S101
-    taken, alone = machine.seconds(entry.work), machine.seconds(entry.alone)
-    if entry.cases == count or not entry.growing or not alone:
-        return taken
-    return taken / alone * machine.seconds(each) * count
+def sampled_work(plan: Plan) -> list[tuple[float, Values]] | None:
+    """Some cases, the cheapest first, each with its rough work; None where that is not known, or there is no case."""
+    size = plan.space.size
+    every = np.arange(size) if size <= SAMPLED_CASES else np.random.default_rng(0).integers(size, size=SAMPLED_CASES)
+    found = []
+    for values in plan.space.each(every):
+        if values is not None:
+            work = work_of(plan.method, values)
+            if work is None:
+                return None
+            found.append((work, values))
+    return sorted(found, key=lambda entry: entry[0]) or None
+
+
+def timed_cases(plan: Plan) -> Timings:
+    """Run a few cases of all sizes in this process with one BLAS thread, the cheapest first, within `BUDGET`.
+
+    The first is run twice, so that what it imports does not count; a case that fails counts with what it took.
+    """
+    sample = [entry for entry in sampled_work(plan) or [] if entry[0] > 0.0]
+    if not sample or sample[0][0] > PATIENCE:
+        return Timings({})
+    chosen = np.unique(np.linspace(0, len(sample) - 1, TIMED_CASES).round().astype(int))
+    found: dict[float, list[dict[str, float]]] = defaultdict(list)
+    started, rate = time.perf_counter(), 0.0
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        for number, index in enumerate(chosen):
+            work, values = sample[index]
+            if number == 0:
+                _timed(plan, values)
+            elif time.perf_counter() - started + rate * work > BUDGET:
+                break
+            found[work].append(_timed(plan, values))
+            rate = sum(found[work][-1].values()) / work
+    return Timings({work: _mean(several) for work, several in found.items()})
+
+
+def _timed(plan: Plan, values: Values) -> dict[str, float]:
+    """Seconds of each stage of one case, and of what is its own."""
+    stages = StageTimes(frozenset(plan.method.stages(values)))
+    started = time.perf_counter()
+    try:
+        plan.method.run(values, stages)
+    except Exception as error:  # noqa: BLE001  # whatever it is, running the study records it
+        del error
+    return {**stages.seconds, OWN: time.perf_counter() - started - stages.inside}
+
+
+def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {stage: sum(each.get(stage, 0.0) for each in several) / len(several) for stage in set().union(*several)}
+
+
+class StageTimes:
+    """A `Share` for one case: `seconds` of the stages of these names, each without the others, `inside` of all.
+
+    A stage of another name counts as a part of the one that asks for it.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names, self.inside = names, 0.0
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._known: dict[tuple[str, Hashable], Any] = {}
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """As `evogt_study.methods.protocol.Share`."""
+        if (stage, key) not in self._known:
+            self._known[stage, key] = self._timed(stage, compute) if stage in self.names else compute()
+        return self._known[stage, key]  # type: ignore[no-any-return]  # the key determines the stage's type
+
+    def _timed(self, stage: str, compute: Callable[[], T]) -> T:
+        started, outside = time.perf_counter(), self.inside
+        self.inside = 0.0
+        result = compute()
+        taken = time.perf_counter() - started
+        self.seconds[stage] += taken - self.inside
+        self.inside = outside + taken
+        return result
 
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
-    """The studies by their predicted time on a nominal machine; those of which nothing is known before all others."""
-    return sorted(studies, key=lambda study: -_nominal_seconds(study))
+    """The studies by their rough work; those of which nothing is known before all others."""
+    return sorted(studies, key=lambda study: -sum(map(_rough_seconds, _phases(study))))
 
 
-def _nominal_seconds(study: Study) -> float:
+def _phases(study: Study) -> list[Plan]:
     pilot = pilot_plan(study)
-    plans = [study_plan(study, provisional_choice(study)), *([] if pilot is None else [pilot])]
-    made = [predicted(plan, lambda: NOMINAL, shared_work(plan, FEW_CASES)) for plan in plans]
-    return sum(np.inf if entry is None else entry.seconds for entry in made)
+    return [study_plan(study, provisional_choice(study)), *([] if pilot is None else [pilot])]
+
+
+def _rough_seconds(plan: Plan) -> float:
+    sample = sampled_work(plan)
+    return np.inf if sample is None else plan.count * sum(work for work, _ in sample) / len(sample)

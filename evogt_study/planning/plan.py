@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,11 +13,9 @@ import numpy as np
 
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.registry import load_method
-from evogt_study.numerics.cost import NOTHING, Work, total
-from evogt_study.planning.case_costs import CaseCosts, case_costs, costs_of
 from evogt_study.planning.case_keys import Keys, case_keys
+from evogt_study.planning.case_work import Work, case_work, work_of
 from evogt_study.planning.execution_order import Order, longest_first, sharing_order
-from evogt_study.planning.machine import NOMINAL
 from evogt_study.schema.records import Case
 from evogt_study.schema.values import Value, content_hash
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
@@ -50,20 +49,19 @@ class Plan:
         return case_keys(self.method, self.space)
 
     @cached_property
-    def costs(self) -> CaseCosts | None:
-        """What the cases cost; None where only running them tells."""
-        return case_costs(self.method, self.space)
+    def work(self) -> Work | None:
+        """Rough work of the cases; None where only running them tells."""
+        return case_work(self.method, self.space)
 
     @property
     def longest(self) -> float:
-        """Seconds of the longest run on a nominal machine; 0 where only running it tells."""
-        return 0.0 if self.costs is None else float(np.nanmax(self.costs.seconds(NOMINAL), initial=0.0))
+        """Rough seconds of the longest run; 0 where only running it tells."""
+        return 0.0 if self.work is None else float(np.nanmax(self.work))
 
     @property
     def order(self) -> Order:
         """All points, those without a case too, so that neighbours share early stages, and long runs come first."""
-        seconds = None if self.costs is None else self.costs.seconds(NOMINAL)
-        return longest_first(self.space, self.method.leading(), seconds)
+        return longest_first(self.space, self.method.leading(), self.work)
 
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
         """The cases of these numbers, in this order; all of `order` where none are given."""
@@ -91,18 +89,21 @@ class Plan:
 
 @dataclass(frozen=True)
 class SharedWork:
-    """How many of a stage's computations are different among `cases` cases.
+    """A stage in `cases` cases: how many need it for the `first` time, and how many in `all`, by their rough work.
 
-    work: what those take; alone: what they would take if each case computed its own; None where only running tells.
     growing: whether the second half of the cases needs any that the first half does not.
     """
 
     stage: str
-    distinct: int
     cases: int
-    work: Work | None = None
-    alone: Work | None = None
+    first: Mapping[float, int]
+    all: Mapping[float, int]
     growing: bool = True
+
+    @property
+    def distinct(self) -> int:
+        """How many computations of the stage are different."""
+        return sum(self.first.values())
 
 
 OWN = "run"
@@ -111,32 +112,32 @@ OWN = "run"
 
 def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
     """Distinct computations of each stage, over the first `limit` cases, and `OWN` last."""
-    needed: dict[str, list[Hashable]] = {}  # by stage, the key of each case
-    works: list[Mapping[str, Work] | None] = []
-    known: dict[tuple[Value | None, ...], Mapping[str, Work] | None] = {}
+    needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
+    works: list[float] = []
+    known: dict[tuple[Value | None, ...], float] = {}
     order = sharing_order(plan.space, plan.method.leading())
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, plan.method.sizes()))
         if size not in known:
-            known[size] = costs_of(plan.method, values)
+            known[size] = work_of(plan.method, values) or 0.0
         for stage, key in (*plan.method.stages(values).items(), (OWN, len(works))):
-            needed.setdefault(stage, [None] * len(works)).append(key)
+            needed.setdefault(stage, {})[len(works)] = key
         works.append(known[size])
     return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
 
 
-def _shared(stage: str, keys: list[Hashable], works: list[Mapping[str, Work] | None]) -> SharedWork:
-    """The stage that each of the cases needs with one of `keys`, and None where one has no such stage."""
+def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) -> SharedWork:
+    """The stage that the cases need with these `keys`."""
     first: dict[Hashable, int] = {}
-    for case, key in enumerate(keys):
-        if key is not None:
-            first.setdefault(key, case)
-    growing = max(first.values()) >= len(works) // 2
-    if any(work is None for work in works):
-        return SharedWork(stage, len(first), len(works), growing=growing)
-    taken = [(work or {}).get(stage, NOTHING) for work in works]
-    distinct = total(taken[case] for case in first.values())
-    return SharedWork(stage, len(first), len(works), distinct, total(taken), growing)
+    for case, key in keys.items():
+        first.setdefault(key, case)
+    return SharedWork(
+        stage,
+        len(works),
+        Counter(works[case] for case in first.values()),
+        Counter(works[case] for case in keys),
+        growing=max(first.values()) >= len(works) // 2,
+    )
 
 
 def peak_memory(plan: Plan) -> float:

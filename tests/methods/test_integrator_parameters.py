@@ -12,7 +12,8 @@ from evogt_study.methods import integrator_parameters
 from evogt_study.methods.registry import load_method
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.time_grid import Trajectory
-from evogt_study.planning.plan import study_plan
+from evogt_study.planning.forecast import predicted
+from evogt_study.planning.plan import shared_work, study_plan
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 
@@ -79,9 +80,9 @@ def test_one_that_is_registered_runs_in_studies_and_alone():
     assert len({keys(toml(time_integrator=f'"{name}"', stabilization=0))[0] for name in names}) == 3
 
 
-def test_its_work_is_not_taken_for_that_of_another():
-    assert study_plan(Study.from_text(toml())).costs is not None
-    assert study_plan(Study.from_text(toml(time_integrator='"implicit_euler"'))).costs is None
+def test_how_long_it_takes_is_predicted_by_running_it():
+    plan = study_plan(Study.from_text(toml(time_integrator='"implicit_euler"')))
+    assert 0.0 < predicted(plan, shared_work(plan)).seconds < 5.0
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,15 @@
 
 import threading
 import time
-from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.numerics.cost import Work
-from evogt_study.planning import case_costs as case_costs_module
-from evogt_study.planning.forecast import Prediction, predicted
-from evogt_study.planning.machine import NOMINAL, calibrated
+from evogt_study.planning import case_work as case_work_module
+from evogt_study.planning import forecast as forecast_module
+from evogt_study.planning.forecast import Prediction, StageTimes, Timings, predicted, timed_cases
 from evogt_study.planning.plan import OWN, pilot_plan, shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
@@ -121,7 +119,8 @@ STUDIES = {"1-D": ONE_D, "2-D": TWO_D, "3-D": THREE_D, "Allen-Cahn": ALLEN_CAHN,
 @pytest.fixture
 def cpu_seconds(monkeypatch):
     """Time that others take of this machine is no part of a run's seconds."""
-    monkeypatch.setattr(shared_module, "time", SimpleNamespace(perf_counter=time.process_time))
+    for module in (shared_module, forecast_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=time.process_time))
 
 
 def measured(plan):
@@ -137,16 +136,24 @@ def test_a_study_takes_half_to_twice_the_predicted_seconds(name, cpu_seconds, mo
     measured(plan)  # libraries are loaded, caches filled
     found, made = [], []
     for _ in range(4):  # what else the machine does makes both longer, for a while: the least of each tells
-        made.append(predicted(plan, calibrated, shared_work(plan)).seconds)
+        made.append(predicted(plan, shared_work(plan)).seconds)
         found.append(measured(plan))
         if len(made) > 1 and 0.5 < min(made) / min(found) < 2.0:
             return
     raise AssertionError((made, found))
 
 
-def of(text, **options):
+STAGES = {"trial functions": 0.4, "weighted SVD": 0.3, "retained space": 0.2, "reference": 0.01, OWN: 0.1}
+
+
+def two_sizes(plan):
+    """Timings by which a case takes seconds in proportion to its rough work."""
+    return Timings({work: {stage: part * work for stage, part in STAGES.items()} for work in (0.01, 1.0)})
+
+
+def of(text, timings=two_sizes, **options):
     plan = study_plan(Study.from_text(text))
-    return plan, predicted(plan, lambda: NOMINAL, shared_work(plan, **options))
+    return plan, predicted(plan, shared_work(plan, **options), timings)
 
 
 def test_shared_stages_count_once():
@@ -175,12 +182,10 @@ def test_a_large_study_is_predicted_from_its_first_cases():
 
 def test_what_the_later_cases_do_not_need_anew_is_not_multiplied():
     """One reference solves for all seeds, of which only some are looked at."""
-    (_, few), (_, many) = of(ALLEN_CAHN), of(ALLEN_CAHN.replace("count = 2", "count = 400"), limit=20)
-    reference = next(
-        entry for entry in shared_work(study_plan(Study.from_text(ALLEN_CAHN))) if entry.stage == "reference"
-    )
-    runs = few.seconds - NOMINAL.seconds(reference.work)
-    assert many.seconds == pytest.approx(200 * runs + NOMINAL.seconds(reference.work), rel=0.1)
+    many = ALLEN_CAHN.replace("count = 2", "count = 400")
+    (plan, made) = of(many, lambda plan: Timings({1.0: {"reference": 1000.0, OWN: 1.0}}), limit=20)
+    own = sum(plan.work.ravel()) * 400
+    assert made.seconds == pytest.approx(own + 1000.0 * plan.work.min(), rel=0.01)
 
 
 def test_the_order_of_the_runs_does_not_bias_a_sample():
@@ -193,9 +198,9 @@ def test_so_many_sizes_that_not_each_is_looked_at(monkeypatch):
     """The first cases are the cheap ones; costs of cases from everywhere say how the rest goes on."""
     sizes = ONE_D.replace("[20, 60]", str(list(range(10, 410, 4))))
     (_, whole) = of(sizes)
-    monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 99)
+    monkeypatch.setattr(case_work_module, "MAX_COMBINATIONS", 99)
     plan, sampled = of(sizes, limit=100)
-    assert plan.costs is None
+    assert plan.work is None
     assert sampled.seconds == pytest.approx(whole.seconds, rel=0.2)
     assert sampled.longest == pytest.approx(whole.longest, rel=0.1)
 
@@ -215,66 +220,82 @@ def test_each_case_has_a_stage_of_its_own():
 def test_nothing_is_predicted_of_a_function_of_ones_own(own_study):
     plan = study_plan(own_study("def method(seed):\n    return {'error': 1.0}", "[axes]\nseed = [0, 1]"))
 
-    def never():
-        raise AssertionError("the machine was measured for nothing")
+    def never(plan):
+        raise AssertionError("a function of one's own was called by a plan")
 
-    assert predicted(plan, never, shared_work(plan)) is None
+    assert predicted(plan, shared_work(plan), never) is None
     assert worker_memory(plan) == 0.0
 
 
-def test_a_problem_of_ones_own_is_predicted(tmp_path):
-    """A factory's functions are counted as formulas are."""
-    (tmp_path / "own.py").write_text(
-        "import numpy as np\nfrom evogt_study.problems import Statement\n"
-        "def problem(k=2.0):\n"
-        "    return Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
-    )
-    stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
-    (tmp_path / "own.toml").write_text(stated)
-    plan = study_plan(Study.from_file(tmp_path / "own.toml"))
-    stated_plan, made = of(ONE_D)
-    assert predicted(plan, lambda: NOMINAL, shared_work(plan)).seconds == pytest.approx(made.seconds)
-    assert worker_memory(plan) == worker_memory(stated_plan)  # its dimension is known from the problem made
-
-
-def test_a_problem_that_cannot_be_looked_at_is_left_to_its_runs(tmp_path):
-    (tmp_path / "own.py").write_text(
+def own_problem(folder, data=""):
+    """ONE_D with a problem from a factory that may change its `data`."""
+    (folder / "own.py").write_text(
         "from dataclasses import replace\nfrom evogt_study.problems import Statement\n"
         "def problem(k=2.0):\n"
         "    made = Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
-        "    def initial(nodes):\n"
-        "        assert type(nodes).__name__ == 'ndarray'\n        return made.initial(nodes)\n"
-        "    return replace(made, initial=initial)\n"
+        f"    return replace(made{data})\n"
     )
     stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]
-    (tmp_path / "own.toml").write_text(stated)
-    plan = study_plan(Study.from_file(tmp_path / "own.toml"))
-    assert plan.costs is None
-    assert predicted(plan, lambda: NOMINAL, shared_work(plan)) is None
+    (folder / "own.toml").write_text(stated)
+    return study_plan(Study.from_file(folder / "own.toml"))
+
+
+def test_a_problem_of_ones_own_is_predicted(tmp_path):
+    """Its dimension and how it depends on time are known from the problem made."""
+    plan = own_problem(tmp_path)
+    stated_plan, made = of(ONE_D)
+    assert predicted(plan, shared_work(plan), two_sizes).seconds == pytest.approx(made.seconds)
+    assert worker_memory(plan) == worker_memory(stated_plan)
+
+
+def test_cases_that_fail_count_with_what_they_took(tmp_path):
+    plan = own_problem(tmp_path, ", source=None")
+    found = timed_cases(plan)
+    assert 1 <= len(found.cases) <= 4
+    assert 0.0 < predicted(plan, shared_work(plan), lambda _: found).seconds < 5.0
+
+
+def test_a_stage_counts_without_those_that_it_asks_for(monkeypatch):
+    """Others than those named are parts of the one that asks for them; each is computed once."""
+    now = iter(range(100))
+    monkeypatch.setattr(forecast_module, "time", SimpleNamespace(perf_counter=lambda: float(next(now))))
+    times = StageTimes(frozenset({"inner", "outer"}))
+
+    def part():
+        return times("part", 0, lambda: next(now))
+
+    def outer():
+        return [times("inner", 0, part), times("inner", 0, part)]
+
+    times("outer", 0, outer)
+    assert times.seconds == {"outer": 2.0, "inner": 2.0}  # each look at the clock is a second
+    assert times.inside == 4.0
+
+
+def test_cases_between_those_that_are_timed_are_interpolated():
+    """0.1 s for work 1 and 4 s for work 10 are 0.1 and 0.4 a unit."""
+    timings = Timings({1.0: {OWN: 0.1}, 10.0: {OWN: 1.0, "stage": 3.0}})
+    assert timings.seconds(OWN, 4.0) == pytest.approx(0.4)
+    assert timings.alone(5.5) == pytest.approx(5.5 * (0.1 + 0.15))
+    assert timings.alone(20.0) == pytest.approx(8.0)
+    assert (Timings({}).alone(3.0), Timings({}).seconds("stage", 3.0)) == (3.0, 0.0)
+
+
+def test_only_what_fits_into_the_budget_is_timed(monkeypatch):
+    plan = study_plan(Study.from_text(ONE_D))
+    assert len(timed_cases(plan).cases) == 4
+    monkeypatch.setattr(forecast_module, "BUDGET", 0.0)
+    assert list(timed_cases(plan).cases) == [float(plan.work.min())]
+    monkeypatch.setattr(forecast_module, "PATIENCE", 0.0)
+    assert timed_cases(plan).cases == {}
 
 
 def test_a_pilot_is_predicted():
     pilot = '[pilot]\nparameter = "gamma"\nseeds = [7, 8]\nby = ["dictionary"]\ncandidates = [4, 6, 8]\n'
     study = Study.from_text(ONE_D.replace("gamma = 8\n", "") + pilot)
     plan = pilot_plan(study)
-    made = predicted(plan, lambda: NOMINAL, shared_work(plan))
+    made = predicted(plan, shared_work(plan), two_sizes)
     assert made.seconds == pytest.approx(3 * 2 / 4 * of(ONE_D)[1].seconds, rel=0.1)
-
-
-# --- the machine ------------------------------------------------------------------------------------------------------
-
-
-def test_this_machine_is_measured_in_a_second_of_its_own_time():
-    started = time.process_time()
-    machine = calibrated()
-    assert time.process_time() - started < 1.0
-    for kind in fields(Work):
-        assert 0.05 < getattr(machine, kind.name) / getattr(NOMINAL, kind.name) < 20.0
-        assert machine.seconds(Work(**{kind.name: 2.0})) == 2.0 * getattr(machine, kind.name)
-
-
-def test_seconds_are_the_sum_over_the_kinds_of_work():
-    assert NOMINAL.seconds(Work(products=1e9, calls=10.0)) == pytest.approx(1e9 * NOMINAL.products + 10 * NOMINAL.calls)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,9 @@ import evogt_study as evs
 from evogt_study.methods.evolution import Evolution
 from evogt_study.operations import run as run_module
 from evogt_study.operations.run import run_all
-from evogt_study.planning import case_costs as case_costs_module
+from evogt_study.planning import case_work as case_work_module
 from evogt_study.planning.execution_order import sharing_order
 from evogt_study.planning.forecast import longest_studies_first
-from evogt_study.planning.machine import NOMINAL
 from evogt_study.planning.plan import pilot_plan, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dispatch as flow_module
@@ -107,19 +106,19 @@ def test_a_baselines_runs_are_ordered_too():
 def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
     plan = study_plan(study)
-    assert plan.costs is None
+    assert plan.work is None
     assert plan.order.tolist() == natural(plan)
 
 
 def test_with_too_many_combinations_the_order_is_left(monkeypatch):
-    monkeypatch.setattr(case_costs_module, "MAX_COMBINATIONS", 19)
+    monkeypatch.setattr(case_work_module, "MAX_COMBINATIONS", 19)
     plan = study_plan(study_of(N=MANY_N))
     assert plan.order.tolist() == natural(plan)
 
 
 def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):
-    asked, costs = [], Evolution.costs
-    monkeypatch.setattr(Evolution, "costs", lambda self, values: asked.append(values["N"]) or costs(self, values))
+    asked, work = [], Evolution.work
+    monkeypatch.setattr(Evolution, "work", lambda self, values: asked.append(values["N"]) or work(self, values))
     plan = study_plan(study_of(seed="{ count = 100_000 }", N="[5, 10, 20]"))
     order = plan.order
     assert sorted(asked) == [5, 10, 20]
@@ -150,11 +149,11 @@ def test_several_studies_are_run_longest_first(client, tmp_path, monkeypatch):
 
 
 def test_numbers_are_bitwise_those_of_the_natural_order(client):
-    """Sizes that cost a hundred times as much as others, on two workers, against one run after the other."""
+    """Sizes that take several times as long as others, on two workers, against one run after the other."""
     study = study_of(N="[5, 120]", quadrature="[12, 600]", seed="[0, 1, 2]", tau="[1e-12, 1e-6]")
     plan = study_plan(study)
-    times = plan.costs.seconds(NOMINAL)
-    assert np.nanmax(times) > 5 * np.nanmin(times)
+    times = plan.work
+    assert np.nanmax(times) > 4 * np.nanmin(times)
     assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
     for case in plan.cases(sharing_order(plan.space, plan.method.leading())):

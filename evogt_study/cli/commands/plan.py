@@ -10,7 +10,6 @@ from dask.system import CPU_COUNT
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.options import from_option, result_option, study_file_argument
 from evogt_study.planning.forecast import START_SECONDS, predicted
-from evogt_study.planning.machine import this_machine
 from evogt_study.planning.plan import OWN, Plan, pilot_plan, provisional_choice, shared_work, study_plan
 from evogt_study.printable import tell
 from evogt_study.results.finished_runs import Finished, finished
@@ -23,10 +22,10 @@ from evogt_study.workers.worker_memory import worker_memory
 @click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
 @from_option
 def plan(study_file: Path, output: Path | None, workers: int | None, others: tuple[Path, ...]) -> None:
-    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Runs nothing.
+    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Writes nothing.
 
-    Times are predicted from the parameters, and from how fast this machine is: a second goes into finding that out.
-    They are those of all cases; how many of them are finished already, and where, is counted.
+    Times are predicted from a few cases of different sizes, which are computed for that within a few seconds.  They are
+    those of all cases; how many of them are finished already, and where, is counted.
     """
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
@@ -63,7 +62,7 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
         tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
     tell("    in batches of about a second of work, sized as runs are timed")
-    made = predicted(plan, this_machine, shared)
+    made = predicted(plan, shared)
     if made is not None:
         tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
     memory = worker_memory(plan)

@@ -1,0 +1,52 @@
+"""The rough work of the cases of a plan, before any has run: by the axes that decide it, not case by case."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import InputError
+from evogt_study.methods.protocol import Method
+from evogt_study.schema.values import Values
+from evogt_study.study.case_space import CaseSpace
+
+MAX_COMBINATIONS = 1_000
+"""Combinations of axes on which work depends that are looked at, a tenth of a second; with more of them no case is
+said to be longer."""
+
+Work = npt.NDArray[np.float64]
+"""Rough seconds of a case, over a space's shape with a length of one along axes on which they do not depend; NaN where
+there is no case."""
+
+
+def case_work(method: Method, space: CaseSpace) -> Work | None:
+    """Work of all cases; None where only running tells, or there are more than `MAX_COMBINATIONS`.
+
+    It depends on the axes among the method's `sizes`, on those that such a parameter follows by rules, and on those
+    that decide where there is a case.
+    """
+    deciding = set(method.sizes()).union(*(space.dependence(name) for name in method.sizes()))
+    deciding |= {name for choice in space.chosen for name in choice.over}
+    shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
+    if math.prod(shape) > MAX_COMBINATIONS:
+        return None
+    found = np.full(shape, np.nan)
+    for position in np.ndindex(shape):
+        point = {axis.name: axis.values[i] for axis, i in zip(space.axes, position, strict=True)}
+        values = space.resolved(point)
+        if values is not None:
+            work = work_of(method, values)
+            if work is None:
+                return None
+            found[position] = work
+    return None if np.isnan(found).all() else found
+
+
+def work_of(method: Method, values: Values) -> float | None:
+    """The method's `work`; none where the parameters do not fit together, which takes a run no time to find."""
+    try:
+        return method.work(values)
+    except InputError:
+        return 0.0
