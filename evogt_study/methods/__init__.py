@@ -6,11 +6,13 @@
 - `problem_method`: what the package's methods have in common
 - `integrator_parameters`: parameters of time integrators
 - `evolution_parameters`: parameters of the paper's method
-- `recordable`: what `record` may list, and the record of a run
-- `fields`: solutions on a uniform grid
+- `recordable`: what `record` may list, the record of a run, fields on a grid
 - `evolution`: the paper's method
 - `reference_cache`: a reference that the workers of one machine compute once
-- `baselines`: the three baselines with their parameters
+- `baseline`: what the baselines have in common
+- `p1_finite_elements`: P1 finite elements
+- `finite_differences`: finite differences
+- `space_time_regression`: global regression in space and time
 - `user_code`: the content of a user's Python file
 - `user_function`: a function of one's own as a method
 """

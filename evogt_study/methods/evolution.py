@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from evogt_study.baselines.finite_difference import (
     finite_difference_memory,
 )
 from evogt_study.errors import ProblemError, StudyError
-from evogt_study.methods.evolution_parameters import PARAMETERS
+from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.problem_method import (
+    KNOWN,
     ProblemMethod,
     check_diffusion_on_nodes,
     dictionary_of,
@@ -26,17 +27,20 @@ from evogt_study.methods.problem_method import (
     quadrature_of,
     seconds_of,
 )
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES
+from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
+from evogt_study.numerics.integrators import Integrator
 from evogt_study.numerics.pipeline import Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.numerics.problem import Problem, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_outside_ball
+from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Values, content_hash
+from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text, text_hash
 
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays: what is freed between them does not all go back."""
@@ -59,9 +63,12 @@ class Evolution(ProblemMethod):
         """Raises StudyError where the problem or the outputs cannot be had."""
         return Evolution.declared(spec, PARAMETERS, RECORDABLE)
 
+    def bind(self, values: Values) -> EvolutionCase:
+        return EvolutionCase(self, values, typed(EvolutionParameters, values))
+
     def scalars(self, values: Values) -> tuple[str, ...]:
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
-        if self.has_final_error(values):
+        if self.has_final_error(values.get("reference")):
             known.insert(0, "error")
         if "coefficient_reference" in values:
             known.append("coefficient_error")
@@ -71,190 +78,191 @@ class Evolution(ProblemMethod):
             known += ["energy_drop_percent", "energy_increment"]
         return tuple(known)
 
-    def has_final_error(self, values: Values) -> bool:
+    def has_final_error(self, reference: Value | None) -> bool:
         """Whether there may be something to measure the final error against: a factory's problem may be anything."""
-        return values.get("reference") == "finite_difference" or self.source.has_exact is not False
+        return reference == "finite_difference" or self.source.has_exact is not False
 
     def required(self, values: Values) -> tuple[str, ...]:
         more = ("reference_points",) if values.get("reference") == "finite_difference" else ()
         return super().required(values) + more
 
-    def check(self, values: Values) -> None:
-        run = self.discretisation(values)
-        if self.source.dimension is not None:
-            run.dictionary.check_dimension(self.source.dimension)
-            warn_outside_ball(run.dictionary, self.source.dimension)
-        if not self.output.record:  # then no time is saved, but what the file says has to make sense all the same
-            TimeGrid.of(run.grid.final_time, run.grid.dt, self.output.times)
-        elif "error_history" in self.output.record and not self.has_final_error(values):
-            raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
-        steps = (run.grid.final_time, run.grid.steps, values["time_integrator"], asdict(run.integrator))
-        rules = (run.quadrature, run.validation, run.assessment or 0)
-        key = content_hash(
-            [
-                self.problem_identity(values),
-                *rules,
-                *steps,
-                run.dictionary.family,
-                run.dictionary.content().get("centre", ""),
-                self.reference_identity(values),
-                values.get("reference", ""),
-                values.get("coefficient_reference", ""),
-            ]
-        )
-        if key not in self.checked:  # many cases have the same problem, and looking at all of its nodes takes time
-            with np.errstate(all="ignore"):
-                self.check_problem(values, run, self.problem(values))
-            self.checked.add(key)
+    @property
+    def hints(self) -> Hints:
+        common = super().hints
+        return replace(
+            common,
+            copied=common.copied | {"tau", "quadrature", "validation", "assessment"},
+            leading=(
+                "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
+                "centre", "gamma", "candidate", "seed", "tau",
+            ),
+            sizes=(
+                "dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time",
+                "time_integrator", "reference", "reference_points", "reference_dt", "coefficient_reference",
+                "coefficient_max_step",
+            ),
+        )  # fmt: skip
 
-    def check_problem(self, values: Values, run: Discretisation, problem: Problem) -> None:
+
+class EvolutionCase(BoundCase):
+    """One run of the method: `given` is typed, and `discretisation` made of it.
+
+    Raises ParameterError where the parameters do not fit together.
+    """
+
+    def __init__(self, method: Evolution, values: Values, given: EvolutionParameters) -> None:
+        self.method, self.values, self.given = method, values, given
+        dictionary, output = dictionary_of(values), method.output
+        self.discretisation = Discretisation(
+            dictionary=dictionary,
+            seed=given.seed if dictionary.RANDOM else 0,  # so that runs of all seeds are one
+            tau=given.tau,
+            quadrature=given.quadrature,
+            validation=given.validation,
+            grid=time_grid(given.final_time, given.dt, output.times if output.record else 2),
+            integrator=integrator_of(values),
+            assessment=given.assessment,
+            coefficient_reference=_coefficient_reference(given),
+        )
+
+    @property
+    def content(self) -> str:
+        output = self.method.output
+        texts = {
+            "method": '"evolution"',
+            "version": "1",  # raised when the same parameters come to mean other numbers
+            "time_integrator": f'"{self.given.time_integrator}"',
+            "problem": self.method.problem_text(self.values),
+            "run": _content(self.discretisation),
+            **output.texts,
+        }
+        reference = self.reference_content
+        return json_object(texts | ({"reference": canonical_json(reference)} if reference else {}))
+
+    @property
+    def reference_content(self) -> dict[str, Value]:
+        """The parameters of the reference, where it is not the exact solution."""
+        given = self.given
+        if given.reference != "finite_difference" or given.reference_points is None:
+            return {}
+        content: dict[str, Value] = {"reference": given.reference, "reference_points": given.reference_points}
+        own = given.reference_dt is not None and given.reference_dt != given.dt
+        return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        problem = text_hash(self.method.problem_text(self.values))
+        reference = content_hash(self.reference_content)
+        return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
+
+    def run(self, share: Share) -> Record:
+        problem = self.method.shared_problem(self.values, share)
+        reference: Reference | None = self.reference(problem)
+        if reference is not None:
+            reference = ReferenceAmongWorkers(reference, text_hash(self.method.problem_text(self.values)))
+        return finite(record(solve(problem, self.discretisation, share, reference), self.method.output))
+
+    def reference(self, problem: Problem) -> FiniteDifferenceReference | None:
+        """What errors are measured against instead of the exact solution.  Raises ParameterError for its time step."""
+        points, run = self.given.reference_points, self.discretisation
+        if self.given.reference != "finite_difference" or points is None:
+            return None
+        return FiniteDifferenceReference(problem, points, self.reference_grid, run.integrator)
+
+    @property
+    def reference_grid(self) -> TimeGrid:
+        """The time steps of the reference.  Raises ParameterError."""
+        return self.discretisation.grid.refined(self.given.reference_dt or self.given.dt)
+
+    def check(self) -> None:
+        run, method = self.discretisation, self.method
+        if method.source.dimension is not None:
+            run.dictionary.check_dimension(method.source.dimension)
+            warn_outside_ball(run.dictionary, method.source.dimension)
+        if not method.output.record:  # then no time is saved, but what the file says has to make sense all the same
+            TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
+        elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
+            raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
+        key = self.checked_content
+        if key not in method.checked:  # many cases have the same problem, and looking at all of its nodes takes time
+            with np.errstate(all="ignore"):
+                self.check_problem(method.problem(self.values))
+            method.checked.add(key)
+
+    @property
+    def checked_content(self) -> str:
+        """The hash of all that `check_problem` depends on."""
+        run, given = self.discretisation, self.given
+        return content_hash(
+            [
+                self.method.problem_text(self.values), run.quadrature, run.validation, run.assessment or 0,
+                run.grid.final_time, run.grid.steps, given.time_integrator, asdict(run.integrator),
+                run.dictionary.family, run.dictionary.content().get("centre", ""), self.reference_content,
+                given.reference or "", given.coefficient_reference or "",
+            ]
+        )  # fmt: skip
+
+    def check_problem(self, problem: Problem) -> None:
         """Raise InputError where the problem's data and the run's parameters do not fit together."""
-        self.check_reference(values, problem)
-        self.check_record(values, problem)
+        run = self.discretisation
+        self.check_reference(problem)
+        self.check_record(problem)
         if run.coefficient_reference is not None:
             run.coefficient_reference.check(problem)
         run.integrator.check(problem)
         run.dictionary.check_dimension(problem.dimension)
-        check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.source.name)
+        check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.method.source.name)
         quadrature_of("validation", run.validation, problem)
         if run.assessment is not None:
             quadrature_of("assessment", run.assessment, problem)
 
-    def check_reference(self, values: Values, problem: Problem) -> None:
+    def check_reference(self, problem: Problem) -> None:
         """Raise InputError where errors cannot be measured as they are asked for."""
-        reference = self.reference(values, problem)
+        reference = self.reference(problem)
         if reference is not None:
             check_differences(problem, reference.points, reference.integrator, "reference_points")
-        elif problem.exact is None and values.get("reference") == "exact":
+        elif problem.exact is None and self.given.reference == "exact":
             raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
-        elif problem.exact is None and "error_history" in self.output.record:
+        elif problem.exact is None and "error_history" in self.method.output.record:
             raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
 
-    def check_record(self, values: Values, problem: Problem) -> None:
+    def check_record(self, problem: Problem) -> None:
         """Raise StudyError where something is to be recorded that the run does not have."""
-        if problem.potential is None and "free_energy_history" in self.output.record:
+        wanted = self.method.output.record
+        if problem.potential is None and "free_energy_history" in wanted:
             raise StudyError(
                 "`record` must leave out free_energy_history for a problem without potential (output.record)"
             )
-        if "coefficient_reference" not in values and "reference_coefficients" in self.output.record:
+        if self.given.coefficient_reference is None and "reference_coefficients" in wanted:
             raise StudyError(
                 "`record` must leave out reference_coefficients without coefficient_reference (output.record)"
             )
 
-    def identity(self, values: Values) -> Mapping[str, Any]:
-        identity = {
-            "method": "evolution",
-            "version": 1,  # raised when the same parameters come to mean other numbers
-            "time_integrator": values["time_integrator"],
-            "problem": self.problem_identity(values),
-            "run": _content(self.discretisation(values)),
-            "record": sorted(self.output.record),
-            "grid": self.output.grid if "field" in self.output.record else None,
-        }
-        reference = self.reference_identity(values)
-        return identity | ({"reference": reference} if reference else {})
-
-    def reference_identity(self, values: Values) -> dict[str, Any]:
-        """The parameters of the reference, where it is not the exact solution."""
-        if values.get("reference") != "finite_difference":
-            return {}
-        names = ("reference", "reference_points", "reference_dt")
-        same = values.get("reference_dt") == values["dt"]
-        return {name: values[name] for name in names if name in values and not (same and name == "reference_dt")}
-
-    def stages(self, values: Values) -> Mapping[str, Hashable]:
-        problem = content_hash(self.problem_identity(values))
-        reference = content_hash(self.reference_identity(values))
-        return stage_keys(problem, self.source.dimension or 0, self.discretisation(values), reference)
-
-    def leading(self) -> tuple[str, ...]:
-        return (
-            "validation",
-            "assessment",
-            "quadrature",
-            "dictionary",
-            "N",
-            "N1",
-            "hidden",
-            "delta",
-            "radius",
-            "centre",
-            "gamma",
-            "candidate",
-            "seed",
-            "tau",
-        )
-
-    def sizes(self) -> tuple[str, ...]:
-        return (
-            "dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time",
-            "time_integrator", "reference", "reference_points", "reference_dt", "coefficient_reference",
-            "coefficient_max_step",
-        )  # fmt: skip
-
-    def work(self, values: Values) -> float | None:
-        problem, run = self.example(values), self.discretisation(values)
+    @property
+    def work(self) -> float | None:
+        problem, points = self.method.example(self.values), self.given.reference_points
         if problem is None:
             return None
-        flops = rough_flops(run, problem)
-        if values.get("reference") == "finite_difference":
-            given: dict[str, Any] = dict(values)
-            steps = run.grid.refined(given.get("reference_dt", given["dt"])).steps
-            flops += finite_difference_flops(problem, given["reference_points"], steps)
+        flops = rough_flops(self.discretisation, problem)
+        if self.given.reference == "finite_difference" and points is not None:
+            flops += finite_difference_flops(problem, points, self.reference_grid.steps)
         return seconds_of(flops)
 
-    def memory(self, values: Values) -> float:
-        run, dimension = self.discretisation(values), self.dimension(values)
+    @property
+    def memory(self) -> float:
+        run, dimension = self.discretisation, self.method.dimension(self.values)
         nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
-        N = run.dictionary.N
-        trial = nodes * N * (1 + (dimension if len(run.dictionary.widths) > 1 else 1))
+        N, widths, observed = run.dictionary.N, run.dictionary.widths, len(run.grid.observed)
+        trial = nodes * N * (1 + (dimension if len(widths) > 1 else 1))
         retained = nodes * N * (1 + dimension)
-        widths = run.dictionary.widths
         layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
         assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
-        checked = validation * (N + len(run.grid.observed) * 3)
+        checked = validation * (N + observed * 3)
         most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
-        return float(8.0 * (layers + FRAGMENTED * most)) + self.reference_memory(values, run, dimension)
-
-    def reference_memory(self, values: Values, run: Discretisation, dimension: int) -> float:
-        """Bytes of the finite-difference reference, where errors are measured against one."""
-        given: dict[str, Any] = dict(values)
-        if given.get("reference") != "finite_difference":
-            return 0.0
-        return finite_difference_memory(dimension, given["reference_points"], len(run.grid.observed))
-
-    def discretisation(self, values: Values) -> Discretisation:
-        """The run's scalars.  Raises ParameterError where they do not fit together."""
-        given: dict[str, Any] = dict(values)
-        dictionary = dictionary_of(values)
-        return Discretisation(
-            dictionary=dictionary,
-            seed=given["seed"] if dictionary.RANDOM else 0,  # so that runs of all seeds are one
-            tau=given["tau"],
-            quadrature=given["quadrature"],
-            validation=given["validation"],
-            grid=TimeGrid.of(given["final_time"], given["dt"], self.output.times if self.output.record else 2),
-            integrator=integrator_of(values),
-            assessment=given.get("assessment"),
-            coefficient_reference=_coefficient_reference(given),
-        )
-
-    def reference(self, values: Values, problem: Problem) -> FiniteDifferenceReference | None:
-        """What errors are measured against instead of the exact solution.  Raises ParameterError for its time step."""
-        given: dict[str, Any] = dict(values)
-        if given.get("reference") != "finite_difference":
-            return None
-        run = self.discretisation(values)
-        dt = given.get("reference_dt", given["dt"])
-        return FiniteDifferenceReference(problem, given["reference_points"], run.grid.refined(dt), run.integrator)
-
-    def run(self, values: Values, share: Share) -> Record:
-        problem = self.shared_problem(values, share)
-        reference: Reference | None = self.reference(values, problem)
-        if reference is not None:
-            reference = ReferenceAmongWorkers(reference, content_hash(self.problem_identity(values)))
-        solution = solve(problem, self.discretisation(values), share, reference)
-        return finite(record(solution, self.output))
+        reference = 0.0
+        if self.given.reference == "finite_difference" and self.given.reference_points is not None:
+            reference = finite_difference_memory(dimension, self.given.reference_points, observed)
+        return float(8.0 * (layers + FRAGMENTED * most)) + reference
 
 
 def rough_flops(run: Discretisation, problem: Problem) -> float:
@@ -278,18 +286,57 @@ def rough_flops(run: Discretisation, problem: Problem) -> float:
     return float(features + space + stiffness + step * steps + rates + reaction + observed)
 
 
-def _coefficient_reference(given: Mapping[str, Any]) -> CoefficientReference | None:
-    name = given.get("coefficient_reference")
-    if name is None:
-        return None
-    if name == "eigendecomposition":
-        return CoefficientReference(name)
-    settings = {key: given.get(f"coefficient_{key}") for key in ("rtol", "atol", "max_step")}
+def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference | None:
+    name = given.coefficient_reference
+    if name is None or name == "eigendecomposition":
+        return None if name is None else CoefficientReference(name)
+    settings = {
+        "rtol": given.coefficient_rtol, "atol": given.coefficient_atol, "max_step": given.coefficient_max_step
+    }  # fmt: skip
     return CoefficientReference(name, **{key: value for key, value in settings.items() if value is not None})
 
 
-def _content(run: Discretisation) -> dict[str, Any]:
-    """The discretisation as JSON-able content; what a run does not use is no part of it."""
-    content = {name: part for name, part in asdict(run).items() if part is not None}
-    own = {name: value for name, value in content.pop("integrator").items() if value != 0}  # its type is named beside
-    return content | {"dictionary": run.dictionary.content()} | ({"integrator": own} if own else {})
+def _content(run: Discretisation) -> str:
+    """The discretisation as canonical JSON; what a run does not use is no part of it."""
+    texts = {
+        "dictionary": _dictionary_text(run.dictionary),
+        "seed": json_text(run.seed),
+        "tau": json_text(run.tau),
+        "quadrature": _rule_text(run.quadrature),
+        "validation": _rule_text(run.validation),
+        "grid": _text(run.grid),
+    }
+    own = _integrator_text(run.integrator)
+    if run.assessment is not None:
+        texts["assessment"] = _rule_text(run.assessment)
+    if run.coefficient_reference is not None:
+        texts["coefficient_reference"] = _text(run.coefficient_reference)
+    return json_object(texts if own == "{}" else texts | {"integrator": own})
+
+
+@lru_cache(maxsize=KNOWN)
+def _rule_text(rule: QuadratureRule) -> str:
+    """Its content; of a mark in its place the mark's (`Hints.copied`)."""
+    return canonical_json(rule)
+
+
+@lru_cache(maxsize=KNOWN)
+def _text(part: TimeGrid | CoefficientReference) -> str:
+    return canonical_json(asdict(part))
+
+
+@lru_cache(maxsize=KNOWN)
+def _integrator_text(integrator: Integrator) -> str:
+    """Its parameters that are not zero; its type is named beside."""
+    return canonical_json({name: value for name, value in asdict(integrator).items() if value != 0})
+
+
+@lru_cache(maxsize=KNOWN)
+def _dictionary_text(dictionary: Dictionary) -> str:
+    return json_object({name: json_text(value) for name, value in dictionary.content().items()})
+
+
+@lru_cache(maxsize=KNOWN)
+def time_grid(final_time: float, dt: float, times: int | tuple[float, ...]) -> TimeGrid:
+    """`TimeGrid.of`, which neighbouring cases have in common."""
+    return TimeGrid.of(final_time, dt, times)

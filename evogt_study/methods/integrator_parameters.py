@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -12,7 +12,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator
 from evogt_study.numerics.integrators.base import number
 from evogt_study.schema.parameters import Parameter, admitted
-from evogt_study.schema.values import Values
+from evogt_study.schema.values import Value, Values
 
 
 def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
@@ -43,7 +43,12 @@ def _load_installed() -> None:
 def own_fields(values: Values) -> tuple[Field[Any], ...]:
     """The parameters of the integrator that a case names; none where it names no integrator."""
     named = values.get("time_integrator")
-    return () if named is None else fields(INTEGRATORS[str(named)])
+    return () if named is None else _fields(INTEGRATORS[str(named)])
+
+
+@cache
+def _fields(kind: type[Integrator]) -> tuple[Field[Any], ...]:
+    return fields(kind)
 
 
 def required_names(values: Values) -> list[str]:
@@ -56,5 +61,10 @@ def integrator_of(values: Values) -> Integrator:
     missing = [name for name in required_names(values) if name not in values]
     if missing:
         raise ParameterError(missing[0], f"given for {values['time_integrator']}", None)
-    given: dict[str, Any] = {part.name: values[part.name] for part in own_fields(values) if part.name in values}
-    return INTEGRATORS[str(values["time_integrator"])](**given)
+    own = [(part.name, values[part.name]) for part in own_fields(values) if part.name in values]
+    return _integrator(INTEGRATORS[str(values["time_integrator"])], *own)
+
+
+@lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
+def _integrator(kind: Callable[..., Integrator], *own: tuple[str, Value]) -> Integrator:
+    return kind(**dict(own))

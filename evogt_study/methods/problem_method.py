@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from functools import cached_property, lru_cache
+from typing import Any, Self
 
 import numpy as np
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
-from evogt_study.methods.protocol import MethodSpec, Output
+from evogt_study.methods.protocol import Hints, Method, MethodSpec, Output
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.dictionaries.base import Dictionary
@@ -25,16 +26,17 @@ from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.problems.grammar import RESERVED
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Values, content_hash
+from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import COORDINATES, MEASURED
+
+KNOWN = 1024
+"""Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
+in common, and making one takes as long as all the rest of a case's key."""
 
 
 @dataclass(frozen=True, eq=False)
-class ProblemMethod:
+class ProblemMethod(Method):
     """A method of this package for one problem and one choice of outputs."""
-
-    DIRECTIONS_OF_TIME: ClassVar[int] = 0
-    """Directions of its features besides those of space."""
 
     source: ProblemSource
     output: Output
@@ -42,8 +44,17 @@ class ProblemMethod:
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
-    def declared(cls, spec: MethodSpec, parameters: Mapping[str, Parameter], recordable: tuple[str, ...]) -> Self:
-        """The method for `spec`, whose own `parameters` join the problem's.
+    def declared(
+        cls,
+        spec: MethodSpec,
+        parameters: Mapping[str, Parameter],
+        recordable: tuple[str, ...],
+        directions: int = 0,
+        **more: Any,
+    ) -> Self:
+        """The method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
+
+        directions: those of its features beside the ones of space.
 
         Raises StudyError where the problem or the outputs cannot be had.
         """
@@ -56,45 +67,42 @@ class ProblemMethod:
         if "time_integrator" in parameters:
             parameters = {**parameters, **known_parameters()}
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
-        return cls(source, spec.output, {**parameters, **cls.following(source.dimension, parameters), **own})
-
-    @classmethod
-    def following(cls, dimension: int | None, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-        """Those of `parameters` whose default follows the dimension, with it; a factory's is not known beforehand."""
-        if dimension is None or "radius" not in parameters:
-            return {}
-        default = default_radius(dimension + cls.DIRECTIONS_OF_TIME)
-        return {"radius": replace(parameters["radius"], default=default)}
-
-    @property
-    def reserved(self) -> frozenset[str]:
-        return frozenset({*MEASURED, *COORDINATES, *RESERVED})
+        known = {**parameters, **following(source.dimension, directions, parameters), **own}
+        return cls(source, spec.output, known, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
-        needed = [
-            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
-        ]
+        needed = super().required(values)
         if "dictionary" in values:
             needed += FAMILIES[str(values["dictionary"])].required(values)
         return (*needed, *required_names(values))
 
-    def deciding(self) -> tuple[str, ...]:
-        return ("dictionary", "time_integrator", "reference")
+    @property
+    def hints(self) -> Hints:
+        names = self.source.parameters
+        return Hints(
+            reserved=frozenset({*MEASURED, *COORDINATES, *RESERVED}),
+            deciding=("dictionary", "time_integrator", "reference"),
+            copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
+            unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
+        )
 
-    def depends_on_seed(self) -> bool:
-        return "seed" in self.source.parameters
+    def problem_text(self, values: Values) -> str:
+        """What tells the case's problem from others, as canonical JSON."""
+        given = {name: json_text(value) for name, value in self.problem_values(values).items()}
+        return json_object({"content": self.content_text, "values": json_object(given)})
 
-    def copied(self) -> frozenset[str]:
-        own = {name for name, parameter in self.source.parameters.items() if self.parameters[name] is parameter}
-        return frozenset({"seed", *own})
+    @cached_property
+    def content_text(self) -> str:
+        """The problem's formulas, or the user's file, as canonical JSON."""
+        return canonical_json(self.source.content)
 
-    def problem_identity(self, values: Values) -> Mapping[str, Any]:
-        """What tells the case's problem from others, as JSON-able content."""
-        return {"content": self.source.content, "values": self.problem_values(values)}
-
-    def problem_values(self, values: Values) -> dict[str, Any]:
+    def problem_values(self, values: Values) -> dict[str, Value]:
         """The problem's own parameters."""
         return {name: values[name] for name in self.source.parameters if name in values}
+
+    def formula_values(self, values: Values) -> dict[str, float]:
+        """Those of the parameters of a problem's formulas, which are numbers."""
+        return {name: value for name, value in self.problem_values(values).items() if isinstance(value, (int, float))}
 
     def problem(self, values: Values) -> Problem:
         """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
@@ -106,7 +114,8 @@ class ProblemMethod:
         problem = self.source.make(**given)
         if self.source.statement is None:  # a statement has looked at its own
             with users_functions(f"the data of {self.source.name}"):
-                check_data(problem, dict[str, Any](values).get("final_time"))
+                final_time = values.get("final_time")
+                check_data(problem, final_time if isinstance(final_time, float) else None)
         return problem
 
     def example(self, values: Values) -> Problem | None:
@@ -114,7 +123,7 @@ class ProblemMethod:
 
         Of formulas that of one case stands for all: parameters do not change how they split.
         """
-        key = content_hash(self.problem_identity(values)) if self.source.statement is None else ""
+        key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
             try:
                 self.known_examples[key] = self.problem(values)
@@ -131,7 +140,14 @@ class ProblemMethod:
 
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
-        return share("problem", content_hash(self.problem_identity(values)), lambda: self.problem(values))
+        return share("problem", text_hash(self.problem_text(values)), lambda: self.problem(values))
+
+
+def following(dimension: int | None, directions: int, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Those of `parameters` whose default follows the dimension, with it; a factory's is not known beforehand."""
+    if dimension is None or "radius" not in parameters:
+        return {}
+    return {"radius": replace(parameters["radius"], default=default_radius(dimension + directions))}
 
 
 def seconds_of(flops: float) -> float:
@@ -141,9 +157,19 @@ def seconds_of(flops: float) -> float:
 
 def dictionary_of(values: Values) -> Dictionary:
     """The dictionary that a case names.  Raises ParameterError."""
-    given: dict[str, Any] = dict(values)
-    family = FAMILIES[given["dictionary"]]
-    return family(given["dictionary"], **{name: given[name] for name in family.takes() if name in given})
+    name = str(values["dictionary"])
+    family = FAMILIES[name]
+    return _dictionary(family, name, *[(own, values[own]) for own in _taken(family) if own in values])
+
+
+@lru_cache(maxsize=KNOWN)
+def _dictionary(family: Callable[..., Dictionary], name: str, *own: tuple[str, Value]) -> Dictionary:
+    return family(name, **dict(own))
+
+
+@lru_cache(maxsize=KNOWN)
+def _taken(family: type[Dictionary]) -> tuple[str, ...]:
+    return tuple(family.takes())
 
 
 def finite(record: Record) -> Record:

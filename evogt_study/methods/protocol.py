@@ -1,21 +1,22 @@
-"""What the sweep asks of a method: the contract that `evolution` and a user's own function fulfil.
+"""The contract of a method: parameters, and cases that are bound to their values; the rest may be left out.
 
-A method maps resolved parameters to a record.  It is rebuilt on each worker from a `MethodSpec`, which holds text and
+A bound case gives a record.  The method is rebuilt on each worker from a `MethodSpec`, which holds text and
 scalars only.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
 
 from evogt_study.methods.user_code import PythonFile
 from evogt_study.numerics.pipeline import Share
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Values
+from evogt_study.schema.values import Values, canonical_json, text_hash
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,12 @@ class Output:
     times: int | tuple[float, ...] = 2
     record: tuple[str, ...] = ()
     grid: int = 65
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """What of it a case's content holds beside the times, as canonical JSON."""
+        grid = str(self.grid) if "field" in self.record else "null"
+        return {"record": canonical_json(sorted(self.record)), "grid": grid}
 
 
 @dataclass(frozen=True)
@@ -51,55 +58,83 @@ class MethodSpec:
         return tuple(part.source for part in (self.method, self.problem) if isinstance(part, PythonFile))
 
 
-class Method(Protocol):
-    """A method as the sweep sees it."""
+@dataclass(frozen=True)
+class Hints:
+    """What a method may say of its cases before any is bound; a method that says nothing is run all the same.
+
+    reserved: names that its records give a meaning of their own, so that no parameter may have them.
+    deciding: parameters whose values decide which others are required.
+    leading: parameters of the early, costly stages, the outermost first; None where no stage is shared.
+    sizes: parameters on which `work` and `memory` depend, those of the problem's formulas left out.
+    copied: parameters that `content` takes over as they are and does not look at, so that any text may stand for one.
+    unchecked: parameters that `check` does not look at.
+    """
+
+    reserved: frozenset[str] = frozenset()
+    deciding: tuple[str, ...] = ()
+    leading: tuple[str, ...] | None = None
+    sizes: tuple[str, ...] = ()
+    copied: frozenset[str] = frozenset()
+    unchecked: frozenset[str] = frozenset()
+
+
+class BoundCase(ABC):
+    """One case of a method, its parameters resolved and typed.  `content` and `run` are all that it must have."""
 
     @property
-    def parameters(self) -> Mapping[str, Parameter]:
-        """The parameters it understands, by name."""
+    @abstractmethod
+    def content(self) -> str:
+        """Canonical JSON of all that the record depends on; parameters that the case does not use are no part of it."""
 
-    def scalars(self, values: Values) -> tuple[str, ...] | None:
-        """Variables of a case's record that are single numbers, for a pilot; None where only running it tells."""
+    @abstractmethod
+    def run(self, share: Share) -> Record:
+        """Compute the case.  Raises RunError, or anything else, where it cannot."""
 
     @property
-    def reserved(self) -> frozenset[str]:
-        """Names that its records give a meaning of their own, so that no parameter may have them."""
+    def key(self) -> str:
+        """The case's identity, by which its run is found again."""
+        return text_hash(self.content)
+
+    def check(self) -> None:  # noqa: B027  # a function of one's own has nothing to say before it is called
+        """Raise InputError where the case's parameters cannot be used together."""
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        """Name and key of each stage of the computation; cases with equal keys can share the stage."""
+        return {}
+
+    @property
+    def work(self) -> float | None:
+        """Rough seconds of a run that shares nothing, by one formula in its sizes; None where only running tells."""
+        return None
+
+    @property
+    def memory(self) -> float:
+        """Estimate of the bytes that a run holds at its peak; 0 where nothing is known."""
+        return 0.0
+
+
+class Method(ABC):
+    """A method as a study sees it.  `parameters` and `bind` are all that it must have."""
+
+    parameters: Mapping[str, Parameter]
+    """The parameters it understands, by name."""
+
+    @abstractmethod
+    def bind(self, values: Values) -> BoundCase:
+        """The case with these parameters.  Raises InputError where they do not fit together."""
+
+    @property
+    def hints(self) -> Hints:
+        """What can be said of all cases."""
+        return Hints()
 
     def required(self, values: Values) -> tuple[str, ...]:
         """Names of the parameters that a case with (at least) these values cannot do without."""
+        return tuple(
+            name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
+        )
 
-    def deciding(self) -> tuple[str, ...]:
-        """Parameters whose values decide which others are required."""
-
-    def check(self, values: Values) -> None:
-        """Raise InputError where the parameters of one case cannot be used together."""
-
-    def identity(self, values: Values) -> Mapping[str, Any]:
-        """Everything that the record depends on, as JSON-able content; parameters the case does not use are no part."""
-
-    def copied(self) -> frozenset[str]:
-        """Parameters that `identity` takes over as they are and does not look at, so that any text may stand for one.
-
-        Cases that differ in these alone have identities that differ in these values alone.
-        """
-
-    def stages(self, values: Values) -> Mapping[str, Hashable]:
-        """Name and key of each stage of the computation; cases with equal keys can share the stage."""
-
-    def leading(self) -> tuple[str, ...]:
-        """Parameters of the early, costly stages, in the order in which to walk over them, outermost first."""
-
-    def memory(self, values: Values) -> float:
-        """Estimate of the bytes a run holds at its peak."""
-
-    def depends_on_seed(self) -> bool:
-        """Whether `check` looks at the seed, so that every seed has to be checked."""
-
-    def work(self, values: Values) -> float | None:
-        """Rough seconds of a run that shares nothing, by one formula in its sizes; None where only running tells."""
-
-    def sizes(self) -> tuple[str, ...]:
-        """Parameters on which `memory` and `work` depend, those of the problem's formulas left out."""
-
-    def run(self, values: Values, share: Share) -> Record:
-        """Compute one case."""
+    def scalars(self, values: Values) -> tuple[str, ...] | None:
+        """Variables of a case's record that are single numbers; None where only running it tells."""
+        return None

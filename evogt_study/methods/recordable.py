@@ -1,4 +1,4 @@
-"""From a `Solution` to a record: scalars, the histories asked for, fields on a grid."""
+"""From a solution to a record: scalars, the histories asked for, fields on a uniform grid of the domain."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from evogt_study.methods.fields import fields
 from evogt_study.methods.protocol import Output
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Solution
+from evogt_study.numerics.problem import Problem
+from evogt_study.problems.grammar import SPACE
 from evogt_study.schema.doubts import outside_ball
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.variables import MEASURED
@@ -99,3 +100,20 @@ def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
 
 def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:
     return None if values is None else values[list(steps)]
+
+
+def fields(
+    evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
+) -> tuple[dict[str, Datum], dict[str, Datum]]:
+    """Numerical and, where known, exact solution on `points` per direction, boundary included, and the coordinates.
+
+    evaluate: nodes (P, d) -> values at `times`, (S, P).
+    """
+    axes = problem.domain.axes(points)
+    nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+    space = SPACE[: len(axes)]
+    dims, shape = ("time", *space), (len(times), *map(len, axes))
+    data = {"field": Datum(dims, evaluate(nodes).reshape(shape))}
+    if problem.exact is not None:
+        data["exact_field"] = Datum(dims, problem.exact(nodes, times).reshape(shape))
+    return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}

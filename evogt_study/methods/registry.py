@@ -7,13 +7,19 @@ from functools import lru_cache
 from typing import Any
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.baselines import BASELINES
+from evogt_study.methods.baseline import Baseline, BaselineCase
 from evogt_study.methods.evolution import Evolution
+from evogt_study.methods.finite_differences import FiniteDifferences
+from evogt_study.methods.p1_finite_elements import P1FiniteElements
 from evogt_study.methods.protocol import Method, MethodSpec, Output
+from evogt_study.methods.space_time_regression import SpaceTimeRegression
 from evogt_study.methods.user_code import PythonFile
 from evogt_study.methods.user_function import UserFunction
 from evogt_study.problems import BUILT_IN, Statement
 
+BASELINES: Mapping[str, type[BaselineCase[Any]]] = {
+    kind.NAME: kind for kind in (P1FiniteElements, FiniteDifferences, SpaceTimeRegression)
+}
 NAMES = ("evolution", *BASELINES)
 
 
@@ -60,4 +66,4 @@ def load_method(spec: MethodSpec) -> Method:
     """The method of `spec`.  Raises StudyError where a user's file cannot be used."""
     if isinstance(spec.method, PythonFile):
         return UserFunction.of(spec)
-    return BASELINES[spec.method].of(spec) if spec.method in BASELINES else Evolution.of(spec)
+    return Baseline.of(spec, BASELINES[spec.method]) if spec.method in BASELINES else Evolution.of(spec)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import DivergedError, RunError, StudyError
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec
 from evogt_study.methods.user_code import PythonFile, signature_parameters
 from evogt_study.numerics.pipeline import Share
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.reserved_names import holds_attribute, objection
-from evogt_study.schema.values import Composite, Values
+from evogt_study.schema.values import Composite, Values, canonical_json
 from evogt_study.schema.variables import OWN_VALUES
 
 
 @dataclass(frozen=True, eq=False)
-class UserFunction:
+class UserFunction(Method):
     """`function` called with the case's parameters by name; its arguments without default are required."""
 
     file: PythonFile
@@ -45,66 +45,47 @@ class UserFunction:
         return UserFunction(spec.method, function, parameters)
 
     @property
-    def reserved(self) -> frozenset[str]:
-        return frozenset()
+    def hints(self) -> Hints:
+        return Hints(copied=frozenset(self.parameters))
 
-    def scalars(self, values: Values) -> tuple[str, ...] | None:
-        return None
+    def bind(self, values: Values) -> UserCase:
+        return UserCase(self, values)
 
-    def required(self, values: Values) -> tuple[str, ...]:
-        return tuple(name for name, parameter in self.parameters.items() if not parameter.optional)
 
-    def deciding(self) -> tuple[str, ...]:
-        return ()
+@dataclass(frozen=True, eq=False)
+class UserCase(BoundCase):
+    """One call of the function."""
 
-    def check(self, values: Values) -> None:
-        """Nothing is known of a user's parameters before the function is called."""
+    method: UserFunction
+    values: Values
 
-    def identity(self, values: Values) -> Mapping[str, Any]:
-        return {"method": self.file.attribute, "file": self.file.content, "values": dict(values)}
+    @property
+    def content(self) -> str:
+        file = self.method.file
+        return canonical_json({"method": file.attribute, "file": file.content, "values": self.values})
 
-    def copied(self) -> frozenset[str]:
-        return frozenset(self.parameters)
-
-    def stages(self, values: Values) -> Mapping[str, Hashable]:
-        return {}
-
-    def leading(self) -> tuple[str, ...]:
-        return tuple(self.parameters)  # a plain function shares nothing
-
-    def depends_on_seed(self) -> bool:
-        return False
-
-    def sizes(self) -> tuple[str, ...]:
-        return ()
-
-    def memory(self, values: Values) -> float:
-        return 0.0
-
-    def work(self, values: Values) -> None:
-        return None
-
-    def run(self, values: Values, share: Share) -> Record:
-        returned = self.function(**{name: _plain(value) for name, value in values.items()})
+    def run(self, share: Share) -> Record:
+        returned = self.method.function(**{name: _plain(value) for name, value in self.values.items()})
         record = as_record(returned)
-        self._check_names(record)
+        _check_names(record, self.method.parameters)
         error = record.variables.get("error")
         if error is not None and error.values.dtype.kind == "f" and not np.isfinite(error.values).all():
             raise DivergedError("`error` is not finite")
         return record
 
-    def _check_names(self, record: Record) -> None:
-        """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
 
-        Nor can the values of a coordinate, which become a variable where they differ between runs.
-        """
-        dims = {name for datum in record.variables.values() for name in datum.dims}
-        coordinates = set(record.coordinates) | {name + OWN_VALUES for name in record.coordinates}
-        names = {"variable": set(record.variables), "coordinate": coordinates, "dimension": dims}
-        for kind, given in names.items():
-            taken = sorted(given & set(self.parameters))
-            if taken:
-                raise RunError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
+def _check_names(record: Record, parameters: Collection[str]) -> None:
+    """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
+
+    Nor can the values of a coordinate, which become a variable where they differ between runs.
+    """
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    coordinates = set(record.coordinates) | {name + OWN_VALUES for name in record.coordinates}
+    names = {"variable": set(record.variables), "coordinate": coordinates, "dimension": dims}
+    for kind, given in names.items():
+        taken = sorted(given & set(parameters))
+        if taken:
+            raise RunError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
 
 
 def _plain(value: Any) -> Any:

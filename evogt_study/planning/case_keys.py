@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import KEY_DIGITS, canonical_json
+from evogt_study.schema.values import KEY_DIGITS, Value, canonical_json
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -28,8 +28,8 @@ _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 
 
 def case_keys(method: Method, space: CaseSpace) -> Keys:
-    """``content_hash(method.identity(values))`` of every case, by its number; empty where none is planned."""
-    copied = method.copied() - space.deciding
+    """The key of every case, by its number; empty where none is planned."""
+    copied = method.hints.copied - space.deciding
     inner = [number for number, axis in enumerate(space.axes) if axis.name in copied]
     outer = [number for number in range(len(space.axes)) if number not in inner]
     marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
@@ -42,13 +42,13 @@ def case_keys(method: Method, space: CaseSpace) -> Keys:
             continue
         start, row = 0, rows[(*position, ...)]
         flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
-        for some in _hashes(canonical_json(method.identity(values)), texts):
+        for some in _hashes(method.bind(values).content, texts):
             flat[start : start + len(some)] = some
             start += len(some)
     return keys.ravel()
 
 
-def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Any]:
+def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Value]:
     return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
 
 

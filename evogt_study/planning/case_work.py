@@ -27,7 +27,7 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     It depends on the axes among the method's `sizes`, on those that such a parameter follows by rules, and on those
     that decide where there is a case.
     """
-    deciding = set(method.sizes()).union(*(space.dependence(name) for name in method.sizes()))
+    deciding = set(method.hints.sizes).union(*(space.dependence(name) for name in method.hints.sizes))
     deciding |= {name for choice in space.chosen for name in choice.over}
     shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
     if math.prod(shape) > MAX_COMBINATIONS:
@@ -45,8 +45,8 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
 
 
 def work_of(method: Method, values: Values) -> float | None:
-    """The method's `work`; none where the parameters do not fit together, which takes a run no time to find."""
+    """Rough seconds of a case; none where the parameters do not fit together, which takes a run no time to find."""
     try:
-        return method.work(values)
+        return method.bind(values).work
     except InputError:
         return 0.0

@@ -127,10 +127,10 @@ def timed_cases(plan: Plan) -> Timings:
 
 def _timed(plan: Plan, values: Values) -> dict[str, float]:
     """Seconds of each stage of one case, and of what is its own."""
-    stages = StageTimes(frozenset(plan.method.stages(values)))
-    started = time.perf_counter()
+    case = plan.method.bind(values)
+    stages, started = StageTimes(frozenset(case.stages)), time.perf_counter()
     try:
-        plan.method.run(values, stages)
+        case.run(stages)
     except Exception as error:  # noqa: BLE001  # whatever it is, running the study records it
         del error
     return {**stages.seconds, OWN: time.perf_counter() - started - stages.inside}

@@ -17,7 +17,7 @@ from evogt_study.planning.case_keys import Keys, case_keys
 from evogt_study.planning.case_work import Work, case_work, work_of
 from evogt_study.planning.execution_order import Order, longest_first, sharing_order
 from evogt_study.schema.records import Case
-from evogt_study.schema.values import Value, content_hash
+from evogt_study.schema.values import Value
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
 from evogt_study.study.study import Study
 
@@ -41,7 +41,7 @@ class Plan:
     def case(self, index: int) -> Case | None:
         """Case number `index`, None where none is planned."""
         values = self.space.values(index)
-        return None if values is None else Case(index, values, content_hash(self.method.identity(values)))
+        return None if values is None else Case(index, values, self.method.bind(values).key)
 
     @cached_property
     def keys(self) -> Keys:
@@ -61,7 +61,7 @@ class Plan:
     @property
     def order(self) -> Order:
         """All points, those without a case too, so that neighbours share early stages, and long runs come first."""
-        return longest_first(self.space, self.method.leading(), self.work)
+        return longest_first(self.space, self.method.hints.leading or (), self.work)
 
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
         """The cases of these numbers, in this order; all of `order` where none are given."""
@@ -76,7 +76,9 @@ class Plan:
     @property
     def group(self) -> int:
         """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
-        leading = set(self.method.leading())
+        leading = self.method.hints.leading
+        if leading is None:
+            return 1
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
     @cached_property
@@ -115,12 +117,12 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
-    order = sharing_order(plan.space, plan.method.leading())
+    order = sharing_order(plan.space, plan.method.hints.leading or ())
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
-        size = tuple(map(values.get, plan.method.sizes()))
+        size = tuple(map(values.get, plan.method.hints.sizes))
         if size not in known:
             known[size] = work_of(plan.method, values) or 0.0
-        for stage, key in (*plan.method.stages(values).items(), (OWN, len(works))):
+        for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
             needed.setdefault(stage, {})[len(works)] = key
         works.append(known[size])
     return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
@@ -142,8 +144,8 @@ def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) ->
 
 def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
-    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.sizes()))
-    return max((plan.method.memory(given) for given in values if given is not None), default=0.0)
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.hints.sizes))
+    return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)
 
 
 def pilot_plan(study: Study) -> Plan | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
+from typing import Any, TypeVar
 
 from evogt_study.errors import ParameterError
-from evogt_study.schema.values import Value, canonical
+from evogt_study.schema.values import Value, Values, canonical
 
+T = TypeVar("T")
 Reader = Callable[[Any], Value]
 """Reads a raw value into canonical form; raises ValueError where it does not fit."""
 
@@ -55,6 +57,42 @@ class Parameter:
         units = "" if isinstance(label, str) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment}
         return {key: text for key, text in written.items() if text}
+
+
+def declared(
+    wanted: str,
+    read: Reader,
+    long_name: str = "",
+    comment: str = "",
+    *,
+    remedy: str = "",
+    default: Value | None = None,
+    optional: bool = False,
+) -> Any:
+    """A field of a dataclass of parameters: the one declaration of the parameter that has its name."""
+    parameter = Parameter("", wanted, read, long_name, comment, remedy, default=default, optional=optional)
+    return field(default=default if default is not None or optional else MISSING, metadata={"declares": parameter})
+
+
+def same_as(kind: type, name: str) -> Any:
+    """A field that declares the parameter `name` as another dataclass of parameters does."""
+    (known,) = (part for part in fields(kind) if part.name == name)
+    return field(default=known.default, metadata=known.metadata)
+
+
+def declared_in(kind: type) -> dict[str, Parameter]:
+    """The parameters that a dataclass declares, by name."""
+    return {part.name: replace(part.metadata["declares"], name=part.name) for part in fields(kind)}
+
+
+def typed(kind: Callable[..., T], values: Values) -> T:
+    """The dataclass of parameters with those of a case's `values` that it declares."""
+    return kind(**{name: values[name] for name in _names(kind) if name in values})
+
+
+@cache  # for each case: a look at the fields took as long as all the rest
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))
 
 
 def integer(minimum: int, maximum: int | None = None) -> Reader:

@@ -75,9 +75,27 @@ def canonical_json(content: Any) -> str:
     return json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def json_text(value: Any) -> str:
+    """`canonical_json`, ten times sooner for a number: it is asked for each parameter of each case."""
+    return repr(value) if type(value) in (float, int) else canonical_json(value)
+
+
+def json_object(texts: Mapping[str, str]) -> str:
+    """The canonical JSON of a mapping of identifiers to values of which the JSON texts are given."""
+    whole = ",".join([f'"{name}":{texts[name]}' for name in sorted(texts)])
+    if not whole.isascii():  # a parameter of a user's function can have any name
+        whole = ",".join([f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)])
+    return f"{{{whole}}}"
+
+
+def text_hash(text: str, digits: int = KEY_DIGITS) -> str:
+    """`content_hash` of what has this canonical JSON."""
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
 def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
     """Hexadecimal SHA-256 of the content's canonical JSON, cut to `digits` (80 bits by default)."""
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:digits]
+    return text_hash(canonical_json(content), digits)
 
 
 def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:

@@ -46,6 +46,6 @@ class Declared:
             near = difflib.get_close_matches(name, known, 1)
             advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
             raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
-        reason = TAKEN_REASON if name in self.method.reserved else objection(name)
+        reason = TAKEN_REASON if name in self.method.hints.reserved else objection(name)
         if reason is not None:
             raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")

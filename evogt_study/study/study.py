@@ -226,7 +226,7 @@ class _Reader:
     def _check_resolved(self, study: Study) -> None:
         """Every parameter that some case needs has a value there."""
         chosen = {study.pilot.parameter} if study.pilot else set()
-        for point in study.space.representatives(extra=self.method.deciding()):
+        for point in study.space.representatives(extra=self.method.hints.deciding):
             values = study.space.resolved(point) or {}
             missing = [name for name in self.method.required(values) if name not in values and name not in chosen]
             if missing:
@@ -238,10 +238,10 @@ class _Reader:
                 )
 
     def _check_together(self, study: Study, space: CaseSpace) -> None:
-        """Each case's parameters fit together; seeds matter only where a rule mentions them."""
+        """Each case's parameters fit together; a seed matters only where a rule or the problem mentions it."""
         if isinstance(self.spec.code, DeclaredFile):
             return  # it was checked before it ran, and cannot be without running it
-        every = {axis.name for axis in space.axes} - (set() if self.method.depends_on_seed() else {"seed"})
+        every = {axis.name for axis in space.axes} - self.method.hints.unchecked
         axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
         few = CaseSpace(axes, space.constants, space.rules, space.chosen)
         for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
@@ -249,7 +249,7 @@ class _Reader:
             if values is None:
                 continue
             try:
-                self.method.check(values)
+                self.method.bind(values).check()
             except ParameterError as error:
                 raise StudyError(str(error.at(study.where(error.name, values)))) from None
             except InputError as error:

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from evogt_study.errors import DivergedError, EvogtError, LostBatchError, SweepError, TimedOutError, cut
-from evogt_study.methods.protocol import MethodSpec
+from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.registry import load_method
 from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
-from evogt_study.schema.values import Value
+from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import Status
 from evogt_study.workers.file_descriptors import end_without_handles
 from evogt_study.workers.stage_cache import SharedStages
@@ -97,7 +97,7 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
             share.start(number)
             try:
                 values = {**batch.common, **own}
-                record = limited(batch.run_seconds, partial(method.run, values, share))
+                record = limited(batch.run_seconds, partial(_run, method, values, share))
             except BaseException as error:  # any failure of a run is that run's data
                 if _is_ctrl_c(error):
                     raise
@@ -115,6 +115,11 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
         software=(software,) * len(outcomes),
         stacks=stacked([record for _, _, record, _ in outcomes]),
     )
+
+
+def _run(method: Method, values: Values, share: SharedStages) -> Record:
+    """Bind one case and compute it."""
+    return method.bind(values).run(share)
 
 
 _OF_THREAD = threading.local()

@@ -23,5 +23,5 @@ def worker_memory(plan: Plan) -> float:
     if not arrays:
         return 0.0
     first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)
-    keeping = set(plan.method.stages(first)) - {"problem"}  # which has no arrays
+    keeping = set(plan.method.bind(first).stages) - {"problem"}  # which has no arrays
     return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)

@@ -45,7 +45,7 @@ def seconds(plan):
     for case in plan.cases():
         started = time.process_time()
         share.start(case.key)
-        plan.method.run(case.values, share)
+        plan.method.bind(case.values).run(share)
         taken = time.process_time() - started
         (further if case.values["seed"] in known else first).append(taken)
         known.add(case.values["seed"])

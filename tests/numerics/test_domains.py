@@ -9,7 +9,7 @@ import evogt_study as evs
 from evogt_study.baselines.finite_difference import finite_differences
 from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.methods.fields import fields
+from evogt_study.methods.recordable import fields
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.domains import DOMAINS, UnitCube
 from evogt_study.numerics.domains.base import Domain

@@ -77,3 +77,46 @@ def test_keys_made_together_are_those_made_one_by_one(name):
     for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))):
         if plan is not None:
             assert plan.keys.astype(str).tolist() == keys_of(plan)
+
+
+MANY = """
+name = "many"
+[problem]
+dimension = 1
+initial = "x*(1 - x)*k"
+potential = "u**4/4"
+diffusion = "1/10 + epsilon"
+[axes]
+k = [1, 2.5]
+tau = [1e-12, 0.5]
+quadrature = [9, { rule = "composite_midpoint", points = 9 }]
+validation = [5, 6]
+assessment = [7, 8]
+dictionary = ["transnet", "gtransnet", "sine"]
+reference_dt = [0.125, 0.0625]
+stabilization = [0, 1]
+[constants]
+epsilon = 0.1
+seed = 3
+N = 4
+N1 = 5
+gamma = [1, 2, 3, 4]
+time_integrator = "stabilized_semi_implicit"
+reference = "finite_difference"
+reference_points = 7
+dt = 0.125
+final_time = 1
+[[when]]
+match = { dictionary = "gtransnet" }
+set = { gamma = 2 }
+[output]
+times = 3
+record = ["field", "coefficients"]
+"""
+
+
+def test_keys_of_many_parameters_made_together_are_those_made_one_by_one():
+    plan = study_plan(Study.from_text(MANY))
+    keys = plan.keys.astype(str).tolist()
+    assert keys == keys_of(plan)
+    assert content_hash(keys) == "3c963dfa293d30d137aa"

@@ -43,7 +43,7 @@ def met(study, *names):
 
 def natural(plan):
     """The order without regard to costs."""
-    return sharing_order(plan.space, plan.method.leading()).tolist()
+    return sharing_order(plan.space, plan.method.hints.leading or ()).tolist()
 
 
 MANY_N = str(list(range(10, 201, 10)))
@@ -117,9 +117,9 @@ def test_with_too_many_combinations_the_order_is_left(monkeypatch):
 
 
 def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkeypatch):
-    asked, work = [], Evolution.work
-    monkeypatch.setattr(Evolution, "work", lambda self, values: asked.append(values["N"]) or work(self, values))
     plan = study_plan(study_of(seed="{ count = 100_000 }", N="[5, 10, 20]"))
+    asked, bind = [], Evolution.bind
+    monkeypatch.setattr(Evolution, "bind", lambda self, values: asked.append(values["N"]) or bind(self, values))
     order = plan.order
     assert sorted(asked) == [5, 10, 20]
     assert sorted(order.tolist()) == list(range(300_000))
@@ -156,7 +156,7 @@ def test_numbers_are_bitwise_those_of_the_natural_order(client):
     assert np.nanmax(times) > 4 * np.nanmin(times)
     assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
-    for case in plan.cases(sharing_order(plan.space, plan.method.leading())):
+    for case in plan.cases(sharing_order(plan.space, plan.method.hints.leading or ())):
         (alone,) = [stack for stack in run_batch(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
         at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
             "quadrature": case.values["quadrature"].points

@@ -5,6 +5,8 @@ import pickle
 import random
 import threading
 import time
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,6 +53,16 @@ def plan_of(*axes, diffusion="1 + x/epsilon", record="[]"):
     for section, entries in sections.items():
         lines += [f"[{section}]", *(f"{name} = {value}" for name, value in entries.items())]
     return study_plan(Study.from_text("\n".join(lines)))
+
+
+class Bindable:
+    """A method whose cases are run by `run(values, share)`."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def bind(self, values):
+        return SimpleNamespace(run=partial(self.run, values))
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +116,7 @@ def test_each_distinct_stage_is_computed_once_in_a_batch(stages, axes):
     (calls,) = stages
     distinct = {}
     for case in cases:
-        for stage, key in plan.method.stages(case.values).items():
+        for stage, key in plan.method.bind(case.values).stages.items():
             distinct.setdefault(stage, set()).add(key)
     assert {stage: calls[stage] for stage in distinct} == {stage: len(keys) for stage, keys in distinct.items()}
 
@@ -114,7 +126,7 @@ def test_every_stage_that_runs_is_one_that_the_plan_counts(stages):
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     run_batch(Batch.of(plan.spec, cases))
-    unplanned = set(stages[0]) - set(plan.method.stages(cases[0].values))
+    unplanned = set(stages[0]) - set(plan.method.bind(cases[0].values).stages)
     # formulas to functions, and nodes, take milliseconds; which profiles problems have in common their values tell
     assert unplanned == {"problem", "validation nodes", "stiffness term"}
 
@@ -209,9 +221,9 @@ def test_a_failing_neighbour_changes_nothing(compared, monkeypatch):
         def run(self, values, share):
             if values == doomed:
                 share("trial functions", "none", lambda: 1 / 0)
-            return original.run(values, share)
+            return original.bind(values).run(share)
 
-    monkeypatch.setattr(batch_module, "load_method", lambda spec: Stumbling())
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Stumbling().run))
     records = run_batch(Batch.of(plan.spec, ordered))
     assert [int(status) for status in records.status] == [Status.failed if n == 3 else Status.ok for n in range(24)]
     (error,) = [stack for stack in records.stacks if stack.name == "error"]
@@ -377,7 +389,7 @@ FAILURES = [
 @pytest.mark.parametrize("failing", FAILURES, ids=str)
 def test_wall_seconds_add_up_to_the_time_of_the_batch(clock, monkeypatch, failing):
     """No second is lost and none is counted twice, whatever fails: throughput and ETA rest on the sum."""
-    monkeypatch.setattr(batch_module, "load_method", lambda spec: Timed(clock, set(failing)))
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Timed(clock, set(failing)).run))
     batch = Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(6)]))
     records = run_batch(batch)
     assert [int(status) for status in records.status] == [
@@ -409,7 +421,7 @@ class Nested:
 
 
 def nested_records(clock, monkeypatch, failing=()):
-    monkeypatch.setattr(batch_module, "load_method", lambda spec: Nested(clock, failing))
+    monkeypatch.setattr(batch_module, "load_method", lambda spec: Bindable(Nested(clock, failing).run))
     return run_batch(Batch(None, {}, pickle.dumps([(f"key{number}", {"number": number}) for number in range(4)])))
 
 

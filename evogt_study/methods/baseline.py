@@ -1,0 +1,213 @@
+"""What baselines have in common: a run that shares no stage but the problem, and what is measured of its solution."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from evogt_study.errors import ProblemError
+from evogt_study.methods.evolution_parameters import with_integrators
+from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, own_fields
+from evogt_study.methods.problem_method import ProblemMethod, finite, quadrature_of, seconds_of
+from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
+from evogt_study.methods.recordable import fields
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.domains.unit_cube import check_unit_cube
+from evogt_study.numerics.pipeline import Share
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.validation import relative_errors
+from evogt_study.schema.parameters import declared_in, typed
+from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
+from evogt_study.schema.variables import MEASURED
+
+OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
+"""Parameters of dictionaries, which some families take."""
+LOOKED_AT = 200
+"""Operations for a validation node: interpolation, and the exact solution."""
+
+Evaluate = Callable[[Array], Array]
+"""A solution at the observed times: nodes (P, d) -> (S, P)."""
+
+
+class Observed(Protocol):
+    """Saved times, and where they stand among the observed ones, which begin with 0 and end with T."""
+
+    @property
+    def observed_times(self) -> Array: ...
+    @property
+    def saved_times(self) -> Array: ...
+    @property
+    def saved_positions(self) -> list[int]: ...
+
+
+class BaselineParameters(Protocol):
+    """What the parameters of every baseline have."""
+
+    @property
+    def validation(self) -> QuadratureRule: ...
+
+
+P = TypeVar("P", bound=BaselineParameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline(ProblemMethod):
+    """The method of one kind of cases, for one problem and one choice of outputs."""
+
+    kind: type[BaselineCase[Any]]
+
+    @staticmethod
+    def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
+        """Raises StudyError where the problem or the outputs cannot be had."""
+        parameters = with_integrators(declared_in(kind.PARAMETERS))
+        return Baseline.declared(spec, parameters, kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind)
+
+    def bind(self, values: Values) -> BaselineCase[Any]:
+        return self.kind(self, values, typed(self.kind.PARAMETERS, values))
+
+    def scalars(self, values: Values) -> tuple[str, ...]:
+        exact = () if self.source.has_exact is False else ("error",)
+        return (*exact, *self.kind.SCALARS)
+
+    @property
+    def hints(self) -> Hints:
+        leading = (*self.source.parameters, *self.own_names)  # the problem is all that is shared
+        return replace(super().hints, leading=leading, sizes=tuple(name for name in self.own_names if name != "seed"))
+
+    @cached_property
+    def own_names(self) -> tuple[str, ...]:
+        """Names of its parameters, the problem's left out."""
+        return tuple(with_integrators(declared_in(self.kind.PARAMETERS)))
+
+
+@dataclass(frozen=True, eq=False)
+class BaselineCase(BoundCase, Generic[P]):
+    """One case of a baseline, whose parameters are `given`."""
+
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int] = 1  # raised when the same parameters come to mean other numbers
+    PARAMETERS: ClassVar[type[Any]]
+    RECORDABLE: ClassVar[tuple[str, ...]]
+    SCALARS: ClassVar[tuple[str, ...]]
+    DIRECTIONS_OF_TIME: ClassVar[int] = 0
+
+    method: Baseline
+    values: Values
+    given: P
+
+    @property
+    def content(self) -> str:
+        output = self.method.output
+        values = {name: self.values[name] for name in self.used() if name in self.values}
+        return json_object(
+            {
+                "method": json_text(self.NAME),
+                "version": str(self.VERSION),
+                "problem": self.method.problem_text(self.values),
+                "values": json_object({name: json_text(value) for name, value in self.canonical(values).items()}),
+                "times": canonical_json(self.observed.saved_times.tolist()) if output.record else "null",
+                **output.texts,
+            }
+        )
+
+    def used(self) -> tuple[str, ...]:
+        """Names of the parameters that the case uses, the problem's own left out."""
+        unused = set(INTEGRATOR_PARAMETERS) - {part.name for part in own_fields(self.values)}
+        if "dictionary" in self.values:
+            unused |= OF_DICTIONARIES - FAMILIES[str(self.values["dictionary"])].takes()
+        return tuple(name for name in self.method.own_names if name not in unused)
+
+    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
+        """The used parameters with those left out that say what would hold without them."""
+        return used
+
+    def check(self) -> None:
+        output, problem = self.method.output, self.method.problem(self.values)
+        len(self.observed.saved_times)  # raises where they do not fit
+        if problem.exact is None and "error_history" in output.record:
+            raise ProblemError("`exact` must be known where `record` asks for error_history, got a problem without it")
+        quadrature_of("validation", self.given.validation, problem)
+        if problem.potential is None and "free_energy_history" in output.record:
+            raise ProblemError("`record` must leave out free_energy_history for a problem without potential")
+        with np.errstate(all="ignore"):
+            self.check_problem(problem)
+
+    @abstractmethod
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        return {"problem": text_hash(self.method.problem_text(self.values))}
+
+    @property
+    def work(self) -> float | None:
+        problem = self.method.example(self.values)
+        if problem is None:
+            return None
+        looked_at = self.given.validation.points**problem.dimension
+        return seconds_of(self.flops(problem) + LOOKED_AT * looked_at)
+
+    @abstractmethod
+    def flops(self, problem: Problem) -> float:
+        """Rough operations of the solution itself."""
+
+    def run(self, share: Share) -> Record:
+        return finite(self.record(self.method.shared_problem(self.values, share)))
+
+    @abstractmethod
+    def record(self, problem: Problem) -> Record:
+        """Solve the case."""
+
+    @property
+    @abstractmethod
+    def observed(self) -> Observed:
+        """The times at which the solution is looked at.  Raises ParameterError."""
+
+    def measured(self, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
+        """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
+        rule = problem.domain.quadrature(self.given.validation)
+        at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
+        variables = {"initial_error": Datum((), _initial_error(problem, rule, at_nodes))}
+        coordinates = {"time": Datum(("time",), grid.saved_times)} if self.method.output.record else {}
+        if problem.exact is not None:
+            errors = relative_errors(at_nodes, problem.exact(rule.nodes, grid.observed_times), rule.weights)
+            variables["error"] = Datum((), np.asarray(errors[-1]))
+            if "error_history" in self.method.output.record:
+                variables["error_history"] = Datum(MEASURED["error_history"].dims, errors[saved])
+        if "validation_values" in self.method.output.record:
+            variables["validation_values"] = Datum(("node",), at_nodes[-1])
+            coordinates["weight"] = Datum(("node",), rule.weights)
+        if "field" in self.method.output.record:
+            data, axes = fields(
+                lambda nodes: evaluate(nodes)[saved], problem, grid.saved_times, self.method.output.grid
+            )
+            variables |= data
+            coordinates |= axes
+        return Record(variables, coordinates)
+
+
+def _initial_error(problem: Problem, rule: Quadrature, at_nodes: Array) -> Array:
+    return np.asarray(relative_errors(at_nodes[:1], problem.initial(rule.nodes)[None, :], rule.weights)[0])
+
+
+def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
+    """The record with single numbers more."""
+    added = {name: Datum((), np.asarray(value)) for name, value in scalars.items()}
+    return Record({**record.variables, **added}, record.coordinates)
+
+
+def check_plain(name: str, problem: Problem) -> None:
+    """Raise ProblemError where a method for linear problems on the unit cube cannot solve this one."""
+    check_unit_cube(problem.domain, name)
+    if problem.lifting is not None or problem.potential is not None:
+        extra = "lifting" if problem.lifting is not None else "potential"
+        raise ProblemError(f"{name} must have a linear problem with zero boundary values, got one with a {extra}")

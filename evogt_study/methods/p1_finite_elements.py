@@ -1,0 +1,81 @@
+"""P1 finite elements as a method of a study.  scikit-fem is imported when a case needs it: that takes a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
+from evogt_study.methods.evolution import time_grid
+from evogt_study.methods.evolution_parameters import EvolutionParameters
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.problem import Problem, Separable
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.schema.parameters import declared, integer, same_as
+from evogt_study.schema.records import Record
+from evogt_study.schema.values import Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class P1Parameters:
+    """What a case of the method is made of."""
+
+    validation: QuadratureRule = same_as(EvolutionParameters, "validation")
+    dt: float = same_as(EvolutionParameters, "dt")
+    final_time: float = same_as(EvolutionParameters, "final_time")
+    unknowns: int = declared("an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)")
+    degree: int | None = declared(
+        "an integer >= 2", integer(2), "polynomial degree that element integrals are exact for",
+        "31 in 1-D, 9 in 2-D, 5 in 3-D where left out", optional=True,
+    )  # fmt: skip
+
+
+class P1FiniteElements(BaselineCase[P1Parameters]):
+    """Continuous piecewise-linear finite elements and the implicit midpoint rule (tab:p1_fem)."""
+
+    NAME = "p1_fem"
+    PARAMETERS = P1Parameters
+    RECORDABLE = ("error_history", "field", "validation_values")
+    SCALARS = ("initial_error", "degrees_of_freedom")
+
+    @property
+    def observed(self) -> TimeGrid:
+        return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
+
+    def check_problem(self, problem: Problem) -> None:
+        from evogt_study.baselines.p1_fem import check_size
+
+        check_plain(self.NAME, problem)
+        check_size(problem.dimension, self.given.unknowns, self.given.degree)
+        check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
+
+    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
+        from evogt_study.baselines.p1_fem import DEGREES
+
+        default = DEGREES.get(self.method.source.dimension or 0)
+        return {name: value for name, value in used.items() if name != "degree" or value != default}
+
+    def quadrature_nodes(self, dimension: int) -> int:
+        """Quadrature nodes in all elements."""
+        from evogt_study.baselines.p1_fem import quadrature_nodes
+
+        return quadrature_nodes(dimension, self.given.unknowns, self.given.degree)
+
+    @property
+    def memory(self) -> float:
+        return 330.0 * self.quadrature_nodes(self.method.dimension(self.values))
+
+    def flops(self, problem: Problem) -> float:
+        d, steps = problem.dimension, self.observed.steps
+        factorised = self.given.unknowns**d * (500, 4_000, 18_000)[d - 1]  # sparse LU, of runs of seconds
+        times = 1 if problem.diffusion.steady else steps
+        matrices = 3 + (0 if isinstance(problem.diffusion, Separable) else times)
+        assembled = 250 * self.quadrature_nodes(d)  # a matrix in scikit-fem
+        return float(matrices * assembled + (times + 0.05 * steps) * factorised)
+
+    def record(self, problem: Problem) -> Record:
+        from evogt_study.baselines.p1_fem import p1_fem
+
+        solution = p1_fem(problem, self.given.unknowns, self.observed, self.given.degree)
+        record = self.measured(problem, solution.evaluate, self.observed)
+        return with_scalars(record, {"degrees_of_freedom": solution.dofs})

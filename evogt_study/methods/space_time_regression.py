@@ -1,0 +1,150 @@
+"""Global space-time regression as a method of a study."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.baselines.space_time_regression import check_size, residual_points, space_time_regression, strong_form
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
+from evogt_study.methods.evolution_parameters import EvolutionParameters
+from evogt_study.methods.problem_method import dictionary_of
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.problems import Statement
+from evogt_study.schema.doubts import outside_ball, warn_outside_ball
+from evogt_study.schema.parameters import declared, integer, real, same_as
+from evogt_study.schema.records import Record
+from evogt_study.schema.values import Value
+
+MAX_TIMES = 1_000_000
+SAMPLED = 7
+"""Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
+
+
+@dataclass(frozen=True)
+class FreeTimes:
+    """Any times in [0, T], for a method without steps.
+
+    Raises ParameterError, for `times`, where they are not increasing or outside.
+    """
+
+    final_time: float
+    saved: tuple[float, ...]
+
+    @staticmethod
+    def of(final_time: float, times: int | tuple[float, ...]) -> FreeTimes:
+        """A count of evenly spaced times with 0 and T, or the times themselves."""
+        if isinstance(times, int) and times > MAX_TIMES:
+            raise ParameterError("times", f"at most {MAX_TIMES:,}", times)
+        saved = tuple(np.linspace(0.0, final_time, times).tolist()) if isinstance(times, int) else times
+        if list(saved) != sorted(set(saved)) or not 0.0 <= saved[0] <= saved[-1] <= final_time:
+            raise ParameterError("times", f"increasing, different and in [0, {final_time:g}]", list(saved))
+        return FreeTimes(final_time, saved)
+
+    @property
+    def observed_times(self) -> Array:
+        """The saved times with 0 and T."""
+        return np.array(sorted({0.0, self.final_time, *self.saved}))
+
+    @property
+    def saved_times(self) -> Array:
+        """The saved times."""
+        return np.array(self.saved)
+
+    @property
+    def saved_positions(self) -> list[int]:
+        """Where they stand among the observed ones."""
+        return [int(i) for i in np.searchsorted(self.observed_times, self.saved_times)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionParameters:
+    """What a case of the method is made of."""
+
+    dictionary: str = same_as(EvolutionParameters, "dictionary")
+    seed: int = same_as(EvolutionParameters, "seed")
+    N: int = same_as(EvolutionParameters, "N")
+    N1: int | None = same_as(EvolutionParameters, "N1")
+    hidden: tuple[int, ...] | None = same_as(EvolutionParameters, "hidden")
+    gamma: float | tuple[float, ...] | None = same_as(EvolutionParameters, "gamma")
+    delta: float = same_as(EvolutionParameters, "delta")
+    radius: float | None = same_as(EvolutionParameters, "radius")
+    centre: float | tuple[float, ...] = same_as(EvolutionParameters, "centre")
+    validation: QuadratureRule = same_as(EvolutionParameters, "validation")
+    final_time: float = same_as(EvolutionParameters, "final_time")
+    points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=68)
+    levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=69)
+    ridge: float = declared(
+        "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
+        default=1e-10,
+    )  # fmt: skip
+
+
+class SpaceTimeRegression(BaselineCase[RegressionParameters]):
+    """Global least-squares regression in space and time at once (tab:global_diagnostic)."""
+
+    NAME = "space_time_regression"
+    DIRECTIONS_OF_TIME = 1
+    PARAMETERS = RegressionParameters
+    RECORDABLE = ("error_history", "field")
+    SCALARS = ("initial_error", "scaled_condition")
+
+    @property
+    def observed(self) -> FreeTimes:
+        return FreeTimes.of(self.given.final_time, self.method.output.times)
+
+    def check_problem(self, problem: Problem) -> None:
+        if problem.dimension == 3:
+            raise ProblemError("space_time_regression must have a problem in one or two dimensions, got 3")
+        check_plain(self.NAME, problem)
+        dictionary, given = dictionary_of(self.values), self.given
+        dictionary.check_dimension(problem.dimension + 1)
+        warn_outside_ball(dictionary, problem.dimension + 1)
+        check_size(problem.dimension, dictionary.N, given.points, given.levels)
+        nodes, times = residual_points(problem.dimension, given.final_time, SAMPLED, SAMPLED)
+        check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
+        strong = strong_form(self.statement, self.method.formula_values(self.values))
+        strong.initial_residual(nodes[:1], times[:1])
+
+    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
+        widths = dictionary_of(self.values).widths
+        used = {name: value for name, value in used.items() if name not in ("N1", "hidden")}
+        return used | ({"hidden": widths[:-1]} if len(widths) > 1 else {})
+
+    @property
+    def statement(self) -> Statement:
+        """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""
+        source = self.method.source
+        if source.statement is None:
+            raise ProblemError(f"space_time_regression must have a problem in formulas, got {source.name}")
+        return source.statement
+
+    @property
+    def memory(self) -> float:
+        given = self.given
+        rows = given.points ** self.method.dimension(self.values) * given.levels + given.N
+        return 8.0 * 4 * float(rows * given.N)
+
+    def flops(self, problem: Problem) -> float:
+        widths, D = dictionary_of(self.values).widths, problem.dimension + 1
+        rows = self.given.points**problem.dimension * self.given.levels
+        features = (1 + D + D * D) * (sum(map(operator.mul, widths, widths[1:])) + 25 * sum(widths))
+        return float(2 * rows * (features + widths[-1] ** 2) + 20 * widths[-1] ** 3)
+
+    def record(self, problem: Problem) -> Record:
+        given, observed, dictionary = self.given, self.observed, dictionary_of(self.values)
+        strong = strong_form(self.statement, self.method.formula_values(self.values))
+        solution = space_time_regression(
+            strong, dictionary, given.seed, given.final_time,
+            points=given.points, levels=given.levels, ridge=given.ridge,
+        )  # fmt: skip
+        at_times = observed.observed_times
+        record = self.measured(problem, lambda nodes: solution.evaluate(nodes, at_times), observed)
+        outside = outside_ball(dictionary, problem.dimension + 1)
+        return with_scalars(record, {"scaled_condition": solution.condition, **outside})
