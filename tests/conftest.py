@@ -11,10 +11,10 @@ import pytest
 from helpers import eventually
 
 from evogt_study.cli.main import main
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import phase_plan
 from evogt_study.results.dataset import dataset, global_attributes
-from evogt_study.results.netcdf import PILOT, write_result
-from evogt_study.results.pilot_choice import choose
+from evogt_study.results.netcdf import write_result
+from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.run_table import Table
 from evogt_study.study.study import Study
 from evogt_study.workers import local_cluster as cluster_module
@@ -154,17 +154,14 @@ def result_of():
 
 
 def written_result(study, path):
-    first, tables, choice = pilot_plan(study), {}, None
-    if first is not None:
-        tables[PILOT] = computed_table(first)
-        choice = choose(study.pilot, tables[PILOT])
-    tables["study"] = computed_table(study_plan(study, choice))
+    tables, chosen = {}, []
+    for phase in study.phases:
+        tables[phase.name] = computed_table(phase_plan(study, phase, chosen))
+        chosen += chosen_by(phase, tables[phase.name])
     whole = {phase: dataset(table, study) for phase, table in tables.items()}
     for phase, data in whole.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    if first is not None:
-        whole["study"].attrs["pilot_group"] = PILOT
-    write_result(path, whole["study"], whole.get(PILOT))
+    write_result(path, whole)
     return path
 
 

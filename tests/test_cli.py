@@ -83,7 +83,7 @@ def write(path, text=STUDY, attributes=None):
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, "study"), **data.attrs, **(attributes or {})}
-    write_result(path, data, None)
+    write_result(path, {"study": data})
     return path
 
 

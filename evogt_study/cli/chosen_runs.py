@@ -12,6 +12,7 @@ import xarray as xr
 from evogt_study.cli.messages import tell_unfinished
 from evogt_study.errors import InputError
 from evogt_study.results.netcdf import open_result, opened
+from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.storage.paths import description
 
 
@@ -44,7 +45,9 @@ def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
     with runs_so_far(path) as runs:
         found = runs.get(phase)
     if found is None:
-        missing = "whose pilot is not finished" if phase == "study" else "which has no pilot; leave out --pilot"
+        missing = f"whose {next(iter(runs))} is not finished"
+        if phase in EARLIER_PHASES:
+            missing = f"which has no {phase}; leave out --{phase}"
         raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
     return found
 

@@ -19,6 +19,7 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
 from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Status
 from evogt_study.storage.slabs import slabs
+from evogt_study.study.phases import Choice
 from evogt_study.study.typed_points import listed
 
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
@@ -71,7 +72,7 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
 
 
 def _coordinates(result: Stored) -> Iterator[str]:
-    """The study's own coordinates stand in the file; a pilot's choice is judged by `choice`."""
+    """The study's own coordinates stand in the file; what earlier phases chose is judged by `choice`."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)
@@ -167,13 +168,10 @@ def completeness(result: Stored) -> Iterator[str]:
             yield from _where(result, planned & (status == fate), told)
 
 
-def choice(study: Stored, pilot: Stored) -> Iterator[str]:
-    """What the file says that the pilot chose is what its runs make it choose."""
-    section = study.study.pilot
-    if section is None:
-        return
-    table = Table(pilot.plan)
-    table.add_all([records_of(pilot.data)])
+def choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
+    """What the file says that an earlier phase chose is what its runs make it choose."""
+    table = Table(earlier.plan)
+    table.add_all([records_of(earlier.data)])
     try:
         chosen = choose(section, table)
     except PilotError as error:
@@ -184,4 +182,4 @@ def choice(study: Stored, pilot: Stored) -> Iterator[str]:
         if stated.table.get(at) != value:
             place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
             told = f"{value} for {place}, the file has {stated.table.get(at)}"
-            yield f"the pilot's runs choose {section.parameter} = {told}"
+            yield f"the {earlier.phase}'s runs choose {section.parameter} = {told}"

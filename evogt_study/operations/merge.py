@@ -14,10 +14,10 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes
-from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.digests import contents
-from evogt_study.results.netcdf import PILOT, opened, read_result, write_result
+from evogt_study.results.netcdf import opened, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import check_runs
 from evogt_study.results.run_table import Table
@@ -28,6 +28,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import Choice
 from evogt_study.study.study import Study, check_study
 from evogt_study.study.typed_points import listed
 
@@ -78,7 +79,7 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
         whole = _joined(sources, study)
         if not output.exists():
             check_alone()
-            write_result(output, whole["study"], whole.get(PILOT))
+            write_result(output, whole)
         elif not _is_held(output, whole):
             raise _in_the_way(output, "a file that exists")
         return whole["study"].set_coords("case_key")
@@ -90,10 +91,7 @@ def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Datase
     plans, study = _covering(read) if study is None else (_plans(study, read), study)
     for phase, plan in plans.items():
         _check_no_conflict(plan, phase, read)
-    whole = {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
-    if PILOT in whole:
-        whole["study"].attrs["pilot_group"] = PILOT
-    return whole
+    return {phase: _merged(plan, phase, read, study) for phase, plan in plans.items()}
 
 
 def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
@@ -180,17 +178,18 @@ def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
 
 def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
     """The study's plans by phase.  Raises ResultError where a file holds runs that are in none of them."""
-    choice = None if study.pilot is None else _joint_choice(study, sources)
-    plans = {"study": study_plan(study, choice)}
-    pilot = pilot_plan(study)
-    if pilot is not None:
-        plans[PILOT] = pilot
+    plans, chosen = dict[str, Plan](), list[Chosen]()
+    for phase in study.phases:
+        plans[phase.name] = phase_plan(study, phase, chosen)
+        if phase.choice is not None:
+            chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
+    plans = dict(reversed(plans.items()))
     asked = {phase: {case.key for case in plan.cases()} for phase, plan in plans.items()}
     for source in sources:
-        for phase, runs in source.runs.items():
-            lost = [key for key in runs.keys if key not in asked.get(phase, ())]
+        for name, runs in source.runs.items():
+            lost = [key for key in runs.keys if key not in asked.get(name, ())]
             if lost:
-                raise ResultError(_not_asked_for(study, source, phase, lost, sources))
+                raise ResultError(_not_asked_for(study, source, name, lost, sources))
     return plans
 
 
@@ -214,31 +213,28 @@ def _other_constants(one: Source, other: Source) -> list[str]:
     return [f"{name} is {a} in {one.path}, {b} in {other.path}" for name, a, b in pairs if a != b]
 
 
-def _joint_choice(study: Study, sources: Sequence[Source]) -> Chosen:
-    """What the files' pilots chose.  Raises ResultError where two disagree, or none chose for some point."""
-    pilot = study.pilot
-    if pilot is None:
-        raise StudyError(f"{study.file} has no pilot")
+def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[Source]) -> Chosen:
+    """What a phase of the files chose.  Raises ResultError where two disagree, or none chose for some point."""
     table: dict[tuple[str, ...], Any] = {}
     chooser: dict[tuple[str, ...], Path] = {}
     for source in sources:
-        if PILOT not in source.groups:
+        if phase not in source.groups:
             continue  # whatever its values come from, its runs' keys tell what they are
-        for at, value in choice_in(source.path, source.groups["study"], study, pilot).table.items():
+        for at, value in choice_in(source.path, source.groups["study"], study, choice).table.items():
             if table.setdefault(at, value) != value:
                 told = f"{text_label(table[at])} in {chooser[at]}, {text_label(value)} in {source.path}"
                 raise ResultError(
-                    f"the pilots chose differently for {_at(pilot.by, at)}: {pilot.parameter} is {told}; let one pilot "
-                    "choose, and give the others its choice in [[when]] rules"
+                    f"the {phase}s chose differently for {_at(choice.by, at)}: {choice.parameter} is {told}; "
+                    f"let one {phase} choose, and give the others its choice in [[when]] rules"
                 )
             chooser.setdefault(at, source.path)
-    open_points = [at for at in pilot.first_candidates(study.space).table if at not in table]
+    open_points = [at for at in choice.first_candidates(study.space).table if at not in table]
     if open_points:
         raise ResultError(
-            f"no file has a pilot's choice of `{pilot.parameter}` for {_at(pilot.by, open_points[0])}, which "
+            f"no file has a {phase}'s choice of `{choice.parameter}` for {_at(choice.by, open_points[0])}, which "
             f"{study.file} asks for; run that part too, or leave it out of the study file named with --study"
         )
-    return Chosen(pilot.parameter, pilot.by, table)
+    return Chosen(choice.parameter, choice.by, table)
 
 
 def _at(names: Sequence[str], labels: Sequence[str]) -> str:

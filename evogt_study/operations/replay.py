@@ -13,9 +13,10 @@ import numpy as np
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.netcdf import PILOT, opened
+from evogt_study.results.netcdf import opened
 from evogt_study.results.stored_plan import Stored, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import Status
 from evogt_study.study.case_space import CaseSpace

@@ -1,4 +1,4 @@
-"""Running a study: its pilot, its cases in batches on Dask workers, and the result file that comes of them."""
+"""Running a study: its phases in turn, their cases in batches on Dask workers, and the result file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from distributed import Client
 from evogt_study.errors import InputError, ResultError, SweepError, shortened
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.planning.forecast import longest_studies_first
-from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.finished_runs import FinishedRuns, describe
-from evogt_study.results.netcdf import PILOT, write_result
-from evogt_study.results.pilot_choice import choose
+from evogt_study.results.netcdf import write_result
+from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
@@ -33,6 +33,8 @@ from evogt_study.storage.atomic_files import check_result_place, followed, make_
 from evogt_study.storage.paths import store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
 from evogt_study.workers.local_cluster import connected
@@ -138,7 +140,7 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
     """A listener that is told the study's name with its phases."""
     if listener is None:
         return None
-    return lambda event: listener(replace(event, phase=name if event.phase == "study" else f"{name} {event.phase}"))
+    return lambda event: listener(replace(event, phase=name if event.phase == STUDY else f"{name} {event.phase}"))
 
 
 @dataclass(frozen=True)
@@ -197,30 +199,25 @@ class _Sweep:
 
     def written(self) -> xr.Dataset:
         """The result, written."""
-        table, pilot = self.tables()
-        whole = {"study": dataset(table, self.study, key_bytes=True)}
-        if pilot is not None:
-            whole[PILOT] = dataset(pilot, self.study, key_bytes=True)
+        tables = self.tables()
+        whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
             data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
-        if pilot is not None:
-            whole["study"].attrs["pilot_group"] = PILOT
         self.check_alone()
         kept = self.known.keep_unasked()
-        write_result(self.path, whole["study"], whole.get(PILOT))
+        write_result(self.path, whole)
         self.known.clear()
         self.known.warn(kept)
-        return whole["study"]
+        return whole[STUDY]
 
-    def tables(self) -> tuple[Table, Table | None]:
-        """The finished runs of the study and of its pilot."""
-        pilot, choice = None, None
-        first = pilot_plan(self.study)
-        if first is not None and self.study.pilot is not None:
-            pilot = self.filled(first, PILOT)
-            choice = choose(self.study.pilot, pilot)
-        return self.filled(study_plan(self.study, choice), "study"), pilot
+    def tables(self) -> dict[str, Table]:
+        """The finished runs of each phase in turn; what one chooses holds for the next."""
+        tables, chosen = dict[str, Table](), list[Chosen]()
+        for phase in self.study.phases:
+            tables[phase.name] = self.filled(phase_plan(self.study, phase, chosen), phase.name)
+            chosen += chosen_by(phase, tables[phase.name])
+        return tables
 
     def filled(self, plan: Plan, phase: str) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""

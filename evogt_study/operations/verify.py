@@ -15,9 +15,10 @@ from evogt_study.operations import checks
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.digests import changed
 from evogt_study.results.integrity import damaged_parts
-from evogt_study.results.netcdf import PILOT, loaded, opened
+from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.stored_plan import Stored, code_beside, stored
 from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.study.phases import STUDY
 
 SAMPLE = 3
 OTHER_SOFTWARE_TOLERANCE = 1e-8
@@ -93,7 +94,7 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
     findings += [line for result in phases.values() for line in _told(result, checks.twins)]
-    findings += _pilot(phases)
+    findings += _choices(phases)
     recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
     return Verification(path, {}, tuple(findings), tuple(told for told, _ in recomputed))
@@ -110,11 +111,13 @@ def _told(result: Stored, *every: Callable[[Stored], Iterator[str]]) -> Iterator
         yield from (f"{result.phase}: {line}" for line in check(result))
 
 
-def _pilot(phases: Mapping[str, Stored]) -> Iterator[str]:
-    if PILOT in phases:
-        yield from checks.choice(phases["study"], phases[PILOT])
-    elif phases["study"].study.pilot is not None:
-        yield "the study has a pilot, but the file lacks its runs"
+def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
+    last = phases[STUDY]
+    for phase in last.study.phases:
+        if phase.name not in phases:
+            yield f"the study has a {phase.name}, but the file lacks its runs"
+        elif phase.choice is not None:
+            yield from checks.choice(last, phases[phase.name], phase.choice)
 
 
 def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:

@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from evogt_study.planning.case_work import work_of
-from evogt_study.planning.plan import OWN, Plan, SharedWork, pilot_plan, provisional_choice, study_plan
+from evogt_study.planning.plan import OWN, Plan, SharedWork, provisional_plans
 from evogt_study.schema.values import Values
 from evogt_study.study.study import Study
 
@@ -169,12 +169,7 @@ class StageTimes:
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
     """The studies by their rough work; those of which nothing is known before all others."""
-    return sorted(studies, key=lambda study: -sum(map(_rough_seconds, _phases(study))))
-
-
-def _phases(study: Study) -> list[Plan]:
-    pilot = pilot_plan(study)
-    return [study_plan(study, provisional_choice(study)), *([] if pilot is None else [pilot])]
+    return sorted(studies, key=lambda study: -sum(map(_rough_seconds, provisional_plans(study))))
 
 
 def _rough_seconds(plan: Plan) -> float:

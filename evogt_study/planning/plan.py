@@ -1,4 +1,4 @@
-"""What is to be computed: the cases of a study or of its pilot, their identities, and the work that they share."""
+"""What is to be computed: the cases of a phase, their identities, and the work that they share."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from evogt_study.planning.execution_order import Order, longest_first, sharing_o
 from evogt_study.schema.records import Case
 from evogt_study.schema.values import Value
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
+from evogt_study.study.phases import Phase
 from evogt_study.study.study import Study
 
 MAX_COUNTED = 10_000
@@ -27,7 +28,7 @@ MAX_COUNTED = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The cases of one phase, "pilot" or "study"."""
+    """The cases of one phase, which it names."""
 
     phase: str
     spec: MethodSpec
@@ -148,16 +149,17 @@ def peak_memory(plan: Plan) -> float:
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)
 
 
-def pilot_plan(study: Study) -> Plan | None:
-    """The pilot's cases, None where the study has no pilot."""
-    return None if study.pilot is None else Plan("pilot", study.spec, study.pilot.space)
+def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
+    """The cases of one of the study's phases, with what earlier ones chose."""
+    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
 
 
-def study_plan(study: Study, choice: Chosen | None = None) -> Plan:
-    """The study's cases, with the pilot's choice."""
-    return Plan("study", study.spec, study.space if choice is None else study.space.with_chosen(choice))
+def study_plan(study: Study, *chosen: Chosen) -> Plan:
+    """The cases of the study's last phase."""
+    return phase_plan(study, study.phases[-1], chosen)
 
 
-def provisional_choice(study: Study) -> Chosen | None:
-    """A stand-in for the pilot's choice, to plan a study before its pilot has run; None where there is no pilot."""
-    return None if study.pilot is None else study.pilot.first_candidates(study.space)
+def provisional_plans(study: Study) -> list[Plan]:
+    """The plans of all phases before any has run, with stand-ins for what they choose."""
+    spaces = study.provisional_spaces()
+    return [Plan(phase.name, study.spec, space) for phase, space in zip(study.phases, spaces, strict=True)]

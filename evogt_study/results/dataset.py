@@ -37,6 +37,7 @@ from evogt_study.schema.variables import (
     Status,
 )
 from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
@@ -197,7 +198,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     return {
         RESULT_SCHEMA: SCHEMA_VERSION,
         "Conventions": CONVENTIONS,
-        "title": (study.title or study.name) + (" (pilot runs)" if phase == "pilot" else ""),
+        "title": (study.title or study.name) + (f" ({phase} runs)" if phase != STUDY else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *_subjects(study)]),
         "id": study.name,

@@ -17,11 +17,11 @@ import xarray as xr
 from evogt_study.errors import DamagedShardError, ResultError, StoreWarning
 from evogt_study.methods.user_code import DeclaredFile
 from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import phase_plan
 from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
-from evogt_study.results.netcdf import PILOT, loaded, opened
-from evogt_study.results.pilot_choice import choice_so_far
+from evogt_study.results.netcdf import loaded, opened
+from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import (
     Knows,
@@ -35,10 +35,13 @@ from evogt_study.results.run_sources import (
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import remove_shards, shard_folder
 from evogt_study.schema.records import RunRecords
+from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.atomic_files import make_folder, steadily, written_whole
 from evogt_study.storage.paths import description as description
 from evogt_study.storage.paths import store_folder
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 from evogt_study.study.study_changes import changes
 
@@ -228,7 +231,7 @@ def _in_the_way() -> Iterator[None]:
 class Finished:
     """What there is of a study's runs.
 
-    tables: the fate of each run by phase, "study" (left out until its pilot has chosen) and "pilot".
+    tables: the fate of each run by phase, the last first; one is left out until earlier ones have chosen.
     """
 
     reader: FinishedRuns
@@ -268,14 +271,15 @@ def finished(
 
 def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished | None:
     """As `finished`, while nobody writes."""
-    study, tables = reader.study, dict[str, Table]()
-    first, choice = pilot_plan(study), None
-    if first is not None and study.pilot is not None:
-        wanted = None if variables is None else (*variables, study.pilot.minimise)
-        tables[PILOT] = reader.fill(Table(first), wanted)
-        choice = choice_so_far(study.pilot, tables[PILOT])
-    if first is None or choice is not None:
-        tables = {"study": reader.fill(Table(study_plan(study, choice)), variables), **tables}
+    study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
+    for phase in study.phases:
+        wanted = variables if variables is None or phase.choice is None else (*variables, phase.choice.minimise)
+        tables[phase.name] = reader.fill(Table(phase_plan(study, phase, chosen)), wanted)
+        found = chosen_so_far(phase, tables[phase.name])
+        if found is None:
+            break
+        chosen += found
+    tables = dict(reversed(tables.items()))
     nothing = all((table.status == Status.not_run).all() for table in tables.values())
     return (
         None if nothing and not reader.path.exists() and not reader.shards.path.exists() else Finished(reader, tables)
@@ -297,8 +301,7 @@ def describe(result: Path, study: Study) -> None:
 def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
     """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
 
-    By phase, "study" and "pilot".  Until its pilot has chosen, the study's runs are those of the earlier result as it
-    is.
+    By phase.  Until earlier phases have chosen, the study's runs are those of the earlier result as it is.
 
     variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
     cannot be read.
@@ -315,7 +318,7 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     found = done.runs()
     for phase, data in found.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    kept = [phase for phase in ("study", PILOT) if phase not in found]
+    kept = [phase for phase in (STUDY, *EARLIER_PHASES) if phase not in found]
     return found | (_as_they_are(result, kept, variables) if kept and result.exists() else {})
 
 

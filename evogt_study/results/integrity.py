@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.declared_sizes import oversized
-from evogt_study.schema.reserved_names import PILOT_GROUP
+from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import Status
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.seal import is_whole, sealed_keys
@@ -156,7 +156,7 @@ def read_keys(path: Path) -> list[str]:
             too_large = next(oversized(file, path.stat().st_size), None)
             if too_large is not None:
                 raise DamagedResultError(f"{path} is damaged: {too_large}")
-            groups = [group for group in (file, file.groups.get(PILOT_GROUP)) if group is not None]
+            groups = [file, *(file.groups[name] for name in EARLIER_PHASES if name in file.groups)]
             return [key for group in groups if "case_key" in group.variables for key in _finished_keys(group)]
     except UNREADABLE as error:
         if isinstance(error, ResultError):

@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from errno import ENOMEM
 from functools import partial
@@ -24,14 +24,14 @@ from evogt_study.results.bookkeeping import SCHEMA_MAJOR, lacking, newer, unsoun
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE
-from evogt_study.schema.reserved_names import PILOT_GROUP
+from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import make_folder, written_whole
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.seal import seal
 from evogt_study.storage.slabs import SLAB, slab_shape, slabs
+from evogt_study.study.phases import STUDY
 
-PILOT = PILOT_GROUP
 UNFILLED = ("status", "attempts", "software")
 """Whole numbers that have a value for every case, run or not."""
 
@@ -40,18 +40,20 @@ CHUNK_CACHE = 2**22
 """Bytes of each variable that HDF5 holds, to which netCDF4 gives 64 MiB: slabs are written and read in turn."""
 
 
-def write_result(path: Path, study: xr.Dataset, pilot: xr.Dataset | None) -> None:
-    """Write the study's runs, and the pilot's into the group /pilot.  Raises ResultError where the disk refuses.
+def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
+    """Write the study's runs, and those of earlier phases into groups.  Raises ResultError where the disk refuses.
 
     What is large is written slab by slab.
     """
+    earlier = {name: data for name, data in phases.items() if name != STUDY}
+    phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
     try:
         make_folder(path.parent)
         with _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
-            encoded(with_digests(study)).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
-            if pilot is not None:
-                encoded(with_digests(pilot)).to_netcdf(temporary, mode="a", group=PILOT, engine="netcdf4")
-            seal(temporary, np.concatenate([finished_keys(data) for data in (study, pilot) if data is not None]))
+            encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+            for name, data in earlier.items():
+                encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=name, engine="netcdf4")
+            seal(temporary, np.concatenate([finished_keys(data) for data in (phases[STUDY], *earlier.values())]))
     except OSError as error:
         told = error.strerror or error
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
@@ -211,7 +213,7 @@ def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """The study's runs under "study" and the pilot's, where there are any, under "pilot", loaded into memory.
+    """The runs by phase, the study's under "study", loaded into memory.
 
     Raises ResultError where the file is not a result of this package.
     """
@@ -223,9 +225,10 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     """As `read_result`, but values are in the file until they are asked for, then too ResultError is what is raised."""
     with _reading(path), ExitStack() as open_:
-        groups = {"study": open_.enter_context(_open(path, None))}
-        if groups["study"].attrs.get("pilot_group") == PILOT:
-            groups[PILOT] = open_.enter_context(_open(path, PILOT))
+        groups = {STUDY: open_.enter_context(_open(path, None))}
+        for name in EARLIER_PHASES:
+            if groups[STUDY].attrs.get(f"{name}_group") == name:
+                groups[name] = open_.enter_context(_open(path, name))
         for data in groups.values():
             _check(path, data)
         yield groups
@@ -288,13 +291,13 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 
 
-def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Dataset:
-    """The runs of one phase, "study" or "pilot", of which values are read from the file when they are asked for.
+def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Dataset:
+    """The runs of one phase, of which values are read from the file when they are asked for.
 
     chunks: as of xarray.open_dataset, for values that dask holds.  Raises ResultError where the file is not a result
-    of this package, or has no pilot.
+    of this package, or lacks the phase.
     """
-    group = PILOT if phase == PILOT else None
+    group = phase if phase in EARLIER_PHASES else None
     try:
         with HDF5_LOCK:
             check_sizes(path)
@@ -304,8 +307,8 @@ def open_result(path: Path, phase: str = "study", chunks: Any = None) -> xr.Data
                     if variable.dtype.kind in "USO":  # which xarray, as long as they are in the file, cannot transpose
                         variable.load()
     except UNREADABLE as error:
-        if group is not None and path.exists() and PILOT not in read_result(path):
-            raise ResultError(f"{path} must have pilot runs, got a result without them") from None
+        if group is not None and path.exists() and phase not in read_result(path):
+            raise ResultError(f"{path} must have {phase} runs, got a result without them") from None
         raise _unreadable(path, error) from None
     try:
         _check(path, data)

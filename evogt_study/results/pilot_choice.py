@@ -10,10 +10,10 @@ from evogt_study.results.run_table import Table
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE, Status
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.pilot import Pilot
+from evogt_study.study.phases import Choice, Phase
 
 
-def choose(pilot: Pilot, table: Table) -> Chosen:
+def choose(pilot: Choice, table: Table) -> Chosen:
     """Choose from the pilot's finished runs.
 
     A candidate counts only if all of its runs are ok, so that no choice rests on survivors; a diverged run is an
@@ -41,10 +41,15 @@ def choose(pilot: Pilot, table: Table) -> Chosen:
     return Chosen(pilot.parameter, pilot.by, choice)
 
 
-def choice_so_far(pilot: Pilot, table: Table) -> Chosen | None:
-    """As `choose`; None where runs are missing, or there is nothing to choose from."""
+def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+    """What the finished runs of a phase decide about later ones.  Raises PilotError."""
+    return () if phase.choice is None else (choose(phase.choice, table),)
+
+
+def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+    """As `chosen_by`; None where the phase decides and runs are missing, or there is nothing to choose from."""
     try:
-        return None if len(table.missing()) else choose(pilot, table)
+        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
     except PilotError:
         return None
 

@@ -19,12 +19,11 @@ import xarray as xr
 
 from evogt_study.errors import DoubtWarning, ResultError, StudyError
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
-from evogt_study.planning.plan import Plan, pilot_plan, study_plan
+from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.netcdf import PILOT
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
-from evogt_study.study.pilot import Pilot
+from evogt_study.study.phases import STUDY, Choice
 from evogt_study.study.study import Study
 
 CODE = "--code FILE.py"
@@ -62,13 +61,17 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
     ResultError where the file's axes are not those of its study, or the Python file is not there.
     """
     study = study_in(path, groups["study"], code)
-    choice = None if study.pilot is None else choice_in(path, groups["study"], study, study.pilot)
-    plans = {"study": study_plan(study, choice), PILOT: pilot_plan(study)}
+    plans, chosen = dict[str, Plan](), list[Chosen]()
+    for each in study.phases:
+        plans[each.name] = phase_plan(study, each, chosen)
+        if each.choice is not None:
+            chosen.append(choice_in(path, groups[STUDY], study, each.choice))
     phases = {}
     for phase, data in groups.items():
-        plan = plans[phase]
+        plan = plans.get(phase)
         if plan is None:
-            raise ResultError(f"{path} holds pilot runs, but its study has no pilot; it was changed after it was made")
+            told = f"{path} holds {phase} runs, but its study has no {phase}"
+            raise ResultError(f"{told}; it was changed after it was made")
         if data["status"].dims != plan.space.names or data["status"].shape != plan.space.shape:
             raise ResultError(
                 f"{path} ({phase}) must have the axes {_axes(plan.space.names, plan.space.shape)} that its study asks "
@@ -123,32 +126,32 @@ def code_beside(path: Path, data: xr.Dataset) -> Path | None:
     return found
 
 
-def choice_in(path: Path, data: xr.Dataset, study: Study, pilot: Pilot) -> Chosen:
-    """What the pilot of a result chose, read from the coordinate that the file has for it, not chosen again.
+def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:
+    """What an earlier phase of a result chose, read from the coordinate that the file has for it, not chosen again.
 
     Raises ResultError where there is none, or it is no candidate of `study`.
     """
-    if pilot.parameter not in data.coords or set(data[pilot.parameter].dims) != set(pilot.by):
-        over = f" over {', '.join(pilot.by)}" if pilot.by else ""
-        raise ResultError(f"{path} must have the pilot's choice as a coordinate `{pilot.parameter}`{over}, got none")
-    chosen = data[pilot.parameter].transpose(*pilot.by)
+    if choice.parameter not in data.coords or set(data[choice.parameter].dims) != set(choice.by):
+        over = f" over {', '.join(choice.by)}" if choice.by else ""
+        raise ResultError(f"{path} must have the pilot's choice as a coordinate `{choice.parameter}`{over}, got none")
+    chosen = data[choice.parameter].transpose(*choice.by)
     table: dict[tuple[str, ...], Value] = {}
     for position, value in np.ndenumerate(chosen.values):
-        shown = [str(data[name].values[i]) for name, i in zip(pilot.by, position, strict=True)]
-        axes = [study.space.axis(name) for name in pilot.by]
+        shown = [str(data[name].values[i]) for name, i in zip(choice.by, position, strict=True)]
+        axes = [study.space.axis(name) for name in choice.by]
         found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
         if any(i is None for i in found):
             continue  # a point that `study` does not ask for
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
-        candidates = pilot.candidates_at(key)
+        candidates = choice.candidates_at(key)
         number = find(candidates, str(value))
         if number is None:
             wanted = ", ".join(map(text_label, candidates))
             raise ResultError(
-                f"`{pilot.parameter}` in {path} must be one of the pilot's candidates ({wanted}), got {value}"
+                f"`{choice.parameter}` in {path} must be one of the pilot's candidates ({wanted}), got {value}"
             )
         table[key] = candidates[number]
-    return Chosen(pilot.parameter, pilot.by, table)
+    return Chosen(choice.parameter, choice.by, table)
 
 
 def point(space: CaseSpace, index: int) -> str:

@@ -4,6 +4,7 @@
 - `declared_values`: raw values read as those of declared parameters
 - `case_space`: the product of the axes, with constants, rules and tables
 - `pilot`: the section that has a parameter chosen
+- `phases`: what is run one after the other
 - `study`: a study, every parameter checked
 - `study_changes`: what of a study was changed
 - `typed_points`: points and lists as they are typed on the command line

@@ -146,9 +146,9 @@ class CaseSpace:
         others = [value for value in axis.values if text_label(value) not in mentioned][:1]
         return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 
-    def with_chosen(self, choice: Chosen) -> CaseSpace:
-        """The same space with one more parameter given by a table."""
-        return replace(self, chosen=(*self.chosen, choice))
+    def with_chosen(self, *choices: Chosen) -> CaseSpace:
+        """The same space with more parameters that are given by tables."""
+        return replace(self, chosen=(*self.chosen, *choices))
 
     def dependence(self, parameter: str) -> tuple[str, ...]:
         """The axes that `parameter` follows through rules and tables, in the order of the axes."""

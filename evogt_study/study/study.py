@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,13 @@ from evogt_study.methods.protocol import Method, MethodSpec, Output
 from evogt_study.methods.registry import load_method, method_spec
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.schema.parameters import Parameter
+from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import Value, Values, text_label
 from evogt_study.storage.atomic_files import is_utf8
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, When
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, When
 from evogt_study.study.declared_values import Declared
-from evogt_study.study.pilot import Pilot, read_pilot
+from evogt_study.study.phases import STUDY, Choice, Phase
+from evogt_study.study.pilot import read_pilot
 from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_table
 
 MAX_AXES = 30
@@ -30,14 +32,13 @@ MAX_CHECKED = 5_000
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A checked study.  `space` lacks the parameter that a pilot is still to choose."""
+    """A checked study: its phases in the order in which they run."""
 
     name: str
     title: str
     source: str
     spec: MethodSpec
-    space: CaseSpace
-    pilot: Pilot | None
+    phases: tuple[Phase, ...]
     text: str
     file: str
 
@@ -65,9 +66,27 @@ class Study:
         ).study()
 
     @property
+    def space(self) -> CaseSpace:
+        """The cases of the last phase, which lack the parameters that earlier ones choose."""
+        return self.phases[-1].space
+
+    @property
+    def pilot(self) -> Choice | None:
+        """What the study's pilot chooses, where it has one."""
+        return next((phase.choice for phase in self.phases if phase.choice is not None), None)
+
+    @property
     def method(self) -> Method:
         """The method that runs the cases."""
         return load_method(self.spec)
+
+    def provisional_spaces(self) -> Iterator[CaseSpace]:
+        """The cases of each phase, before any has run: a stand-in has the place of what earlier ones choose."""
+        chosen: tuple[Chosen, ...] = ()
+        for phase in self.phases:
+            yield phase.space.with_chosen(*chosen)
+            if phase.choice is not None:
+                chosen += (phase.choice.first_candidates(self.space),)
 
     def parameter(self, name: str) -> Parameter:
         """Declaration of a parameter."""
@@ -81,7 +100,7 @@ class Study:
         elif name in self.space.followers and not stated:
             section = "when"
         elif self.pilot is not None and name == self.pilot.parameter:
-            section = "pilot"
+            section = PILOT
         else:
             section = "output" if name == "times" else "constants"
         return f"{self.file}, {section}.{name}"
@@ -139,13 +158,12 @@ class _Reader:
         if size > MAX_CASES:
             raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
         space = CaseSpace(axes, self._constants(axes), self._rules(axes))
-        pilot = None if table.pilot is None else read_pilot(table.pilot, space, self.declared)
-        study = Study(table.name, table.title, table.source, self.spec, space, pilot, self.text, self.file)
+        pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
+        phases = (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space))
+        study = Study(table.name, table.title, table.source, self.spec, phases, self.text, self.file)
         self._check_resolved(study)
-        if pilot is not None:
-            self._check_together(study, pilot.space)
-            space = space.with_chosen(pilot.first_candidates(space))
-        self._check_together(study, space)
+        for phase_space in study.provisional_spaces():
+            self._check_together(study, phase_space)
         return study
 
     def _axis(self, name: str, raw: Any) -> Axis:

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
 
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.study.study import Study
 
@@ -84,7 +84,7 @@ def runs(study):
 
 def pilot_runs(study):
     """The runs of its pilot."""
-    return dataset(computed_table(pilot_plan(study)), study)
+    return dataset(computed_table(provisional_plans(study)[0]), study)
 
 
 @cache

@@ -241,7 +241,7 @@ def hostile(tmp_path_factory):
         data.attrs[name] = HOSTILE
     data.attrs["recorded_coordinates"] = "time x"
     path = tmp_path_factory.mktemp("hostile") / "hostile.nc"
-    write_result(path, data, None)
+    write_result(path, {"study": data})
     return path
 
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import specification_experiments as experiments  # noqa: E402
 from specification import Problem, Settings, evolve, trial_values  # noqa: E402
 
-from evogt_study.planning.plan import pilot_plan, study_plan  # noqa: E402
+from evogt_study.planning.plan import provisional_plans, study_plan  # noqa: E402
 from evogt_study.schema.values import text_label  # noqa: E402
 from evogt_study.study.case_space import Chosen  # noqa: E402
 from evogt_study.study.study import Study  # noqa: E402
@@ -263,10 +263,10 @@ def choice_of(study, plan, errors, shipped):
 def compute(name, limit=None):
     """All cases of a study, its pilot's first; a Comparison."""
     study = Study.from_file(ROOT / "studies" / "paper" / f"{name}.toml")
-    shipped, compared, choice = ROOT / "data" / "results" / f"{name}.nc", Comparison(), None
-    pilot = pilot_plan(study)
+    shipped, compared, choice = ROOT / "data" / "results" / f"{name}.nc", Comparison(), []
     with xr.open_dataset(shipped) as data:
-        if pilot is not None:
+        if study.pilot is not None:
+            pilot, _ = provisional_plans(study)
             errors = np.full(pilot.space.size, np.nan)
             with xr.open_dataset(shipped, group="pilot") as pilot_data:
                 loaded = pilot_data.load()
@@ -274,10 +274,10 @@ def compute(name, limit=None):
                 found = METHODS[pilot.spec.method](pilot.spec, case.values)
                 errors[case.index] = found["error"]
                 compared.add(found, loaded, case, pilot.space.size)
-            choice = choice_of(study, pilot, errors, data[study.pilot.parameter].values)
-            if not np.array_equal(list(choice.table.values()), data[study.pilot.parameter].values.ravel()):
-                compared.differing.append(f"{study.pilot.parameter} chosen: {choice.table}")
-        plan, loaded = study_plan(study, choice), data.load()
+            choice = [choice_of(study, pilot, errors, data[study.pilot.parameter].values)]
+            if not np.array_equal(list(choice[0].table.values()), data[study.pilot.parameter].values.ravel()):
+                compared.differing.append(f"{study.pilot.parameter} chosen: {choice[0].table}")
+        plan, loaded = study_plan(study, *choice), data.load()
         for case in some(plan, limit):
             compared.add(METHODS[plan.spec.method](plan.spec, case.values), loaded, case, plan.space.size)
     return compared

@@ -105,12 +105,12 @@ def runs_of(path):
 
 def naive_seconds(study, path, count):
     """Processor seconds a run of `count` runs by the transcription, and the largest relative difference of errors."""
-    choice = None
+    choice = []
     with xr.open_dataset(path) as data:
         if study.pilot is not None:
-            pilot, gamma = naive.pilot_plan(study), data[study.pilot.parameter].values
-            choice = naive.choice_of(study, pilot, np.full(pilot.space.size, np.nan), gamma)
-        plan, errors = naive.study_plan(study, choice), data.error.values.ravel()
+            pilot, gamma = naive.provisional_plans(study)[0], data[study.pilot.parameter].values
+            choice = [naive.choice_of(study, pilot, np.full(pilot.space.size, np.nan), gamma)]
+        plan, errors = naive.study_plan(study, *choice), data.error.values.ravel()
     cases, differences = naive.some(plan, count), []
     run = naive.METHODS[plan.spec.method]
     run(plan.spec, cases[0].values)  # its formulas are derived

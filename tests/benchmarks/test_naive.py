@@ -43,7 +43,7 @@ def test_a_number_that_differs_is_found():
 
 def test_the_choice_of_gamma_is_the_least_mean_and_the_smaller_of_equals():
     study = naive.Study.from_file(ROOT / "studies" / "paper" / "oscillatory_1d.toml")
-    plan = naive.pilot_plan(study)
+    plan = naive.provisional_plans(study)[0]
     errors = np.ones(plan.space.shape)
     errors[1, :, 3:5] = 0.5  # gtransnet: 12 and 14 are equal and least
     errors[2, :, 7:] = np.nan  # gaussian_rf has seven candidates

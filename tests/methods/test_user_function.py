@@ -12,9 +12,9 @@ from evogt_study.methods.user_function import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.dataset import dataset
-from evogt_study.results.netcdf import PILOT, write_result
+from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
-from evogt_study.schema.reserved_names import LONGEST_NAME
+from evogt_study.schema.reserved_names import LONGEST_NAME, PILOT
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
 
@@ -391,7 +391,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     data = dataset(table, study)
     ok = (data.status == Status.ok).values
     data.attrs = {"study": "", "id": "own"}
-    write_result(tmp_path / "own.nc", data, None)
+    write_result(tmp_path / "own.nc", {"study": data})
     read = read_study(tmp_path / "own.nc")
     assert read.status.values.tolist() == data.status.values.tolist()
     if ok.any():

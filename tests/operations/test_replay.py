@@ -9,7 +9,7 @@ from helpers import PARABOLA, PILOTED, rewritten
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import differences, software_changes
 from evogt_study.operations.replay import replay
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import study_plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
@@ -200,7 +200,6 @@ def test_a_result_without_pilot_or_no_result(result, tmp_path):
 def test_several_runs_are_compared_at_once(own_study):
     study = own_study(OWN, REST)
     plan = study_plan(study)
-    assert pilot_plan(study) is None
     cases = [case for case in plan.cases() if case.values["family"] == "a" and case.values["seed"] < 3]
     records = run_batch(Batch.of(plan.spec, cases))
     same = [(row, row) for row in range(len(cases))]

@@ -325,7 +325,7 @@ def test_coordinates_have_to_be_the_studys(result):
 
 def test_axes_that_are_not_the_studys(result):
     groups = read_result(result)
-    write_result(result, groups["study"].isel(seed=slice(2)), None)
+    write_result(result, {"study": groups["study"].isel(seed=slice(2))})
     with pytest.raises(ResultError, match=r"must have the axes 2 family x 4 seed .*got 2 family x 2 seed"):
         verify(result)
 
@@ -356,7 +356,7 @@ def test_a_choice_that_is_not_the_pilots(piloted):
 def test_a_pilot_that_is_missing(piloted):
     data = read_result(piloted)["study"]
     del data.attrs["pilot_group"]
-    write_result(piloted, data, None)
+    write_result(piloted, {"study": data})
     assert "the study has a pilot, but the file lacks its runs" in findings(piloted)
 
 

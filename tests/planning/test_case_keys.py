@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.planning.plan import pilot_plan, provisional_choice, study_plan
+from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.schema.values import content_hash
 from evogt_study.study.study import Study
 
@@ -61,7 +61,7 @@ SHIPPED = {
 @pytest.mark.parametrize("name", SHIPPED)
 def test_keys_of_shipped_studies_stay_as_they_were(name):
     study = Study.from_file(STUDIES / f"{name}.toml")
-    plans = [plan for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))) if plan is not None]
+    plans = provisional_plans(study)
     assert [(plan.space.size, content_hash(keys_of(plan))) for plan in plans] == SHIPPED[name]
 
 
@@ -74,9 +74,8 @@ def test_keys_of_shipped_studies_stay_as_they_were(name):
 )
 def test_keys_made_together_are_those_made_one_by_one(name):
     study = Study.from_file(STUDIES / name)
-    for plan in (pilot_plan(study), study_plan(study, provisional_choice(study))):
-        if plan is not None:
-            assert plan.keys.astype(str).tolist() == keys_of(plan)
+    for plan in provisional_plans(study):
+        assert plan.keys.astype(str).tolist() == keys_of(plan)
 
 
 MANY = """

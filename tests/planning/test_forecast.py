@@ -11,7 +11,7 @@ import evogt_study as evs
 from evogt_study.planning import case_work as case_work_module
 from evogt_study.planning import forecast as forecast_module
 from evogt_study.planning.forecast import Prediction, StageTimes, Timings, predicted, timed_cases
-from evogt_study.planning.plan import OWN, pilot_plan, shared_work, study_plan
+from evogt_study.planning.plan import OWN, provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
@@ -293,7 +293,7 @@ def test_only_what_fits_into_the_budget_is_timed(monkeypatch):
 def test_a_pilot_is_predicted():
     pilot = '[pilot]\nparameter = "gamma"\nseeds = [7, 8]\nby = ["dictionary"]\ncandidates = [4, 6, 8]\n'
     study = Study.from_text(ONE_D.replace("gamma = 8\n", "") + pilot)
-    plan = pilot_plan(study)
+    plan = provisional_plans(study)[0]
     made = predicted(plan, shared_work(plan), two_sizes)
     assert made.seconds == pytest.approx(3 * 2 / 4 * of(ONE_D)[1].seconds, rel=0.1)
 

@@ -12,7 +12,7 @@ from evogt_study.operations.run import run_all
 from evogt_study.planning import case_work as case_work_module
 from evogt_study.planning.execution_order import sharing_order
 from evogt_study.planning.forecast import longest_studies_first
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import dispatch as flow_module
 from evogt_study.workers.batch import Batch, run_batch
@@ -133,7 +133,7 @@ def test_a_pilot_with_holes_is_ordered():
         "candidates = { transnet = [5, 80], uniform_elm = [40] }\n"
     )
     study = study_of(pilot, without=("N",), dictionary='["transnet", "uniform_elm"]', seed="[0]")
-    assert [case.values["N"] for case in pilot_plan(study).cases()] == [80, 40, 5]
+    assert [case.values["N"] for case in provisional_plans(study)[0].cases()] == [80, 40, 5]
 
 
 def test_the_longest_study_comes_first(own_study):

@@ -3,7 +3,7 @@
 import pytest
 from helpers import PARABOLA, PILOTED
 
-from evogt_study.planning.plan import pilot_plan, study_plan
+from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.results.finished_runs import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
@@ -83,7 +83,7 @@ def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
 def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_of, folder):
     path = folder / "results" / "own.nc"
     study = own_study(PARABOLA, PILOTED)
-    pilot = pilot_plan(study)
+    pilot = provisional_plans(study)[0]
     write_runs(path, pilot, range(3))
     waiting = finished(study, path)
     assert (waiting.count("pilot"), waiting.count("study")) == (3, None)
@@ -120,7 +120,7 @@ def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study,
 def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
     describe(path, study)
-    write_runs(path, pilot_plan(study), range(3))
+    write_runs(path, provisional_plans(study)[0], range(3))
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "evogt: results/own.nc is not finished; this is what there is\n")
     assert out.splitlines()[0] == "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok"

@@ -32,7 +32,7 @@ def refusal():
     def write(path):
         values = np.random.default_rng(1).normal(size=(600, 1000))
         with pytest.raises(ResultError) as caught:
-            write_result(path, xr.Dataset({"values": (("i", "j"), values)}), None)
+            write_result(path, {"study": xr.Dataset({"values": (("i", "j"), values)})})
         assert os.listdir(path.parent) == []
         return str(caught.value)
 

@@ -5,7 +5,7 @@ from conftest import computed_table
 from helpers import PILOTED
 
 from evogt_study.errors import PilotError
-from evogt_study.planning.plan import pilot_plan
+from evogt_study.planning.plan import provisional_plans
 from evogt_study.results.pilot_choice import choose
 
 
@@ -18,6 +18,6 @@ from evogt_study.results.pilot_choice import choose
 )
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):
     study = own_study(f"def method(seed, gamma, target):\n    return {{'error': {returned}}}\n", PILOTED)
-    table = computed_table(pilot_plan(study))
+    table = computed_table(provisional_plans(study)[0])
     with pytest.raises(PilotError, match=f"cannot minimise `error`: {said}"):
         choose(study.pilot, table)

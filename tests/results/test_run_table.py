@@ -217,7 +217,7 @@ def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, besi
 def written(table, study, path):
     data = dataset(table, study)
     data.attrs = {"study": "", "id": "own", **data.attrs}
-    write_result(path, data, None)
+    write_result(path, {"study": data})
     return read_study(path)
 
 
@@ -408,7 +408,7 @@ def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path
         table.add(run_batch(Batch.of(plan.spec, cases[start : start + size])))
     data = dataset(table, study)
     data.attrs = {"study": "", "id": "own"}
-    write_result(tmp_path / "own.nc", data, None)
+    write_result(tmp_path / "own.nc", {"study": data})
     for found in (data["v"].values, read_study(tmp_path / "own.nc")["v"].values):
         present = [value for value in found.tolist() if not is_missing(value)]
         assert present == [value for value in expected if value not in (None, "")]

@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.planning.execution_order import sharing_order
-from evogt_study.planning.plan import peak_memory, pilot_plan, provisional_choice, shared_work, study_plan
+from evogt_study.planning.plan import (
+    peak_memory,
+    provisional_plans,
+    shared_work,
+    study_plan,
+)
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, Chosen, When
@@ -218,7 +223,7 @@ def test_cases_that_share_their_early_stages_are_neighbours():
 
 
 def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
-    plan = pilot_plan(
+    plan, _ = provisional_plans(
         piloted('["dictionary"]', "{ transnet = [2, 4, 6], uniform_elm = [3] }", dictionary=DICTIONARIES, seed="[0, 1]")
     )
     cases = list(plan.cases())
@@ -232,11 +237,11 @@ def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
     assert all(CANDIDATE not in case.values for case in cases)
 
 
-def test_a_study_without_pilot_has_no_pilot_plan_and_no_choice():
+def test_a_study_without_pilot_has_one_phase():
     study = tiny(seed="[0, 1]")
-    assert pilot_plan(study) is None
-    assert provisional_choice(study) is None
-    assert study_plan(study).phase == "study"
+    assert [(phase.name, phase.choice) for phase in study.phases] == [("study", None)]
+    assert [plan.phase for plan in provisional_plans(study)] == ["study"]
+    assert study.pilot is None
 
 
 @pytest.mark.parametrize(
@@ -259,7 +264,7 @@ def test_a_study_without_pilot_has_no_pilot_plan_and_no_choice():
 )
 def test_the_provisional_choice_is_the_first_candidates(by, candidates, expected):
     study = piloted(by, candidates, dictionary=DICTIONARIES, tau="[0.1, 0.2]", seed="[0, 1]")
-    choice = provisional_choice(study)
+    (choice,) = provisional_plans(study)[-1].space.chosen
     assert (choice.name, choice.table) == ("gamma", expected)
     assert choice.over == study.pilot.by
     assert {case.values["gamma"] for case in study_plan(study, choice).cases()} == set(expected.values())
@@ -282,7 +287,7 @@ def oscillatory():
 
 def test_shared_work_of_the_papers_pilot(oscillatory):
     """40 candidates of gamma over the dictionaries, 5 seeds; the 3 values of epsilon use the same trial functions."""
-    found, cases = distinct(pilot_plan(oscillatory))
+    found, cases = distinct(provisional_plans(oscillatory)[0])
     assert cases == 600
     assert found["trial functions"] == found["weighted SVD"] == found["validation features"] == 200
     assert found["retained space"] == 200
@@ -291,7 +296,7 @@ def test_shared_work_of_the_papers_pilot(oscillatory):
 
 
 def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(oscillatory):
-    found, cases = distinct(study_plan(oscillatory, provisional_choice(oscillatory)))
+    found, cases = distinct(provisional_plans(oscillatory)[-1])
     assert cases == 240
     assert found["trial functions"] == found["validation features"] == 4 * 20
     assert found["Galerkin system"] == 240
@@ -299,7 +304,7 @@ def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(osci
 
 def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
     """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
-    choice = provisional_choice(oscillatory)
+    (choice,) = provisional_plans(oscillatory)[-1].space.chosen
     table = {**choice.table, ("gtransnet", "0.05"): 22.0}
     found, _ = distinct(study_plan(oscillatory, Chosen("gamma", choice.over, table)))
     assert found["trial functions"] == found["weighted SVD"] == (4 + 1) * 20

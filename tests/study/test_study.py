@@ -14,7 +14,7 @@ import pytest
 
 from evogt_study.errors import StudyError
 from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.planning.plan import pilot_plan, provisional_choice, study_plan
+from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.problems import BUILT_IN
 from evogt_study.study.study import Study
 
@@ -196,7 +196,7 @@ def test_the_example_of_the_design_with_its_pilot(load):
     assert study.pilot.minimise == "error"
     assert study.pilot.by == ("dictionary", "epsilon")
     assert study.pilot.candidates == {"transnet": (4.0, 6.0, 8.0), "gtransnet": (18.0, 20.0, 22.0)}
-    pilot = list(pilot_plan(study).cases())
+    pilot = list(provisional_plans(study)[0].cases())
     assert len(pilot) == 2 * 3 * 3 * 5
     assert {case.values["seed"] for case in pilot} == set(range(100, 105))
 
@@ -257,7 +257,7 @@ def test_a_pilot_with_one_list_of_candidates(load):
     study = load(with_pilot())
     assert study.pilot.candidates == {None: (2.0, 4.0)}
     assert study.pilot.space.size == 2 * 2
-    assert [case.values["gamma"] for case in study_plan(study, provisional_choice(study)).cases()] == [2.0, 2.0]
+    assert [case.values["gamma"] for case in provisional_plans(study)[-1].cases()] == [2.0, 2.0]
 
 
 def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
@@ -268,7 +268,7 @@ def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
     )
     study = load(text)
     assert study.pilot.candidates == {"1e-12": (2.0, 4.0), "0.5": (3.0,)}
-    assert pilot_plan(study).count == (2 + 1) * 2
+    assert provisional_plans(study)[0].count == (2 + 1) * 2
 
 
 def test_a_pilot_whose_candidates_are_keyed_by_truth_values(load):
@@ -284,7 +284,7 @@ def test_a_pilot_whose_candidates_are_keyed_by_truth_values(load):
 
 def test_the_pilot_may_choose_a_parameter_that_has_a_default(load):
     study = load(toml(pilot={**PILOT, "parameter": '"tau"', "candidates": "[1e-12, 1e-6]"}))
-    assert {case.values["tau"] for case in pilot_plan(study).cases()} == {1e-12, 1e-6}
+    assert {case.values["tau"] for case in provisional_plans(study)[0].cases()} == {1e-12, 1e-6}
 
 
 def test_a_stated_problem_with_parameters_on_axes_and_as_constants(load):
@@ -454,12 +454,12 @@ def test_a_constant_or_an_axis_is_the_same(load):
 
 def test_the_pilots_choice_or_a_constant_is_the_same(load):
     study = load(with_pilot())
-    chosen = [case.key for case in study_plan(study, provisional_choice(study)).cases()]
+    chosen = [case.key for case in provisional_plans(study)[-1].cases()]
     assert chosen == keys(load(toml(constants={"gamma": "2"})))
 
 
 def test_pilot_runs_are_the_runs_of_a_study_with_those_seeds(load):
-    piloted = {case.key for case in pilot_plan(load(with_pilot())).cases()}
+    piloted = {case.key for case in provisional_plans(load(with_pilot()))[0].cases()}
     assert piloted == set(keys(load(toml(axes={"seed": "[7, 8]", "gamma": "[2, 4]"}, constants={"gamma": None}))))
 
 

@@ -10,7 +10,7 @@ from dask.system import CPU_COUNT
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.options import from_option, result_option, study_file_argument
 from evogt_study.planning.forecast import START_SECONDS, predicted
-from evogt_study.planning.plan import OWN, Plan, pilot_plan, provisional_choice, shared_work, study_plan
+from evogt_study.planning.plan import OWN, Plan, provisional_plans, shared_work
 from evogt_study.printable import tell
 from evogt_study.results.finished_runs import Finished, finished
 from evogt_study.workers.worker_memory import worker_memory
@@ -31,11 +31,11 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     path = result_of(study, output)
     done = finished(study, path, others=others)
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
-    first = pilot_plan(study)
-    walls = [] if first is None else [_print_plan(first, workers, done)]
-    if study.pilot is not None:
-        tell(f"then, with `{study.pilot.parameter}` chosen by the pilot:")
-    walls.append(_print_plan(study_plan(study, provisional_choice(study)), workers, done))
+    walls = []
+    for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
+        walls.append(_print_plan(plan, workers, done))
+        if phase.choice is not None:
+            tell(f"then, with `{phase.choice.parameter}` chosen by the {phase.name}:")
     print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
     if len(known) < len(walls):

@@ -44,8 +44,9 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...]) -> None:
         raise no_result(path)
     tell_unfinished(path)
     _print_status(path, done.runs())
-    if "study" not in done.tables:
-        tell(f"{path} (study): not run, since its pilot has not chosen yet")
+    for phase in study.phases:
+        if phase.name not in done.tables:
+            tell(f"{path} ({phase.name}): not run, since its {next(iter(done.tables))} has not chosen yet")
     print_unasked(path, done)
 
 

@@ -1,0 +1,46 @@
+"""The phases of a study: plans over axes, run one after the other, of which the earlier decide about the later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from evogt_study.schema.values import Value
+from evogt_study.study.case_space import CaseSpace, Chosen
+
+STUDY = "study"
+"""The name of the last phase, whose runs are the study's own."""
+
+
+class Choice(Protocol):
+    """A parameter that the finished runs of a phase choose for the phases after it."""
+
+    @property
+    def parameter(self) -> str:
+        """The parameter that is chosen."""
+
+    @property
+    def minimise(self) -> str:
+        """The variable of the phase's runs that decides."""
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The axes over which the choice is a table."""
+
+    def candidates_at(self, key: tuple[str, ...]) -> tuple[Value, ...]:
+        """The candidates at a point of `by`, given by its labels."""
+
+    def first_candidates(self, space: CaseSpace) -> Chosen:
+        """A stand-in for the choice, to look at a later phase's `space` before this one has run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Cases that are computed together; choice: what they decide, None where they are results and no more.
+
+    `space` lacks what earlier phases choose.
+    """
+
+    name: str
+    space: CaseSpace
+    choice: Choice | None = None
