@@ -6,16 +6,15 @@ name tells all that its content depends on.  Without a folder to share each proc
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Reference
@@ -23,7 +22,8 @@ from evogt_study.storage.atomic_files import written_whole
 
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable of workers: a folder that they have in common and that is removed with their cluster."""
-LOOKS_PER_SECOND = 50
+LOOK_SECONDS = 0.02
+"""Between looks at a lock that another worker holds: a time limit reaches a run only between two of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,39 +48,13 @@ class ReferenceAmongWorkers:
 def once(name: str, compute: Callable[[], Array]) -> Array:
     """What `compute` returns, from this process or from another that did it under this name."""
     folder = os.environ.get(SHARED_FOLDER)
-    if folder is None:
+    if folder is None or not os.path.isdir(folder):
         return compute()
     path = Path(folder) / f"{name}.npy"
-    with _alone(path.with_suffix(".lock")):
+    with FileLock(path.with_suffix(".lock"), poll_interval=LOOK_SECONDS):  # that of a process that dies is free again
         if path.exists():
             return np.asarray(np.load(path, allow_pickle=False))
         values = compute()
         with suppress(OSError), written_whole(path) as temporary, temporary.open("wb") as file:
             np.save(file, values, allow_pickle=False)  # a full disk costs the others time, nothing else
         return values
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time; that of one that dies is free again.  It looks often, so that time limits reach it."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:  # then there is no file to share either
-        yield
-        return
-    try:
-        while not _locked(descriptor):
-            time.sleep(1.0 / LOOKS_PER_SECOND)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: computing twice is no harm
-        return True
-    return True

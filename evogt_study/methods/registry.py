@@ -9,8 +9,8 @@ from typing import Any
 from evogt_study.errors import StudyError
 from evogt_study.methods.baseline import Baseline, BaselineCase
 from evogt_study.methods.evolution import Evolution
-from evogt_study.methods.finite_differences import FiniteDifferences
-from evogt_study.methods.p1_finite_elements import P1FiniteElements
+from evogt_study.methods.finite_difference import FiniteDifferences
+from evogt_study.methods.p1_fem import P1FiniteElements
 from evogt_study.methods.protocol import Method, MethodSpec, Output
 from evogt_study.methods.space_time_regression import SpaceTimeRegression
 from evogt_study.methods.user_code import PythonFile

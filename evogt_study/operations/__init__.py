@@ -2,7 +2,8 @@
 
 - `solve`: one run, labelled
 - `progress`: events while a study runs
-- `complete`: a result that is all that its study asks for
+- `complete`: whether a result is already all that its study asks for
+- `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again

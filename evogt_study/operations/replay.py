@@ -22,7 +22,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.typed_points import listed
 from evogt_study.workers.batch import Batch, computed
-from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.stage_cache import StageCache
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def replayed(here: Stored, index: int) -> Replay:
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}), so there is none to replay")
     raised: list[BaseException] = []
-    now = computed(Batch.of(here.plan.spec, [case]), SharedStages(), raised.append)
+    now = computed(Batch.of(here.plan.spec, [case]), StageCache(), raised.append)
     run = here.run(index)
     before = records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +17,16 @@ from distributed import Client
 
 from evogt_study.errors import InputError, ResultError, SweepError, shortened
 from evogt_study.operations.progress import Listener, Progress
+from evogt_study.operations.reuse import Reuse
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.pilot_choice import chosen_by
-from evogt_study.results.provenance import software_set
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts
-from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.paths import store_folder
@@ -141,25 +140,6 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
     if listener is None:
         return None
     return lambda event: listener(replace(event, phase=name if event.phase == STUDY else f"{name} {event.phase}"))
-
-
-@dataclass(frozen=True)
-class Reuse:
-    """Which finished runs are taken up again: by default all that were tried.  others: more places."""
-
-    retry_failed: bool = False
-    rerun_outdated: bool = False
-    others: tuple[Path, ...] = ()
-
-    def keeps(self, status: Status) -> bool:
-        """Whether a run of this status needs no other try: one that diverged would do so again."""
-        return status in (Status.ok, Status.diverged) if self.retry_failed else status != Status.not_run
-
-    def usable(self, records: RunRecords) -> RunRecords:
-        """The runs of the software that is here now, where others are to be computed again."""
-        if not self.rerun_outdated:
-            return records
-        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
 
 
 class _Sweep:

@@ -4,5 +4,5 @@
 - `case_keys`: the key of each case, made from its content
 - `case_work`: the rough work of all cases, by the axes that decide it
 - `execution_order`: neighbours share stages, long runs come first
-- `forecast`: how long a study takes
+- `forecast`: how long a study takes, and which of several goes first
 """

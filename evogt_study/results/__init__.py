@@ -6,11 +6,11 @@
 - `run_table`: the runs of a plan, one row a case
 - `pilot_choice`: the parameter that a pilot's runs choose
 - `bookkeeping`: what a file has to have to be a result
-- `digests`: checksums of a result's content
+- `digests`: checksums of a result's content, written and held against it
 - `dataset`: a table as a labelled Dataset, and back to records
 - `netcdf`: the result file, written and read
 - `declared_sizes`: sizes that a file declares, held against what it can hold
-- `integrity`: whether a file is intact
+- `integrity`: whether a file is intact: by its seal, else read in a process of its own
 - `stored_plan`: the study and plan of a result
 - `run_sources`: the places that hold finished runs
 - `store`: finished runs that a study does not ask for now

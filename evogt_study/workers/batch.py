@@ -25,7 +25,7 @@ from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import Status
 from evogt_study.workers.file_descriptors import end_without_handles
-from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.stage_cache import StageCache
 from evogt_study.workers.time_limit import limited
 
 MESSAGE_LIMIT = 500
@@ -86,7 +86,7 @@ def run_batch(batch: Batch) -> RunRecords:
         end_without_handles()
 
 
-def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException], None]) -> RunRecords:
+def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], None]) -> RunRecords:
     """As `run_batch`, with these stages; `raised` is called with what a case raises."""
     method, cases = load_method(batch.spec), batch.cases
     software = software_set()  # before the runs, which may leave no file handle to read it with
@@ -117,7 +117,7 @@ def computed(batch: Batch, share: SharedStages, raised: Callable[[BaseException]
     )
 
 
-def _run(method: Method, values: Values, share: SharedStages) -> Record:
+def _run(method: Method, values: Values, share: StageCache) -> Record:
     """Bind one case and compute it."""
     return method.bind(values).run(share)
 
@@ -125,11 +125,11 @@ def _run(method: Method, values: Values, share: SharedStages) -> Record:
 _OF_THREAD = threading.local()
 
 
-def _stages() -> SharedStages:
+def _stages() -> StageCache:
     """The stages that this worker thread keeps from batch to batch: a reference is not solved for each of them."""
     if not hasattr(_OF_THREAD, "stages"):
-        _OF_THREAD.stages = SharedStages()
-    stages: SharedStages = _OF_THREAD.stages
+        _OF_THREAD.stages = StageCache()
+    stages: StageCache = _OF_THREAD.stages
     return stages
 
 

@@ -96,7 +96,7 @@ class _Frame:
         self.seconds = 0.0
 
 
-class SharedStages:
+class StageCache:
     """A `Share` that remembers results of stages, and who used what they cost.
 
     A stage may ask for others; who uses it uses them too.  `calls` counts computations by stage.

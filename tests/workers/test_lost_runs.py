@@ -102,11 +102,11 @@ import sys
 from evogt_study.errors import LostBatchError
 from evogt_study.workers.batch import Batch, computed, run_batch
 from evogt_study.planning.plan import study_plan
-from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.stage_cache import StageCache
 from evogt_study.study.study import Study
 plan = study_plan(Study.from_file(sys.argv[1]))
 batch = Batch.of(plan.spec, list(plan.cases()))
-print(computed(batch, SharedStages(), lambda error: None).status.tolist())
+print(computed(batch, StageCache(), lambda error: None).status.tolist())
 try:
     run_batch(batch)
 except LostBatchError as error:

@@ -18,7 +18,7 @@ from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.stage_cache import StageCache
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
@@ -76,12 +76,12 @@ def stages(monkeypatch):
     """What was computed, by stage, in each batch that is made while the test runs."""
     counts = []
 
-    class Remembered(SharedStages):
+    class Remembered(StageCache):
         def next_batch(self):
             counts.append(dict(self.calls))
             super().next_batch()
 
-    monkeypatch.setattr(batch_module, "SharedStages", Remembered)
+    monkeypatch.setattr(batch_module, "StageCache", Remembered)
     return counts
 
 
@@ -279,7 +279,7 @@ def clock(monkeypatch):
 
 
 def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
-    share = SharedStages()
+    share = StageCache()
     own = []
     for user in range(3):
         share.start(user)
@@ -294,7 +294,7 @@ def test_the_cost_of_a_stage_is_divided_among_its_users(clock):
 
 
 def test_using_a_stage_twice_counts_once(clock):
-    share = SharedStages()
+    share = StageCache()
     for user in range(2):
         share.start(user)
         for _ in range(3):
@@ -304,7 +304,7 @@ def test_using_a_stage_twice_counts_once(clock):
 
 
 def test_the_same_key_of_two_stages_are_two_results():
-    share = SharedStages()
+    share = StageCache()
     assert share("a", 0, lambda: "of a") == "of a"
     assert share("b", 0, lambda: "of b") == "of b"
     assert share("a", 0, lambda: "anew") == "of a"
@@ -314,7 +314,7 @@ def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(
     """Three results of 800 bytes where 2000 are kept: each stage has its last one, whatever its size."""
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
     monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
-    share = SharedStages()
+    share = StageCache()
 
     def use(stage, key, entries=100):
         return share(stage, key, lambda: np.full(entries, float(key)))[0]
@@ -333,7 +333,7 @@ def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(
 def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
     monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
-    share = SharedStages()
+    share = StageCache()
     for user, key in enumerate([0, 0, 1, 0]):
         share.start(user)
         share("a", key, lambda: np.full(3, clock.pass_by(6.0)))
@@ -343,7 +343,7 @@ def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
 
 
 def test_none_is_a_result_like_any_other():
-    share = SharedStages()
+    share = StageCache()
     for _ in range(2):
         assert share("check", 0, lambda: None) is None
     assert share.calls["check"] == 1
@@ -443,7 +443,7 @@ def test_a_stage_that_fails_after_a_part_of_it_was_made(clock, monkeypatch):
 def test_an_ingredient_is_forgotten_before_what_was_made_of_it(monkeypatch):
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
     monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
-    share = SharedStages()
+    share = StageCache()
 
     def made():
         return share("dish", 0, lambda: np.full(150, share("ingredient", 0, lambda: np.full(150, 1.0))[0]))
@@ -487,7 +487,7 @@ def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch)
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 4000)
     monkeypatch.setattr(shared_module, "IDLE_BYTES", 1000)
     monkeypatch.setattr(shared_module, "LARGE_BYTES", 800)
-    stages, draw = SharedStages(), random.Random(3)
+    stages, draw = StageCache(), random.Random(3)
     for number in range(300):
         stages.start(number)
         stage, size = draw.choice("abc"), draw.choice([1, 10, 100, 200])
@@ -500,7 +500,7 @@ def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch)
 
 def test_a_batch_of_many_small_runs_takes_time_in_proportion():
     def seconds(count):
-        stages, started = SharedStages(), time.process_time()
+        stages, started = StageCache(), time.process_time()
         for number in range(count):
             stages.start(number)
             stages("a", number, lambda: ())
