@@ -7,7 +7,7 @@ every machine.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +18,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder, Jet, is_width, node_blocks, side_by_side
+from evogt_study.numerics.dictionaries.first_layer import AffineMap
 
 
 def default_radius(dimension: int) -> float:
@@ -172,27 +173,27 @@ class TanhFeatures:
     def values(self, nodes: Array) -> Array:
         """psi at `nodes`, (Q, d) -> (Q, N), block by block."""
         values = np.empty((len(nodes), self.count))
-        for block in node_blocks(len(nodes), self._widths):
-            z = self._first(nodes[block], None if self.weights else values[block])
-            for weight in self.weights:
-                z = np.tanh(z, out=z) @ weight.T
-            np.tanh(z, out=values[block])
+        for block, s in self._first_layer(nodes, None if self.weights else values):
+            for weight in self.weights[:-1]:
+                s = np.tanh(s @ weight.T)
+            if self.weights:
+                np.matmul(s, self.weights[-1].T, out=values[block])
+                np.tanh(values[block], out=values[block])
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
         """psi and its first derivatives at `nodes` (eq:tanh_chain_compact), those of one layer in factors."""
-        if not self.weights:
-            s = self._through(nodes, ())
-            return FirstOrder(s, _slope(s)[None], self.slopes.T)
         value = np.empty((len(nodes), self.count))
-        slopes = np.empty((nodes.shape[1], *value.shape))
-        for block in node_blocks(len(nodes), self._widths):
-            value[block], slopes[:, block] = self._layered(nodes[block])
-        return FirstOrder(value, slopes)
+        slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
+        for block, s in self._first_layer(nodes, None if self.weights else value):
+            if self.weights:
+                value[block], slopes[:, block] = self._layered(s)
+            else:
+                _slope(s, out=slopes[0, block])
+        return FirstOrder(value, slopes, None if self.weights else self.slopes.T)
 
-    def _layered(self, nodes: Array) -> tuple[Array, Array]:
-        """psi and its gradient where there is more than one layer, (Q, N) and (d, Q, N)."""
-        s = self._through(nodes, ())
+    def _layered(self, s: Array) -> tuple[Array, Array]:
+        """psi and its gradient behind the first of several layers, (Q, N1) -> (Q, N) and (d, Q, N)."""
         gradient = (_slope(s) @ self._sloped_weights).reshape(len(s), -1, len(self.weights[0])).swapaxes(0, 1)
         s = np.tanh(s @ self.weights[0].T)
         gradient *= _slope(s)
@@ -204,37 +205,30 @@ class TanhFeatures:
     def jet(self, nodes: Array, order: int) -> Jet:
         """psi at `nodes` with all derivatives up to `order` (0, 1 or 2), by the chain rule (eq:tanh_chain_compact)."""
         if order == 0:
-            return Jet(self._through(nodes, self.weights))
+            return Jet(self.values(nodes))
         if order == 1:
             first = self.first_order(nodes)
             return Jet(first.value, first.gradient)
-        jet = _tanh(Jet(self._first(nodes), self.slopes.T[:, None, :]))  # slopes (d, 1, N1): the same at every node
+        s = np.empty((len(nodes), len(self.slopes)))
+        self.affine.tanh(nodes).rows(slice(0, len(nodes)), s)
+        jet = _tanh(s, Jet(s, self.slopes.T[:, None, :]))  # slopes (d, 1, N1): the same at every node
         for weight in self.weights:
-            jet = _tanh(Jet(*(None if part is None else part @ weight.T for part in jet)))  # type: ignore[arg-type]  # the value is never None
+            z = Jet(*(None if part is None else part @ weight.T for part in jet))  # type: ignore[arg-type]  # the value is never None
+            jet = _tanh(np.tanh(z.value), z)
         return jet
 
-    def _first(self, nodes: Array, out: Array | None = None) -> Array:
-        """gamma_i (a_i . (x - x_c) + R xi_i), (Q, d) -> (Q, N1); in `out`, where that is given."""
-        if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
-            z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
-            z += self.shifts
-            return z
-        shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)
-        return np.matmul(shifted, self._affine, out=out)
+    def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
+        """Blocks of nodes with the first layer's activations there, (rows, N1): rows of `out`, or of no lasting value."""
+        activations = self.affine.tanh(nodes)
+        blocks = list(node_blocks(len(nodes), self._widths))
+        held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.slopes)))
+        for block in blocks:
+            yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
 
     @cached_property
-    def _affine(self) -> Array:
-        """Slopes and shifts of the first layer, (d + 1, N1): the shifts join the product."""
-        return np.concatenate([self.slopes.T, self.shifts[None]])
-
-    def _through(self, nodes: Array, weights: tuple[Array, ...]) -> Array:
-        """Activations after the first layer and the layers of `weights`."""
-        s = self._first(nodes)
-        np.tanh(s, out=s)
-        for weight in weights:
-            s = s @ weight.T
-            np.tanh(s, out=s)
-        return s
+    def affine(self) -> AffineMap:
+        """z of the first layer."""
+        return AffineMap(self.slopes, self.shifts, self.centre)
 
     @cached_property
     def _sloped_weights(self) -> Array:
@@ -246,17 +240,16 @@ class TanhFeatures:
         return side_by_side(self.slopes.T, self.weights[0].T)
 
 
-def _slope(s: Array) -> Array:
+def _slope(s: Array, out: Array | None = None) -> Array:
     """tanh' = 1 - s^2 where s = tanh."""
-    ds = s * s
+    ds = np.multiply(s, s, out=out)
     return np.subtract(1.0, ds, out=ds)
 
 
-def _tanh(z: Jet) -> Jet:
-    """tanh of a jet of order 2: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
+def _tanh(s: Array, z: Jet) -> Jet:
+    """The jet of order 2 of s = tanh z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); no Hessian of z is zero."""
     if z.gradient is None:  # it is the gradient that the Hessian of s comes from
         raise ValueError("`z` must have a gradient")
-    s = np.tanh(z.value)
     ds = _slope(s)
     gradient = ds * z.gradient
     hessian = (-2.0 * s) * gradient[:, None] * z.gradient[None]

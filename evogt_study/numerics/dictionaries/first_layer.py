@@ -1,0 +1,179 @@
+"""tanh of affine functions; on nodes whose coordinates repeat, by products of exponentials.
+
+    tanh z = 1 - 2 / (exp(2 z) + 1),    exp(2 (z_a + z_b)) = exp(2 z_a) exp(2 z_b)
+
+Nodes of a tensor grid are sums x_a + x_b of few different vectors each, so that an entry takes a product, two sums and
+a division, on every processor; tanh takes 1.2 ns an entry with AVX-512 and 6 to 16 ns without, this 0.9 to 1.2 ns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+
+LARGEST_FACTOR = 300.0
+"""Bound of |2 z_b|, so that no product leaves the range of numbers: exp(709.7) is the largest."""
+LARGEST_EXPONENT = 400.0
+"""Where 2 z_a is cut off: with any factor allowed, tanh is +-1 in double precision beyond."""
+FEWER = 4
+"""Entries for each exponential, at least, where products are worth it: they take a fifth to a half of tanh."""
+LEAST_ENTRIES = 1 << 14
+"""Entries, at least, for the same: to find and make the factors takes some 60 us."""
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMap:
+    """z_i(x) = s_i . (x - c) + t_i: slopes s (n, d), shifts t (n,), centre c (d,)."""
+
+    slopes: Array
+    shifts: Array
+    centre: Array
+
+    def __call__(self, nodes: Array, out: Array | None = None) -> Array:
+        """z at `nodes`, (Q, d) -> (Q, n); in `out`, where that is given."""
+        if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
+            z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
+            z += self.shifts
+            return z
+        shifted = np.concatenate([nodes - self.centre, np.ones((len(nodes), 1))], axis=1)  # shifts join the product
+        return np.matmul(shifted, np.concatenate([self.slopes.T, self.shifts[None]]), out=out)
+
+    def tanh(self, nodes: Array) -> Direct | Products:
+        """tanh z at blocks of the rows of `nodes` (Q, d)."""
+        return _products(self, nodes) or Direct(self, nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """tanh of each entry, where the nodes are no tensor grid."""
+
+    affine: AffineMap
+    nodes: Array
+
+    def rows(self, block: slice, out: Array) -> Array:
+        """tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        return np.tanh(self.affine(self.nodes[block], out), out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """tanh by exp(2 z) = outer[p // m] inner[p % m] with p = q + skipped at node q: outer (A, n), inner (m, n) or (m, 1).
+
+    signs: tanh is `signs` times that of the products, (n,) or 1.
+    """
+
+    outer: Array
+    inner: Array
+    skipped: int = 0
+    signs: Array | float = 1.0
+
+    def rows(self, block: slice, out: Array) -> Array:
+        """tanh z at the nodes of `block`, in `out` (rows of the block, n)."""
+        first, end, run = block.start + self.skipped, block.stop + self.skipped, len(self.inner)
+        for a in range(first // run, -(-end // run)):
+            start, stop = max(first, a * run), min(end, (a + 1) * run)
+            inner = self.inner[start - a * run : stop - a * run]
+            np.multiply(inner, self.outer[a], out=out[start - first : stop - first])
+        out += 1.0
+        np.divide(-2.0 * self.signs, out, out=out)
+        out += self.signs
+        return out
+
+
+class _Runs(NamedTuple):
+    """Nodes as sums: `outer` (A, d), and of the last coordinate `inner` (m,), each run of m nodes in one order.
+
+    skipped: how many nodes of the first run are missing.
+    """
+
+    outer: Array
+    inner: Array
+    skipped: int = 0
+
+
+def _products(affine: AffineMap, nodes: Array) -> Products | None:
+    """The factors of exp(2 z); None where they are not worth it, or leave the range of numbers."""
+    shifted, slopes, shifts = nodes - affine.centre, affine.slopes, affine.shifts
+    if len(nodes) * len(slopes) < LEAST_ENTRIES:
+        return None
+    largest = float(np.abs(slopes).max()) * float(np.abs(shifted).max(initial=0.0))
+    if not (2.0 * largest <= LARGEST_FACTOR and np.abs(shifts).max() < np.finfo(float).max / 4.0):
+        return None
+    if nodes.shape[1] == 1 and np.ptp(np.abs(slopes)) == 0.0:  # +-tanh(s x +- t): one exponential a node
+        signs = np.where(slopes[:, 0] < 0.0, -1.0, 1.0)
+        none = np.zeros((1, 0))
+        return Products(_exponentials(none, none.T, signs * shifts), _exponentials(shifted, np.abs(slopes[:1]).T), 0, signs)
+    runs = _uniform(shifted[:, 0]) if nodes.shape[1] == 1 else _tensor(shifted)
+    if runs is None or FEWER * (len(runs.outer) + len(runs.inner)) > len(nodes):
+        return None
+    used = runs.outer.shape[1]
+    outer = _exponentials(runs.outer, slopes[:, :used].T, shifts)
+    return Products(outer, _exponentials(runs.inner[:, None], slopes[:, -1:].T), runs.skipped)
+
+
+def _uniform(x: Array) -> _Runs | None:
+    """Coarse and fine offsets of uniform coordinates (Q,), about sqrt(Q) each; None where sums of them are rounded."""
+    run = 1 << (len(x).bit_length() // 2)
+    if len(x) % run:
+        return None
+    table = x.reshape(-1, run)
+    fine = table[0] - table[0, 0]
+    return _Runs(table[:, :1], fine) if np.array_equal(table - table[:, :1], np.broadcast_to(fine, table.shape)) else None
+
+
+def _tensor(x: Array) -> _Runs | None:
+    """Runs of nodes (Q, d) along which only the last coordinate changes, and in each by the same values.
+
+    The first and the last run may be cut.  None where there are no such runs.
+    """
+    starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
+    if len(starts) < 2:
+        return None
+    run = int(starts[1] - starts[0])
+    skipped = -int(starts[0]) % run
+    inner = x[starts[0] : starts[1], -1]
+    places = np.arange(skipped, skipped + len(x))
+    even = (starts + skipped) % run == 0
+    if not (even.all() and np.array_equal(x[:, -1], inner[places % run])):
+        return None
+    outer = x[[0, *starts], :-1]
+    return _Runs(outer, inner, skipped) if len(outer) == -(-(skipped + len(x)) // run) else None
+
+
+def _exponentials(x: Array, slopes: Array, shifts: Array | float = 0.0) -> Array:
+    """exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place whatever the exponent.
+
+    Rounding an exponent of 50 would cost 32 units in the last place: what it takes is kept and joins as a factor.
+    """
+    exponent, rest = np.atleast_2d(2.0 * shifts), np.zeros(1)
+    for column, slope in zip(x.T[:, :, None], slopes, strict=True):
+        product, lost = _exact_product(column, 2.0 * slope)
+        exponent, dropped = _exact_sum(exponent, product)
+        rest = rest + lost + dropped
+    result = np.exp(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    return np.asarray(result + result * rest)
+
+
+def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product and what rounding took from it (Dekker 1971)."""
+    product = a * b
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _halves(a: Array) -> tuple[Array, Array]:
+    """a as a sum of two numbers of 26 bits each."""
+    scaled = 134217729.0 * a  # 2^27 + 1
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and what rounding took from it (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
