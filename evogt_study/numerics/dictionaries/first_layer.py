@@ -9,6 +9,7 @@ a division, on every processor; tanh takes 1.2 ns an entry with AVX-512 and 6 to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,29 @@ class AffineMap:
     def tanh(self, nodes: Array) -> Direct | Products:
         """tanh z at blocks of the rows of `nodes` (Q, d)."""
         return _products(self, nodes) or Direct(self, nodes)
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest slope along a coordinate; infinite where shifts are out of all range."""
+        in_range = np.abs(self.shifts).max() < np.finfo(float).max / 4.0
+        return float(np.abs(self.slopes).max()) if in_range else np.inf
+
+    @cached_property
+    def alike(self) -> Alike | None:
+        """z_i = +-(s x + t_i) in one direction, None where the slopes are not alike."""
+        steepness = np.abs(self.slopes[:, 0])
+        if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
+            return None
+        signs = np.copysign(1.0, self.slopes[:, 0])
+        return Alike(steepness[:1], signs, np.exp(_in_range(2.0 * signs * self.shifts))[None])
+
+
+class Alike(NamedTuple):
+    """z_i = signs_i (steepness x + t_i): steepness (1,), signs (n,), exponentials exp(2 t_i) (1, n)."""
+
+    steepness: Array
+    signs: Array
+    exponentials: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,22 +121,19 @@ class _Runs(NamedTuple):
 
 def _products(affine: AffineMap, nodes: Array) -> Products | None:
     """The factors of exp(2 z); None where they are not worth it, or leave the range of numbers."""
-    shifted, slopes, shifts = nodes - affine.centre, affine.slopes, affine.shifts
-    if len(nodes) * len(slopes) < LEAST_ENTRIES:
+    if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
-    largest = float(np.abs(slopes).max()) * float(np.abs(shifted).max(initial=0.0))
-    if not (2.0 * largest <= LARGEST_FACTOR and np.abs(shifts).max() < np.finfo(float).max / 4.0):
+    x = nodes - affine.centre
+    if not 2.0 * affine.steepest * max(float(x.max()), -float(x.min())) <= LARGEST_FACTOR:
         return None
-    if nodes.shape[1] == 1 and np.ptp(np.abs(slopes)) == 0.0:  # +-tanh(s x +- t): one exponential a node
-        signs = np.where(slopes[:, 0] < 0.0, -1.0, 1.0)
-        none = np.zeros((1, 0))
-        return Products(_exponentials(none, none.T, signs * shifts), _exponentials(shifted, np.abs(slopes[:1]).T), 0, signs)
-    runs = _uniform(shifted[:, 0]) if nodes.shape[1] == 1 else _tensor(shifted)
+    if affine.alike is not None:  # one exponential for each node, and for each function
+        steepness, signs, outer = affine.alike
+        return Products(outer, _exponentials(x, steepness[None]), 0, signs)
+    runs = _tensor(x) if x.shape[1] > 1 else _uniform(x[:, 0])
     if runs is None or FEWER * (len(runs.outer) + len(runs.inner)) > len(nodes):
         return None
-    used = runs.outer.shape[1]
-    outer = _exponentials(runs.outer, slopes[:, :used].T, shifts)
-    return Products(outer, _exponentials(runs.inner[:, None], slopes[:, -1:].T), runs.skipped)
+    outer = _exponentials(runs.outer, affine.slopes.T[: runs.outer.shape[1]], affine.shifts)
+    return Products(outer, _exponentials(runs.inner[:, None], affine.slopes.T[-1:]), runs.skipped)
 
 
 def _uniform(x: Array) -> _Runs | None:
@@ -144,25 +165,36 @@ def _tensor(x: Array) -> _Runs | None:
     return _Runs(outer, inner, skipped) if len(outer) == -(-(skipped + len(x)) // run) else None
 
 
-def _exponentials(x: Array, slopes: Array, shifts: Array | float = 0.0) -> Array:
+def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array:
     """exp(2 (x s + t)), (A, k) and (k, n) and (n,) -> (A, n), to a few units in the last place whatever the exponent.
 
     Rounding an exponent of 50 would cost 32 units in the last place: what it takes is kept and joins as a factor.
     """
-    exponent, rest = np.atleast_2d(2.0 * shifts), np.zeros(1)
-    for column, slope in zip(x.T[:, :, None], slopes, strict=True):
-        product, lost = _exact_product(column, 2.0 * slope)
+    exponent, rest = _exact_product(2.0 * x[:, :1], slopes[0])
+    for column, slope in zip(2.0 * x.T[1:, :, None], slopes[1:], strict=True):
+        product, lost = _exact_product(column, slope)
         exponent, dropped = _exact_sum(exponent, product)
-        rest = rest + lost + dropped
-    result = np.exp(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-    return np.asarray(result + result * rest)
+        rest += lost + dropped
+    if shifts is not None:
+        exponent, dropped = _exact_sum(exponent, 2.0 * shifts)
+        rest += dropped
+    result = np.exp(_in_range(exponent))
+    result += result * rest
+    return result
+
+
+def _in_range(exponent: Array) -> Array:
+    return np.minimum(np.maximum(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)  # in half the time of clip
 
 
 def _exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded product and what rounding took from it (Dekker 1971)."""
-    product = a * b
-    (a1, a2), (b1, b2) = _halves(a), _halves(b)
-    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    product, (a1, a2), (b1, b2) = a * b, _halves(a), _halves(b)
+    lost = a1 * b1
+    lost -= product
+    for one, other in ((a1, b2), (a2, b1), (a2, b2)):
+        lost += one * other
+    return product, lost
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
