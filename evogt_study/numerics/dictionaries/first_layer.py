@@ -20,10 +20,15 @@ LARGEST_FACTOR = 300.0
 """Bound of |2 z_b|, so that no product leaves the range of numbers: exp(709.7) is the largest."""
 LARGEST_EXPONENT = 400.0
 """Where 2 z_a is cut off: with any factor allowed, tanh is +-1 in double precision beyond."""
+LARGEST_SHIFT = 1e6
+"""Bound of |t|, so that what rounding takes from an exponent is small."""
 FEWER = 4
 """Entries for each exponential, at least, where products are worth it: they take a fifth to a half of tanh."""
 LEAST_ENTRIES = 1 << 14
 """Entries, at least, for the same: to find and make the factors takes some 60 us."""
+
+CACHED_ENTRIES = 1 << 14
+"""Exponentials that are made at once: some forty passes over their exponents stay in cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +54,8 @@ class AffineMap:
 
     @cached_property
     def steepest(self) -> float:
-        """The largest slope along a coordinate; infinite where shifts are out of all range."""
-        in_range = np.abs(self.shifts).max() < np.finfo(float).max / 4.0
-        return float(np.abs(self.slopes).max()) if in_range else np.inf
+        """The largest slope along a coordinate; infinite where shifts are so large that all is constant."""
+        return float(np.abs(self.slopes).max()) if np.abs(self.shifts).max() < LARGEST_SHIFT else np.inf
 
     @cached_property
     def alike(self) -> Alike | None:
@@ -85,7 +89,7 @@ class Direct:
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """tanh by exp(2 z) = outer[p // m] inner[p % m] with p = q + skipped at node q: outer (A, n), inner (m, n) or (m, 1).
+    """tanh by exp(2 z) = outer[p // m] inner[p % m], p = q + skipped at node q: outer (A, n), inner (m, n) or (m, 1).
 
     signs: tanh is `signs` times that of the products, (n,) or 1.
     """
@@ -132,7 +136,9 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
     runs = _tensor(x) if x.shape[1] > 1 else _uniform(x[:, 0])
     if runs is None or FEWER * (len(runs.outer) + len(runs.inner)) > len(nodes):
         return None
-    outer = _exponentials(runs.outer, affine.slopes.T[: runs.outer.shape[1]], affine.shifts)
+    leading, rows = affine.slopes.T[: runs.outer.shape[1]], max(1, CACHED_ENTRIES // len(affine.slopes))
+    parts = [runs.outer[start : start + rows] for start in range(0, len(runs.outer), rows)]
+    outer = np.concatenate([_exponentials(part, leading, affine.shifts) for part in parts])
     return Products(outer, _exponentials(runs.inner[:, None], affine.slopes.T[-1:]), runs.skipped)
 
 
@@ -143,7 +149,7 @@ def _uniform(x: Array) -> _Runs | None:
         return None
     table = x.reshape(-1, run)
     fine = table[0] - table[0, 0]
-    return _Runs(table[:, :1], fine) if np.array_equal(table - table[:, :1], np.broadcast_to(fine, table.shape)) else None
+    return _Runs(table[:, :1], fine) if (table - table[:, :1] == fine).all() else None
 
 
 def _tensor(x: Array) -> _Runs | None:

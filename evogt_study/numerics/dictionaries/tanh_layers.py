@@ -218,7 +218,7 @@ class TanhFeatures:
         return jet
 
     def _first_layer(self, nodes: Array, out: Array | None) -> Iterator[tuple[slice, Array]]:
-        """Blocks of nodes with the first layer's activations there, (rows, N1): rows of `out`, or of no lasting value."""
+        """Blocks of nodes, and the first layer there, (rows, N1): rows of `out`, or memory that the next takes."""
         activations = self.affine.tanh(nodes)
         blocks = list(node_blocks(len(nodes), self._widths))
         held = np.empty((max((block.stop - block.start for block in blocks), default=0), len(self.slopes)))
@@ -247,7 +247,7 @@ def _slope(s: Array, out: Array | None = None) -> Array:
 
 
 def _tanh(s: Array, z: Jet) -> Jet:
-    """The jet of order 2 of s = tanh z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); no Hessian of z is zero."""
+    """The jet of s = tanh z: s' = 1 - s^2, s'' = -2 s s' (eq:tanh_chain_compact); a missing Hessian of z is zero."""
     if z.gradient is None:  # it is the gradient that the Hessian of s comes from
         raise ValueError("`z` must have a gradient")
     ds = _slope(s)
