@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -77,3 +77,32 @@ class RunRecords:
             software=tuple(self.software[row] for row in rows),
             stacks=tuple(stack.selected(rows) for stack in self.stacks if np.isin(stack.rows, rows).any()),
         )
+
+
+def joined(several: Sequence[RunRecords]) -> RunRecords:
+    """All runs of `several` records, one after the other, with one stack for what is of one name, kind and shape."""
+    if len(several) == 1:
+        return several[0]
+    starts = np.cumsum([0, *(len(records.keys) for records in several)])
+    alike: dict[object, list[Stack]] = {}
+    for start, records in zip(starts, several, strict=False):
+        for stack in records.stacks:
+            kind = (stack.name, stack.dims, stack.coordinate, repr(stack.attributes))
+            group = alike.setdefault((*kind, stack.values.dtype, stack.values.shape[1:]), [])
+            group.append(replace(stack, rows=stack.rows + start))
+    return RunRecords(
+        keys=tuple(key for records in several for key in records.keys),
+        status=np.concatenate([records.status for records in several]),
+        messages=tuple(message for records in several for message in records.messages),
+        wall_seconds=np.concatenate([records.wall_seconds for records in several]),
+        attempts=np.concatenate([records.attempts for records in several]),
+        software=tuple(text for records in several for text in records.software),
+        stacks=tuple(
+            replace(
+                group[0],
+                rows=np.concatenate([stack.rows for stack in group]),
+                values=np.concatenate([stack.values for stack in group]),
+            )
+            for group in alike.values()
+        ),
+    )

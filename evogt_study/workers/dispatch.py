@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from asyncio import CancelledError as AsyncCancelled
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from distributed import Client, Future, KilledWorker, as_completed
 from evogt_study.errors import EvogtError, InputError, LostBatchError, SweepError, shortened
 from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
-from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.batch_size import BatchSize
@@ -32,6 +33,10 @@ from evogt_study.workers.batch_size import BatchSize
 WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
+COUNTED_SECONDS = 1.0
+"""Between two looks at how many workers there are, each of which is a round trip to the scheduler."""
+ROUND_SECONDS = 0.25
+"""Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
 KILLS = 3
 """Times that a run may fail its worker, alone in its batch, before it counts as lost."""
 GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
@@ -90,15 +95,16 @@ class Flow:
         self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
     ) -> None:
         self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
+        self.workers = _Counted(client)
         with _connection(client):
-            self.size = BatchSize(count, threads_of(client), plan.group, plan.longest)
+            self.size = BatchSize(count, self.workers.threads, plan.group, plan.longest)
         self.again: deque[Trip] = deque()
         self.in_flight: dict[Future[RunRecords], Trip] = {}
         self.numbers = itertools.count()
         self.finished = as_completed([], loop=client.loop)
 
     def records(self) -> Iterator[RunRecords]:
-        """Records batch by batch in the order in which they finish.
+        """Records of the batches in the order in which they finish, those that finish within a round together.
 
         Raises SweepError where there are no workers, or the cluster goes away.
         """
@@ -106,22 +112,33 @@ class Flow:
         try:
             with _connection(self.client):
                 self.submit()
-            for future in self.finished:
-                trip = self.in_flight.pop(future)
+            for futures in self.finished.batches():
+                started, bound = time.monotonic(), self.size.held_at_once()
+                for few in (futures[i : i + bound] for i in range(0, len(futures), bound)):
+                    with _connection(self.client):
+                        found = self.outcomes(few)
+                    if found:
+                        yield joined(
+                            found
+                        )  # before the scheduler is asked for anything: what is finished is kept first
                 with _connection(self.client):
-                    records = self.outcome(future, trip)
-                if records is not None:
-                    yield records  # before the scheduler is asked for anything: what is finished is kept first
-                with _connection(self.client):
-                    future.release()
+                    for future in futures:
+                        future.release()
                     self.submit()
+                self.wait(started)
         finally:
             with suppress(SweepError), _connection(self.client):
                 self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
 
+    def wait(self, started: float) -> None:
+        """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
+        if len(self.in_flight) > self.size.threads:
+            time.sleep(max(0.0, started + min(ROUND_SECONDS, self.size.batch_seconds()) - time.monotonic()))
+
     def submit(self) -> None:
         """Keep every worker supplied; workers may have joined since the last time."""
-        while len(self.in_flight) < BATCHES_AHEAD * threads_of(self.client):
+        self.size.threads = self.workers.threads
+        while len(self.in_flight) < BATCHES_AHEAD * self.size.threads:
             trip = self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
             if not trip.cases:
                 return
@@ -131,13 +148,23 @@ class Flow:
             self.in_flight[future] = trip
             self.finished.add(future)
 
-    def outcome(self, future: Future[RunRecords], trip: Trip) -> RunRecords | None:
+    def outcomes(self, futures: Sequence[Future[RunRecords]]) -> list[RunRecords]:
+        """Records of batches that have ended, those that are there fetched in one round trip."""
+        there = [future for future in futures if future.status == "finished"]
+        fetched: dict[Future[RunRecords], RunRecords] = {}
+        with suppress(KilledWorker, LostBatchError):  # a worker died with its results; one by one it is told which
+            fetched = dict(zip(there, self.client.gather(there), strict=True))
+        found = [self.outcome(future, self.in_flight.pop(future), fetched.get(future)) for future in futures]
+        return [records for records in found if records is not None]
+
+    def outcome(self, future: Future[RunRecords], trip: Trip, records: RunRecords | None) -> RunRecords | None:
         """The batch's records, of runs that are lost too; None where it has to be tried again."""
-        if future.status == "finished":
+        if records is None and future.status == "finished":
             with suppress(KilledWorker, LostBatchError):  # its worker died with them, and then that of another try
-                records: RunRecords = future.result()
-                self.size.measured(records)
-                return records
+                records = future.result()
+        if records is not None:
+            self.size.measured(records)
+            return records
         if future.status == "lost":  # its worker died after computing and before handing over
             self.again.append(trip)
             return None
@@ -178,9 +205,19 @@ def without_values(keys: Sequence[str], status: Status, message: str, attempts: 
     )
 
 
-def threads_of(client: Client) -> int:
-    """Threads of all workers, at least one."""
-    return max(1, int(sum(client.nthreads().values())))
+class _Counted:
+    """How many threads the workers of a client have, looked up once in a while."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.looked, self.known = client, -math.inf, 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of all workers, at least one."""
+        if time.monotonic() > self.looked + COUNTED_SECONDS:
+            self.known = max(1, int(sum(self.client.nthreads().values())))
+            self.looked = time.monotonic()
+        return self.known
 
 
 def wait_for_workers(client: Client) -> None:

@@ -9,8 +9,6 @@ one worker's own machinery.
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 import time

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from evogt_study.schema.records import Stack
-from evogt_study.workers.batch_size import BATCH_BYTES, FIRST_BATCH, LARGEST_BATCH, RECENT_BATCHES, BatchSize
+from evogt_study.workers.batch_size import (
+    BATCH_BYTES,
+    COMMAND_SECONDS,
+    FIRST_BATCH,
+    LARGEST_BATCH,
+    RECENT_BATCHES,
+    BatchSize,
+)
 
 
 def measured(count, seconds=0.0, values=0):
@@ -97,3 +104,20 @@ def test_values_of_recent_runs_bound_a_batch():
 @pytest.mark.parametrize(("longest", "first"), [(0.0, 4), (0.001, 4), (0.3, 2), (5.0, 1)])
 def test_the_first_batches_are_as_large_as_the_prediction_says(longest, first):
     assert BatchSize(1000, 2, 1, longest).next() == first
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(2, 0.7), (64, 0.7), (200, 1.6), (1000, 8.0)])
+def test_batches_of_many_workers_leave_the_command_half_idle(workers, seconds):
+    """Each takes it `COMMAND_SECONDS`; those of few workers are no longer for it."""
+    longest = max(sizes(8_000 * workers, threads=workers, seconds=0.01))
+    assert 0.01 * longest == pytest.approx(seconds, rel=0.02)
+    assert workers / seconds * COMMAND_SECONDS <= 0.51
+
+
+def test_no_more_batches_are_fetched_at_once_than_one_may_return():
+    size = BatchSize(1_000_000, 2, 1)
+    assert size.held_at_once() == 1  # before anything is known of their values
+    size.measured(measured(10, values=BATCH_BYTES // 8 // 40))  # a quarter of what a batch may return
+    assert size.held_at_once() == 4
+    size.measured(measured(10, values=BATCH_BYTES // 8 // 10))
+    assert size.held_at_once() == 1

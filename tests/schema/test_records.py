@@ -1,0 +1,41 @@
+"""Records of several batches as one."""
+
+import numpy as np
+
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.run_table import Table
+from evogt_study.schema.records import joined
+from evogt_study.schema.variables import Status
+from evogt_study.study.study import Study
+from evogt_study.workers.batch import Batch, run_batch
+
+METHOD = """
+import numpy as np
+
+def method(n):
+    if n == 3:
+        raise ValueError("three")
+    return {"error": float(n), "wide": (("k",), np.arange(float(n))), "tag": "x" * n}
+"""
+STUDY = 'name = "s"\nmethod = "method.py:method"\n[axes]\nn = [1, 2, 3, 4, 5, 6]\n'
+
+
+def test_batches_fill_a_table_together_as_one_by_one(tmp_path):
+    """Of other lengths, other kinds, and with a run that failed."""
+    (tmp_path / "method.py").write_text(METHOD)
+    (tmp_path / "s.toml").write_text(STUDY)
+    plan = study_plan(Study.from_file(tmp_path / "s.toml"))
+    cases = list(plan.cases())
+    several = [run_batch(Batch.of(plan.spec, part)) for part in (cases[:1], cases[1:4], cases[4:])]
+    assert [int(np.sum(records.status == Status.ok)) for records in several] == [1, 2, 2]
+    apart, together = Table(plan), Table(plan)
+    for records in several:
+        apart.add(records)
+    together.add(joined(several))
+    for name in ("status", "messages", "wall_seconds", "attempts", "software"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(apart, name))
+    assert together.variables.keys() == apart.variables.keys()
+    for group, column in apart.variables.items():
+        np.testing.assert_array_equal(together.variables[group].present, column.present)
+        np.testing.assert_array_equal(together.variables[group].cells, column.cells)
+    assert sum(stack.name == "error" for stack in joined(several).stacks) == 1
