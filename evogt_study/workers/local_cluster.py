@@ -29,8 +29,10 @@ SETTINGS = {
     "distributed.worker.memory.terminate": 0.98,
     "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
-    "distributed.admin.tick.interval": "1s",  # these three, at Dask's own pace, take a fiftieth of two busy cores
-    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.admin.tick.interval": "1m",  # these five, at Dask's own pace, take half of a core with 64 workers,
+    "distributed.admin.tick.cycle": "1m",  # for each of which this process has a nanny that measures it
+    "distributed.admin.system-monitor.interval": "1m",
+    "distributed.admin.system-monitor.disk": False,
     "distributed.worker.profile.enabled": False,
     "distributed.client.scheduler-info-interval": "1m",  # of all workers, which nobody looks at
     "distributed.scheduler.work-stealing": False,  # no worker has a batch beyond the one that it computes

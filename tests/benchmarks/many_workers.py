@@ -1,22 +1,35 @@
-"""How busy a command keeps many workers, measured on runs that sleep.
+"""How busy a command keeps many workers: measured on runs that sleep, and simulated.
 
     python tests/benchmarks/many_workers.py [--workers 4 16 64] [--sleep 0.02] [--seconds 20]
+    python tests/benchmarks/many_workers.py --simulate PICTURE.png [--command-seconds 0.004]
 
 For each number of workers a study of runs that sleep `--sleep` seconds, as many as take all workers `--seconds`, is
 run from the command line.  Prints wall seconds, those before the first run and after the last, the share of the
 workers' time between these in which they slept, and the processor seconds of the command (scheduler included) and of
 one worker's own machinery.
+
+--simulate draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, by the package's own
+sizes of batches, where each batch takes the command `--command-seconds`, which `measured` prints, and a worker
+`WORKER_SECONDS` beside its runs.  A command that is busy replaces no batch; a worker without one waits.
 """
 
 import argparse
+import heapq
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 
+import numpy as np
 import psutil
 import xarray as xr
 
+from evogt_study.workers.batch_size import COMMAND_SECONDS, BatchSize
+from evogt_study.workers.dispatch import BATCHES_AHEAD, ROUND_SECONDS
+
+WORKER_SECONDS = 0.005
+"""Of a worker's time for each batch: messages, packing, and what Dask itself does."""
 METHOD = """import time
 def method(i):
     began = time.time()
@@ -61,12 +74,69 @@ def measured(workers, sleep, seconds, folder):
     )
 
 
+class Batches:
+    """What `BatchSize` looks at of the records of `count` runs that took `seconds` each."""
+
+    def __init__(self, count, seconds):
+        self.keys, self.wall_seconds, self.stacks = range(count), np.full(count, seconds), ()
+
+
+def simulated(workers, run, seconds, command):
+    """Share of the workers' time that is runs, of a study that takes all of them `seconds` at best."""
+    count = left = max(1, int(workers * seconds / run))
+    size, now, idle = BatchSize(count, workers, 1), 0.0, workers
+    ends, waiting, done = [], deque(), []  # a worker takes the next that waits as soon as its own has ended
+    while left or waiting or ends or done:
+        started = now
+        for runs in done:  # each is fetched, kept and replaced
+            size.measured(Batches(runs, run))
+            now += command
+        done.clear()
+        while left and len(ends) + len(waiting) < BATCHES_AHEAD * workers:
+            waiting.append(min(size.next(), left))
+            left -= waiting[-1]
+        while idle and waiting:
+            idle -= 1
+            heapq.heappush(ends, (now + waiting[0] * run + WORKER_SECONDS, waiting.popleft()))
+        if len(ends) + len(waiting) > workers:
+            now = max(now, started + min(ROUND_SECONDS, size.batch_seconds()))
+        if ends:
+            now = max(now, ends[0][0])
+        while ends and ends[0][0] <= now:
+            end, runs = heapq.heappop(ends)
+            done.append(runs)
+            idle += not waiting
+            if waiting:
+                heapq.heappush(ends, (end + waiting[0] * run + WORKER_SECONDS, waiting.popleft()))
+    return count * run / (workers * now)
+
+
+def draw(path, command):
+    """The picture of busy shares, and their figures."""
+    import matplotlib.pyplot as plt
+
+    counts = [1, 2, 4, 16, 64, 128, 250, 500, 1000, 2000]
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    for run in (0.005, 0.1, 10.0):
+        shares = [100 * simulated(workers, run, 3600.0, command) for workers in counts]
+        axes.plot(counts, shares, "o-", label=f"runs of {run:g} s")
+        print(f"runs of {run:g} s: " + ", ".join(f"{n} {s:.1f} %" for n, s in zip(counts, shares, strict=True)))
+    axes.set(xscale="log", ylim=(0, 101), xlabel="workers", ylabel="busy, %", title="A study of one hour, simulated")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
 def main():
     parser = argparse.ArgumentParser(description="How busy many workers are; see the head of this file.")
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 16, 64])
     parser.add_argument("--sleep", type=float, default=0.02)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--simulate", type=Path)
+    parser.add_argument("--command-seconds", type=float, default=COMMAND_SECONDS)
     options = parser.parse_args()
+    if options.simulate:
+        draw(options.simulate, options.command_seconds)
+        return
     for workers in options.workers:
         with tempfile.TemporaryDirectory() as folder:
             print(measured(workers, options.sleep, options.seconds, Path(folder)), flush=True)
