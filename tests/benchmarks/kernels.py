@@ -4,10 +4,15 @@
 
 One core, one BLAS thread, best of N in processor seconds; stage
 and product take turns, so that both see the same machine.  Operations are those of the products and factorisations
-alone; a stage does more (tanh, scaling, copies), and what is between its figure and the product's is that.
+alone; a stage does more (tanh, scaling, copies), and what is between its figure and the product's is that.  Another
+process measures the stages as on a processor without AVX-512, by NPY_DISABLE_CPU_FEATURES and OPENBLAS_CORETYPE.
 """
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -139,22 +144,43 @@ def measured(kernel: Kernel, repeats: int) -> tuple[float, float, float]:
     return stage, kernel.operations / stage / 1e9, 2.0 * m * k * n * calls / product / 1e9
 
 
+def without_avx512(arguments: list[str]) -> list[float]:
+    """Seconds of all stages in a process that uses no AVX-512."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    wide = [name for name in __cpu_dispatch__ if ("AVX512" in name or "V4" in name) and __cpu_features__[name]]
+    environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(wide), "OPENBLAS_CORETYPE": "Haswell"}
+    command = [sys.executable, __file__, "--seconds", *arguments]
+    ended = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    seconds: list[float] = json.loads(ended.stdout)
+    return seconds
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dimension", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--small", action="store_true", help="sizes that take no time, to see that it runs")
+    parser.add_argument("--seconds", action="store_true", help="seconds of the stages alone, as JSON")
     given = parser.parse_args()
-    header = ("d", "stage", "ms", "GFLOP/s", "product (m, k, n)", "its GFLOP/s", "ratio", "bound by")
+    wanted = [
+        (dimension, kernel)
+        for dimension in given.dimension or (1, 2, 3)
+        for kernel in kernels(dimension, (SMALL if given.small else PAPER)[dimension])
+    ]
+    if given.seconds:
+        print(json.dumps([measured(kernel, given.repeats)[0] for _, kernel in wanted]))
+        return
+    elsewhere = without_avx512(sys.argv[1:])
+    header = ("d", "stage", "ms", "without AVX-512", "GFLOP/s", "product (m, k, n)", "its GFLOP/s", "ratio", "bound by")
     print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-    for dimension in given.dimension or (1, 2, 3):
-        for kernel in kernels(dimension, (SMALL if given.small else PAPER)[dimension]):
-            seconds, rate, limit = measured(kernel, given.repeats)
-            print(
-                f"| {dimension} | {kernel.name} | {1e3 * seconds:.2f} | {rate:.1f} | {kernel.product} | {limit:.1f} "
-                f"| {rate / limit:.2f} | {kernel.bound} |"
-            )
+    for (dimension, kernel), narrow in zip(wanted, elsewhere, strict=True):
+        seconds, rate, limit = measured(kernel, given.repeats)
+        print(
+            f"| {dimension} | {kernel.name} | {1e3 * seconds:.2f} | {1e3 * narrow:.2f} | {rate:.1f} | {kernel.product} "
+            f"| {limit:.1f} | {rate / limit:.2f} | {kernel.bound} |"
+        )
 
 
 if __name__ == "__main__":

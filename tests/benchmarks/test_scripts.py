@@ -12,8 +12,11 @@ import pytest
 
 HERE = Path(__file__).parent
 SCRIPTS = {
+    "alternatives.py": ["--seeds", "1"],
     "epsilon.py": ["--values", "3", "--seeds", "1", "--features", "10"],
+    "exponents.py": ["{folder}/exponents.png", "--small", "--runs", "20", "40"],
     "kernels.py": ["--small", "--repeats", "1"],
+    "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],
     "scaling.py": ["studies/paper/space_time_evolution.toml", "--workers", "1"],
@@ -21,8 +24,8 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_script(script):
-    command = [sys.executable, str(HERE / script), *SCRIPTS[script]]
+def test_script(script, tmp_path):
+    command = [sys.executable, str(HERE / script), *(each.format(folder=tmp_path) for each in SCRIPTS[script])]
     ended = subprocess.run(command, cwd=HERE.parents[1], env=os.environ, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout
