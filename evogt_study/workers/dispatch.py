@@ -37,6 +37,9 @@ COUNTED_SECONDS = 1.0
 """Between two looks at how many workers there are, each of which is a round trip to the scheduler."""
 ROUND_SECONDS = 0.25
 """Batches that end within it are fetched, kept and replaced together: a round trip, a shard and a sync for all."""
+MESSAGE_BYTES = 2**20
+"""Batches that are sent in one message, by the bytes of their cases: 20 at once take the command 0.9 ms each, one by
+one 2.4."""
 KILLS = 3
 """Times that a run may fail its worker, alone in its batch, before it counts as lost."""
 GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
@@ -138,15 +141,20 @@ class Flow:
     def submit(self) -> None:
         """Keep every worker supplied; workers may have joined since the last time."""
         self.size.threads = self.workers.threads
-        while len(self.in_flight) < BATCHES_AHEAD * self.size.threads:
-            trip = self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
-            if not trip.cases:
-                return
-            key = f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}"
-            task = Batch.of(self.plan.spec, trip.cases, self.limits.run_seconds)
-            future = self.client.submit(run_batch, task, key=key, pure=False)
-            self.in_flight[future] = trip
-            self.finished.add(future)
+        wanted = BATCHES_AHEAD * self.size.threads - len(self.in_flight)
+        trips = list(itertools.takewhile(lambda trip: trip.cases, (self.next() for _ in range(wanted))))
+        tasks = [Batch.of(self.plan.spec, trip.cases, self.limits.run_seconds) for trip in trips]
+        at_once = max(1, MESSAGE_BYTES // max((len(task.packed) for task in tasks), default=1))
+        for start in range(0, len(trips), at_once):
+            some = slice(start, start + at_once)
+            keys = [f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}" for trip in trips[some]]
+            futures = self.client.map(run_batch, tasks[some], key=keys, pure=False)
+            self.in_flight.update(zip(futures, trips[some], strict=True))
+            self.finished.update(futures)
+
+    def next(self) -> Trip:
+        """What is to be tried again, else new cases; without cases where nothing is left."""
+        return self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
 
     def outcomes(self, futures: Sequence[Future[RunRecords]]) -> list[RunRecords]:
         """Records of batches that have ended, those that are there fetched in one round trip."""
