@@ -121,12 +121,11 @@ class Flow:
                     with _connection(self.client):
                         found = self.outcomes(few)
                     if found:
-                        yield joined(
-                            found
-                        )  # before the scheduler is asked for anything: what is finished is kept first
+                        yield joined(found)  # before the scheduler is asked for anything: this is kept first
+                    with _connection(self.client):
+                        for future in few:
+                            future.release()
                 with _connection(self.client):
-                    for future in futures:
-                        future.release()
                     self.submit()
                 self.wait(started)
         finally:
