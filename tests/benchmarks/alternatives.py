@@ -39,13 +39,14 @@ seed = {{ start = 0, count = {seeds} }}
 [constants]
 N = 60
 N1 = 240
+tau = 1e-12
 quadrature = 320
 validation = {{ rule = "composite_midpoint", points = 4096 }}
 final_time = 0.25
 dt = 0.0025
 {gammas}
 """
-RULE = '[[when]]\ndictionary = "{name}"\nset = {{ gamma = {gamma} }}\n'
+RULE = '[[when]]\nmatch = {{ dictionary = "{name}" }}\nset = {{ gamma = {gamma} }}\n'
 
 
 def error(family, epsilon, seed):
