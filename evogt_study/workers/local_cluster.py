@@ -29,9 +29,10 @@ SETTINGS = {
     "distributed.worker.memory.terminate": 0.98,
     "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
-    "distributed.admin.tick.interval": "1m",  # these five, at Dask's own pace, take half of a core with 64 workers,
-    "distributed.admin.tick.cycle": "1m",  # for each of which this process has a nanny that measures it
-    "distributed.admin.system-monitor.interval": "1m",
+    "distributed.admin.tick.interval": "1m",
+    "distributed.admin.tick.cycle": "1m",
+    "distributed.admin.system-monitor.interval": "1m",  # every 2 s it took half of the event loop's time with 64
+    # workers, for each of which this process has a nanny that looks at it
     "distributed.admin.system-monitor.disk": False,
     "distributed.worker.profile.enabled": False,
     "distributed.client.scheduler-info-interval": "1m",  # of all workers, which nobody looks at
@@ -46,7 +47,7 @@ ON_THIS_MACHINE = {
 
 
 LOOKS_A_SECOND = 40
-"""Looks at workers' memory a second, of all together: each takes 0.2 ms of the command."""
+"""Looks at workers' memory a second, of all together: those of four workers at Dask's own pace."""
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """And for one that shows nothing of itself to everybody who opens a page on its ports."""
 
