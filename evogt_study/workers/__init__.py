@@ -5,6 +5,7 @@
 - `time_limit`: the time limit of a run
 - `file_descriptors`: what a run may leave of its worker's file descriptors
 - `batch_size`: cases in the next batch
+- `watch`: a cluster that has lost all of its workers
 - `dispatch`: batches sent to Dask, none lost
 - `local_cluster`: worker processes on this machine, or a client that is given
 - `worker_server`: the process from which those are forked

@@ -29,8 +29,8 @@ from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.batch_size import BatchSize
+from evogt_study.workers.watch import NO_WORKERS, WORKER_SECONDS, Watch
 
-WORKER_SECONDS = 60
 BATCHES_AHEAD = 3
 """Batches in flight for each worker."""
 COUNTED_SECONDS = 1.0
@@ -109,9 +109,18 @@ class Flow:
     def records(self) -> Iterator[RunRecords]:
         """Records of the batches in the order in which they finish, those that finish within a round together.
 
-        Raises SweepError where there are no workers, or the cluster goes away.
+        Raises SweepError where there are no workers, or none for long, or the cluster goes away.
         """
         wait_for_workers(self.client)
+        with Watch(self.client, self.in_flight) as watch:
+            try:
+                yield from self._records()
+            except SweepError:
+                if watch.deserted:
+                    raise SweepError(NO_WORKERS) from None
+                raise
+
+    def _records(self) -> Iterator[RunRecords]:
         try:
             with _connection(self.client):
                 self.submit()

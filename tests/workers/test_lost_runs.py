@@ -8,10 +8,13 @@ import time
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 import evogt_study as evs
 from evogt_study.errors import InputError, SweepError, TimedOutError
+from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
+from evogt_study.workers import watch
 from evogt_study.workers.dispatch import Limits
 from evogt_study.workers.time_limit import limited
 
@@ -227,3 +230,21 @@ def test_a_run_that_ends_just_in_time_is_not_interrupted_later():
         with contextlib.suppress(TimedOutError):
             limited(0.001, lambda: time.sleep(0.001))
         sum(range(1000))  # an exception still on its way would be raised here
+
+
+def test_a_study_whose_workers_are_all_gone_stops_with_one_line(own_study, tmp_path, monkeypatch):
+    """Dask would wait for ever, as it does where a nanny could not start another worker."""
+    monkeypatch.setattr(watch, "WORKER_SECONDS", 1.0)
+    study = own_study(
+        "import time\ndef method(seed):\n    time.sleep(0.05)\n    return {'error': 1.0}\n",
+        "[axes]\nseed = { start = 0, count = 400 }",
+    )
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+
+        def leave(event):
+            if event.done:
+                cluster.scale(0)
+
+        with pytest.raises(SweepError, match=r"has no workers for .* finished runs are kept"):
+            evs.run(study, client=client, output=tmp_path / "own.nc", listener=leave)
+    assert len(shard_files(shard_folder(tmp_path / "own.nc"))) > 0
