@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from evogt_study.analysis import plots
     from evogt_study.analysis.accessor import open as open
     from evogt_study.analysis.comparison import compare, ranking
-    from evogt_study.analysis.intervals import Bootstrap
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.statistics import summary
+    from evogt_study.inference.intervals import Bootstrap
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import Problem
     from evogt_study.numerics.quadrature import QuadratureRule
@@ -59,7 +59,7 @@ _HOMES = {
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
-    "Bootstrap": "evogt_study.analysis.intervals",
+    "Bootstrap": "evogt_study.inference.intervals",
     "compare": "evogt_study.analysis.comparison",
     "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",

@@ -1,7 +1,5 @@
 """From labelled results to statistics, tables, pictures and pages.
 
-- `kernels`: statistics over the last axis of arrays
-- `intervals`: bootstrap intervals, likewise
 - `blocks`: kernels over labelled dimensions, block by block
 - `labels`: labels of an axis as a person names them
 - `statistics`: labelled statistics with their counts of runs

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct, kernels
+from evogt_study.analysis import distinct
 from evogt_study.analysis.distinct import Numbers
-from evogt_study.analysis.kernels import Array
 from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.inference import kernels
+from evogt_study.inference.kernels import Array
 
 BLOCK_BYTES = 2**25
 """Bytes of values at a time, where all of them would be more."""

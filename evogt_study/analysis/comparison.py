@@ -11,14 +11,15 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct, kernels
+from evogt_study.analysis import distinct
 from evogt_study.analysis.blocks import BOUND, check_policy, dimensions, reduced, tell_missing, tell_missing_runs
 from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.intervals import Bootstrap, complete_groups, resampled_means
-from evogt_study.analysis.kernels import Array
 from evogt_study.analysis.labels import position
 from evogt_study.analysis.statistics import kept_coordinates, kernel_of
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference import kernels
+from evogt_study.inference.intervals import Bootstrap, complete_groups, resampled_means
+from evogt_study.inference.kernels import Array
 
 BETTER = ("lower", "higher")
 PROPORTION_METHODS = ("wilson", "exact")

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis.distinct import planned_runs
-from evogt_study.analysis.kernels import Array
 from evogt_study.analysis.statistics import kept_coordinates, kernel_of, summary
 from evogt_study.errors import InputError
+from evogt_study.inference.kernels import Array
 
 
 def observed_orders(

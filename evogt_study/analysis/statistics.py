@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct, intervals, kernels
+from evogt_study.analysis import distinct
 from evogt_study.analysis.blocks import (
     BOUND,
     IncompleteWarning,
@@ -21,9 +21,10 @@ from evogt_study.analysis.blocks import (
     tell_missing_runs,
 )
 from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.intervals import CONFIDENCE, RESAMPLES, Bootstrap, bootstrap_interval
-from evogt_study.analysis.kernels import Array, Kernel
 from evogt_study.errors import ParameterError
+from evogt_study.inference import intervals, kernels
+from evogt_study.inference.intervals import CONFIDENCE, RESAMPLES, Bootstrap, bootstrap_interval
+from evogt_study.inference.kernels import Array, Kernel
 
 __all__ = [
     "CONFIDENCE",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evogt_study.analysis.blocks import IncompleteWarning
 from evogt_study.analysis.comparison import compare, ranking, signed_rank_tests, wilcoxon, win_interval
-from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.inference.intervals import Bootstrap
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import xarray as xr
 
-from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.analysis.labels import numeric_variables, position
 from evogt_study.analysis.statistics import DEFAULT, summary
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.pivot import pivot, rendered_pivot, with_ratios
 from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference.intervals import Bootstrap
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""

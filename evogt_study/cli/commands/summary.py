@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.summary_table import Question, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
+from evogt_study.inference.intervals import Bootstrap
 from evogt_study.printable import tell_lines
 from evogt_study.schema.doubts import doubts
 from evogt_study.study.typed_points import read_point

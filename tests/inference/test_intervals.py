@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evogt_study.analysis import intervals, kernels
-from evogt_study.analysis.intervals import Bootstrap, bootstrap_interval, interval
 from evogt_study.errors import ParameterError
+from evogt_study.inference import intervals, kernels
+from evogt_study.inference.intervals import Bootstrap, bootstrap_interval, interval
 
 NAN = np.nan
 

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.analysis.kernels import Array, Kernel
 from evogt_study.errors import ParameterError
+from evogt_study.inference.kernels import Array, Kernel
 
 CONFIDENCE = 0.95
 RESAMPLES = 999
