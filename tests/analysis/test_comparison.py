@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.analysis.blocks import IncompleteWarning
-from evogt_study.analysis.comparison import compare, ranking, signed_rank_tests, wilcoxon, win_interval
+from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.errors import IncompleteError, InputError, ParameterError
-from evogt_study.inference.intervals import Bootstrap
+from evogt_study.inference.intervals import Interval
+from evogt_study.inference.pair_tests import signed_rank_tests, wilcoxon, win_interval
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 
@@ -49,7 +50,9 @@ def test_only_pairs_of_which_both_are_there_count():
         found = compare(found_values, "dictionary", "T", "G")
     assert (int(found["n_ok"]), int(found["n_planned"])) == (2, 4)
     assert float(found["ratio_of_means"]) == pytest.approx(2.0)
-    np.testing.assert_allclose(found["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
+    assert np.isnan(found["ratio_ci"]).all()  # of two pairs, unless asked for
+    asked = compare(found_values, "dictionary", "T", "G", missing="drop", interval=Interval(fewest=2))
+    np.testing.assert_allclose(asked["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
     with pytest.raises(IncompleteError, match="2 of 4 pairs of runs"):
         compare(found_values, "dictionary", "T", "G", missing="raise")
     assert int(compare(found_values, "dictionary", "T", "G", missing="drop")["n_ok"]) == 2
@@ -93,9 +96,9 @@ def test_labels_are_found_by_value_and_by_text():
         (("dictionary", "T", "G"), {"proportion": "wald"}, ParameterError, "`proportion` must be one of wilson, exact"),
         (
             ("dictionary", "T", "G"),
-            {"interval": Bootstrap("median", "bca")},
+            {"interval": Interval("median", "bca")},
             ParameterError,
-            "`interval` must be of the mean by percentiles, got 'of the median by bca'",
+            "`interval` must be of the mean, and not by bca, got 'of the median by bca'",
         ),
         (("dictionary", "T", "G"), {"missing": "skip"}, ParameterError, "`missing` must be one of warn, raise, drop"),
     ],

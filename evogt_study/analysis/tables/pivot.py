@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import xarray as xr
 
+from evogt_study.analysis.blocks import COUNTS
 from evogt_study.analysis.labels import across, heads
 from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
-from evogt_study.analysis.tables.tables import COUNTS, FORMATS, escaped, rendered
+from evogt_study.analysis.tables.tables import FORMATS, escaped, headline_first, rendered
 from evogt_study.errors import InputError, ParameterError
 
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
@@ -63,7 +64,7 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if rows is None else list(rows)
-    shown = [str(name) for name in statistics.data_vars if name not in COUNTS]
+    shown = headline_first(statistics)
     wide = [name for name in shown if statistics[name].ndim > len(dims)]
     if wide:
         raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
