@@ -8,6 +8,7 @@
 - `standard_errors`: Monte Carlo standard errors
 - `simultaneous`: all pairs of labels at once
 - `variance_shares`: a nested analysis of variance
+- `sequential`: seeds until a number is known
 - `pair_tests`: two samples, paired and unpaired
 - `tails`: whether a mean is known, and return levels
 """

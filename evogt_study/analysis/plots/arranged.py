@@ -16,7 +16,9 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
+from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
+from evogt_study.inference.intervals import Interval, interval
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, Status
 from evogt_study.study.typed_points import listed
@@ -72,7 +74,8 @@ class Arranged:
     title: of the variable, with its units.  values (P, S, X, n, ...): panels, series, points along the picture, sample,
     then the variable's own dimensions; NaN where a run has no value, and where it stands in the sample before.  status
     and runs (P, S, X, n): the number of each run, -1 where none is planned or where it stands in the sample before.
-    x (P, S, X): numbers along, or None where `along` has words.  notes: what is left out or held fixed.
+    over: the axes of the sample that have several values, with their `lengths`.  x (P, S, X): numbers along, or None
+    where `along` has words.  notes: what is left out or held fixed.
     """
 
     title: str
@@ -83,6 +86,7 @@ class Arranged:
     series: Place
     along: Place
     over: tuple[str, ...]
+    lengths: tuple[int, ...]
     x: Array | None
     notes: tuple[str, ...]
 
@@ -123,6 +127,18 @@ class Arranged:
             if len(sample):
                 found[position] = np.median(sample)
         return found
+
+    def median_intervals(self) -> Array:
+        """95 % interval of the median of each group, (P, S, X, 2), with seeds as units where they are in the sample.
+
+        NaN below six units; infinite where the sample does not bound it.
+        """
+        values = self.values.reshape(*self.values.shape[:3], *self.lengths)
+        unit = self.over.index(DRAWN) if DRAWN in self.over else None
+        if unit is None:
+            return interval(self.values[..., None], Interval("median"))
+        first = np.moveaxis(values, 3 + unit, 3)
+        return interval(first.reshape(*first.shape[:4], -1), Interval("median"))
 
     def ok_of(self, *position: int) -> tuple[int, int]:
         """On how many of how many planned runs a group rests."""
@@ -260,6 +276,7 @@ def arranged(
         series=found["by"],
         along=found["along"],
         over=tuple(name for name in over if here.sizes[name] > 1),
+        lengths=tuple(here.sizes[name] for name in over if here.sizes[name] > 1),
         x=_numbers(here, roles.get("along"), source, order),
         notes=tuple(notes),
     )

@@ -41,6 +41,8 @@ def dependence(
 ) -> Figure:
     """Values against the numbers of an axis: small points for the runs, a line through the medians of each series.
 
+    Bars at the medians are their 95 % intervals, where there are at least six seeds and at most `FEW` places.
+
     Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
     logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
     are drawn as lines c x^p, from below the largest median at the end where they are highest.  Raises InputError for a
@@ -50,13 +52,14 @@ def dependence(
     figure, drawn = panels(len(runs.panels.labels))
     numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
     logarithmic(drawn[0], "y", runs.values)
-    medians = runs.medians
+    medians, limits = runs.medians, runs.median_intervals()
     for number, axes in enumerate(drawn):
         logarithmic(axes, "x", numbers[np.isfinite(numbers)])
         for one in range(len(runs.series.labels)):
             where = (number, one)
             beside = _beside(axes, numbers, number, one)
             _series(axes, runs, where, numbers[where], beside, medians[where], style(one))
+            _intervals(axes, beside, medians[where], limits[where], style(one))
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
         axes.set_xlabel(wrapped(runs.along.title, 48 if len(drawn) == 1 else 30), fontsize=LABEL_SIZE)
@@ -75,7 +78,7 @@ def _told(runs: Arranged) -> str:
         return ""
     over = f"over {', '.join(runs.over)}"
     points = f"points: runs {over}" if runs.largest <= EACH else f"band: 5 to 95 % {over}"
-    return f"line: median; {points}"
+    return f"line: median; bars: its 95 % interval; {points}"
 
 
 def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:
@@ -109,6 +112,16 @@ def _series(
         x[there][order], medians[there][order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,
         marker=mark.marker if there.sum() <= FEW else None, gid="median",
     )  # fmt: skip
+
+
+def _intervals(axes: Axes, beside: Array, medians: Array, limits: Array, mark: Style) -> None:
+    """Bars from the lower to the upper end of the intervals; none where there are many places."""
+    there = np.isfinite(limits).all(axis=-1) & np.isfinite(beside) & np.isfinite(medians)
+    if there.any() and there.sum() <= FEW:
+        bars = axes.vlines(
+            beside[there], limits[there, 0], limits[there, 1], colors=mark.colour, linewidth=1.0, alpha=0.9
+        )
+        bars.set_gid("interval")
 
 
 def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians: Array) -> None:

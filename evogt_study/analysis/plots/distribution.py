@@ -32,7 +32,7 @@ MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also i
 
 
 def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
-    """The values of each group of runs side by side: points, with the median as a bar.
+    """The values of each group of runs side by side: points, with the median as a bar and its 95 % interval as a line.
 
     Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest;
     where there is such a group all have bands between the 5 % and 95 % and between the quartiles.  Groups that lack
@@ -60,13 +60,17 @@ def _told(runs: Arranged) -> str:
         return ""
     over = f"over {', '.join(runs.over)}" if runs.over else ""
     if runs.largest <= EACH:
-        return f"points: runs {over}; bar: median"
-    return f"bands: 5 to 95 % and quartiles {over}; bar: median; points: at most {EACH} of each group"
+        return f"points: runs {over}; bar: median; black line: its 95 % interval"
+    return (
+        f"bands: 5 to 95 % and quartiles {over}; bar: median; black line: its 95 % interval; "
+        f"points: at most {EACH} of each group"
+    )
 
 
 def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
     series, places = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
+    limits = runs.median_intervals()[panel]
     image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
     for one in range(series):
         mark = style(one)
@@ -75,6 +79,9 @@ def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
             sample = runs.sample(panel, one, place)
             if len(sample):
                 _group(axes, centre, width, sample, mark, many=runs.largest > EACH, image=image)
+            if np.isfinite(limits[one, place]).all():
+                ends: dict[str, Any] = {"color": "black", "linewidth": 1.0, "zorder": 3.4, "gid": "interval"}
+                axes.plot([centre - 0.34 * width] * 2, limits[one, place], **ends)
             lacking = runs.lacking(panel, one, place)
             if lacking and series * places <= MOST_COUNTED:
                 _incomplete(axes, centre, lacking, series * places)

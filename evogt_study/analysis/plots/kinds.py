@@ -28,9 +28,11 @@ from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
 from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
+from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
+from evogt_study.analysis.plots.verdict import contested, judged, verdict
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, shortened
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
@@ -39,7 +41,9 @@ FIRST = ("error", "coefficient_error", "energy_drop_percent")
 """What a study is about, if it has it; else the first number of its own method, and no other of the package's."""
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
-"""Runs of a sample from which on its settling says something."""
+"""Runs of a sample from which on its settling says something: as many as the paper's."""
+MOST_TOLD = 3
+"""Cells whose verdict is in the words of a picture: more sentences are not heard to their end."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,12 @@ def _settlings(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     return [name] if _sample_size(data, name, places) >= ENOUGH else []
 
 
+def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    if name is None or own_dimensions(data, name):
+        return []
+    return [name] if contested(data, name, places) else []
+
+
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     return [FIELD] if FIELD in data and bool((data["status"].values == Status.ok).any()) else []
 
@@ -293,6 +303,20 @@ def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
     return _said(runs, means, "Bands that narrow as runs are added, to means of")
 
 
+def _precision_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = arranged(data, variable, places, wanted=WANTED)
+    sizes = (np.isfinite(runs.values).reshape(*runs.values.shape[:3], -1).sum(axis=-1)).astype(float)
+    return _said(runs, sizes, "Lines that fall as runs are added, to numbers of values of")
+
+
+def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    made = judged(data, variable, places)
+    told = [
+        ": ".join(filter(None, each)) for each in zip(made.cells, made.found["verdict"].values.ravel(), strict=True)
+    ]
+    return ". ".join(str(each) for each in told[:MOST_TOLD]) + "."
+
+
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
     run, where = one_run(data, places)
     if EXACT not in run:
@@ -353,10 +377,24 @@ KINDS: Mapping[str, Kind] = {
     ),
     "settling": Kind(
         "mean {} and the number of runs",
-        "How the mean and its interval settle as runs are added.",
+        "The mean (the median where it is not known), with its interval, as runs are added.",
         _settlings,
         lambda data, variable, wish: settling(data, variable, wish.places),
         _settling_words,
+    ),
+    "precision": Kind(
+        "how well {} is known",
+        "Half the width of the 95 % interval, in parts of the number, as runs are added.",
+        _settlings,
+        lambda data, variable, wish: precision(data, variable, wish.places),
+        _precision_words,
+    ),
+    "verdict": Kind(
+        "verdict on {}",
+        "The mean of each label in terms of the best one's; intervals hold for all pairs together.",
+        _verdicts,
+        lambda data, variable, wish: verdict(data, variable, wish.places),
+        _verdict_words,
     ),
     "fields": Kind(
         "{} of one run",
