@@ -76,8 +76,8 @@ def return_level(sample: Array, period: float, confidence: float) -> ReturnLevel
 
 
 def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLevel:
-    from scipy.optimize import brentq, minimize_scalar
-    from scipy.stats import chi2
+    from scipy.optimize import brentq
+    from scipy.stats import chi2, genpareto
 
     count = max(LEAST_EXCEEDANCES, int(EXCEEDANCES * len(values)))
     threshold = values[-count - 1]
@@ -92,9 +92,9 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
 
     heights = np.array([likelihood(each) for each in _LEVELS])
     best = int(heights.argmax())
-    around = (_LEVELS[max(0, best - 1)], _LEVELS[min(len(_LEVELS) - 1, best + 1)])
-    top = minimize_scalar(lambda at: -likelihood(at), bounds=around, method="bounded")
-    cut = float(max(-top.fun, heights[best]) - 0.5 * chi2.ppf(confidence, 1))
+    shape, _, width = genpareto.fit(beyond, floc=0.0)
+    level = width * np.expm1(shape * np.log(rate)) / shape
+    cut = float(max(likelihood(np.log(level)), heights[best]) - 0.5 * chi2.ppf(confidence, 1))
     ends = []
     for place, step in ((best, -1), (best, 1)):
         while 0 < place < len(_LEVELS) - 1 and heights[place] > cut:
@@ -102,8 +102,8 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
         inside, outside = _LEVELS[place - step], _LEVELS[place]
         crosses = heights[place] <= cut
         ends.append(brentq(lambda at: likelihood(at) - cut, inside, outside) if crosses else step * np.inf)
-    level, low, high = (float(threshold + scale * np.exp(each)) for each in (top.x, *ends))
-    return ReturnLevel(level, low, high, True)
+    low, high = (float(threshold + scale * np.exp(each)) for each in ends)
+    return ReturnLevel(float(threshold + scale * level), low, high, True)
 
 
 def _log_likelihoods(beyond: Array, level: float, rate: float) -> Array:
