@@ -50,5 +50,5 @@ def heavy(found: xr.Dataset) -> xr.DataArray:
 def _note(share: float, index: float, count: float) -> str:
     notes = [f"few: {count:.0f}"] if 0 < count < FEW else []
     if index < HEAVY:
-        notes.append(f"heavy tail: the largest carries {share:.0%} of the mean, tail index {index:.1f}")
+        notes.append(f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean")
     return "; ".join(notes)

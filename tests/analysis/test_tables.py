@@ -53,7 +53,7 @@ def test_a_summary_over_everything_is_one_row_without_notes_where_nothing_is_to_
 def test_where_the_mean_is_not_known_the_median_stands_first():
     header, body = rows(summary(xr.DataArray(np.exp(np.arange(0.0, 33.0, 2.0)), dims="seed")))
     assert header[:4] == ["median", "median_ci lower", "median_ci upper", "mean"]
-    assert body[0][-1] == "heavy tail: the largest carries 86% of the mean, tail index 0.2"
+    assert body[0][-1] == "heavy tail (index 0.2): one run has 86% of the mean"
 
 
 def test_dimensions_without_labels_are_numbered():

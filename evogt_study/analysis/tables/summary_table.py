@@ -151,5 +151,5 @@ def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.D
         )
         for name, each in values.items()
     }
-    ratios = {name: each[["ratio_of_means", "n_ok", "n_planned"]] for name, each in compared.items()}
+    ratios = {name: each[["ratio_of_means", "ratio_ci", "n_ok", "n_planned"]] for name, each in compared.items()}
     return question.ratio, joined(ratios)
