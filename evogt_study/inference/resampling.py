@@ -10,17 +10,22 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.inference.kernels import Array
 
 BATCH = 2**21
-"""Entries of weights or of resampled values at a time: 16 MB, which fits the caches of no processor but any memory."""
+"""Counts or resampled values at a time: 16 MB of numbers, little beside what a Python process takes."""
+KEPT = 2**24
+"""Counts up to which those of a sample size are kept: 32 MB, 16,000 seeds; drawing them takes longer than summing."""
+
+Counts = npt.NDArray[np.uint16]
 
 
 def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
     """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
     flat = columns.reshape(-1, columns.shape[-1])
-    blocks = [flat @ weights.T for weights in _weights(columns.shape[-1], resamples, seed)]
+    blocks = [flat @ counts.astype(float).T for counts in _counts(columns.shape[-1], resamples, seed)]
     return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
 
 
@@ -37,24 +42,28 @@ def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resampl
     return np.concatenate(found, axis=-1)
 
 
-def _weights(size: int, resamples: int, seed: int) -> Iterator[Array]:
+def _counts(size: int, resamples: int, seed: int) -> Iterator[Counts]:
     """How often each unit is in each resample, (b, size), in blocks of resamples."""
-    if size * resamples <= BATCH:
-        yield _kept_weights(size, resamples, seed)
+    if size * resamples > KEPT:
+        yield from _drawn(size, resamples, seed)
         return
+    kept, step = _kept_counts(size, resamples, seed), max(1, BATCH // size)
+    for start in range(0, resamples, step):
+        yield kept[start : start + step]
+
+
+@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and pictures of them the same
+def _kept_counts(size: int, resamples: int, seed: int) -> Counts:
+    counts = np.concatenate(list(_drawn(size, resamples, seed)))
+    counts.flags.writeable = False
+    return counts
+
+
+def _drawn(size: int, resamples: int, seed: int) -> Iterator[Counts]:
     rng = np.random.default_rng(seed)
     step = max(1, BATCH // size)
     for start in range(0, resamples, step):
-        yield _drawn(rng, min(step, resamples - start), size)
-
-
-@lru_cache(maxsize=4)  # of one table all samples have mostly one or two sizes; each takes at most 16 MB
-def _kept_weights(size: int, resamples: int, seed: int) -> Array:
-    weights = _drawn(np.random.default_rng(seed), resamples, size)
-    weights.flags.writeable = False
-    return weights
-
-
-def _drawn(rng: np.random.Generator, resamples: int, size: int) -> Array:
-    places = rng.integers(0, size, (resamples, size)) + size * np.arange(resamples)[:, None]
-    return np.bincount(places.ravel(), minlength=resamples * size).reshape(resamples, size).astype(float)
+        count = min(step, resamples - start)
+        places = rng.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
+        found = np.bincount(places.ravel(), minlength=count * size).reshape(count, size)
+        yield found.astype(np.uint16)  # a unit is in no resample 65,536 times

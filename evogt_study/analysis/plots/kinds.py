@@ -32,9 +32,10 @@ from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
-from evogt_study.analysis.plots.verdict import contested, judged, verdict
+from evogt_study.analysis.plots.verdict import contested, verdict
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, shortened
+from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
 
 FIRST = ("error", "coefficient_error", "energy_drop_percent")
@@ -42,8 +43,6 @@ FIRST = ("error", "coefficient_error", "energy_drop_percent")
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
 """Runs of a sample from which on its settling says something: as many as the paper's."""
-MOST_TOLD = 3
-"""Cells whose verdict is in the words of a picture: more sentences are not heard to their end."""
 
 
 @dataclass(frozen=True)
@@ -310,11 +309,10 @@ def _precision_words(data: xr.Dataset, variable: str, places: Places) -> str:
 
 
 def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    made = judged(data, variable, places)
-    told = [
-        ": ".join(filter(None, each)) for each in zip(made.cells, made.found["verdict"].values.ravel(), strict=True)
-    ]
-    return ". ".join(str(each) for each in told[:MOST_TOLD]) + "."
+    runs = arranged(data, variable, places, pooled=bool(places.over))
+    with np.errstate(invalid="ignore"):
+        means = kernels.mean(runs.values.reshape(*runs.planned.shape[:3], -1))
+    return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}, of")
 
 
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
