@@ -43,7 +43,7 @@ def noted(found: xr.Dataset) -> xr.Dataset:
 
 
 def heavy(found: xr.Dataset) -> xr.DataArray:
-    """Where the tail is so heavy that the mean is not known."""
+    """Mask of points whose tail is so heavy that the mean is not known."""
     return found["tail_index"] < HEAVY
 
 

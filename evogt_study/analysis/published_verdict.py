@@ -90,7 +90,7 @@ def _pairs(mean: Array, std: Array, runs: int, how: Interval, ratios: bool) -> t
 
 
 def _chances(mean: Array, std: Array, runs: int, better: str, ratios: bool, seed: int) -> tuple[Array, Array]:
-    """How often each label is best in a fresh run, and how often it has the best mean, of `DRAWS` draws."""
+    """Shares of `DRAWS` draws in which each label is best in a fresh run, and in which it has the best mean."""
     rng = np.random.default_rng(seed)
     normal, t = rng.standard_normal((DRAWS, len(mean))), rng.standard_t(runs - 1, (DRAWS, len(mean)))
     if ratios:

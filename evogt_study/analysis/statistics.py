@@ -104,7 +104,7 @@ def _interval_of(name: str, how: Interval) -> str:
 
 
 def _kernel(name: str, how: Interval) -> Kernel:
-    """What computes a statistic, interval or standard error by name.  Raises ParameterError for one that is none."""
+    """Kernel of a statistic, interval or standard error by name.  Raises ParameterError for one that is none."""
     of = _interval_of(name, how)
     if of:
         _check(of, name)

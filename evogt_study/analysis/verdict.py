@@ -1,4 +1,4 @@
-"""Which label of an axis is best, how sure that is, and on what it depends."""
+"""The best label of an axis, how sure that is, and on what it depends."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _with_times(found: xr.Dataset, seconds: xr.DataArray, dim: str, over: Sequen
 
 
 def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool) -> xr.Dataset:
-    """Whether the best mean differs from every other, and the verdict in words."""
+    """Add whether the best mean differs from every other, and the verdict in words."""
     names = shown(found, dim)
     rest = found["n_common"].dims
     settled = np.zeros(found["n_common"].shape, dtype=bool)

@@ -93,7 +93,7 @@ _QUANTILE = re.compile(r"q(\d{1,3}(?:\.\d+)?)")
 
 
 def kernel_of(name: str) -> tuple[Kernel, str]:
-    """What computes a statistic, and its words.  Raises ParameterError for a name that is none."""
+    """Kernel of a statistic, and its words.  Raises ParameterError for a name that is none."""
     if name in STATISTICS:
         return STATISTICS[name]
     probability = probability_of(name)
@@ -111,7 +111,7 @@ def probability_of(name: str) -> float | None:
 
 
 def _scaled(samples: Array) -> tuple[npt.NDArray[np.bool_], Array, Array]:
-    """Which values are finite, a scale for each row, and the values divided by it, with zero for the others.
+    """Mask of finite values, a scale for each row, and the values divided by it, with zero for the others.
 
     A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
     """

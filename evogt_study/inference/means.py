@@ -121,7 +121,7 @@ def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
 
 
 def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
-    """Which rows have their interval on logarithms: ratios of which every part is positive."""
+    """Mask of rows with their interval on logarithms: ratios of which every part is positive."""
     whole = fit.residuals + fit.ratio[:, None] * fit.shares
     return np.asarray(logarithmic & (whole > 0.0).all(axis=-1) & (fit.shares > 0.0).all(axis=-1))
 

@@ -1,4 +1,4 @@
-"""Bootstrap resamples of units: how often each unit is drawn, the same for all samples of one size.
+"""Bootstrap resamples of units: counts of each unit, the same for all samples of one size.
 
 The draws come from an explicit seed and the number of units alone, so that an interval is the same each time, whatever
 stands beside its sample.
@@ -43,7 +43,7 @@ def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resampl
 
 
 def _counts(size: int, resamples: int, seed: int) -> Iterator[Counts]:
-    """How often each unit is in each resample, (b, size), in blocks of resamples."""
+    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
     if size * resamples > KEPT:
         yield from _drawn(size, resamples, seed)
         return

@@ -32,7 +32,7 @@ LOOKS = 10
 
 @dataclass(frozen=True)
 class Goal:
-    """How well a number is to be known in every cell: half the width of its interval, relative or absolute.
+    """Precision that is asked for in every cell: half the width of its interval, relative or absolute.
 
     of: mean, median, or ratio, the ratio of means of two labels over common seeds.  at_most: seeds of a cell.
     Raises ParameterError for values that are none of these.

@@ -75,7 +75,7 @@ def best_on_average(units: Array, how: Interval, better: str) -> Array:
 
 
 def winners_without(units: Array, better: str) -> Array:
-    """How many of the units (L, n), left out, leave each label with the best mean, (L,)."""
+    """Numbers of the units (L, n) that, left out, leave each label with the best mean, (L,)."""
     scale = np.exp2(np.frexp(np.abs(units).max(initial=0.0))[1].astype(float))
     left = (units / scale).sum(axis=-1, keepdims=True) - units / scale
     best = _is_best(left, better)

@@ -12,7 +12,7 @@ from evogt_study.inference.order_statistics import quantile_interval
 
 HEAVY = 1.5
 """Tail index below which a mean is noted not to be known.  Below 2 a distribution has no variance; estimates from few
-values scatter: of samples of 20, NOTE2 % of lognormal ones with sigma 2 are below 1.5, and none of normal ones
+values scatter: of samples of 20, 85 % of lognormal ones with sigma 2 are below 1.5, and none of normal ones
 (docs/statistics.md)."""
 EXCEEDANCES = 0.1
 """Share of the values that a generalised Pareto distribution is fitted to, at least 20 of them: the usual tenth."""

@@ -31,7 +31,7 @@ MANY = 1000  # runs of a group from which on it says how many it lacks, not how 
 
 @dataclass(frozen=True)
 class Places:
-    """Which axis of the study stands where in a picture; what is left open is chosen from the data.
+    """Axes of the study by their place in a picture; what is left open is chosen from the data.
 
     along: horizontally, an axis or a parameter that follows one; by: the series, told apart by colour and marker;
     panel: one panel for each value; over: the axes whose points are a sample (None: seed, if it is one); at: one value
@@ -92,11 +92,11 @@ class Arranged:
 
     @property
     def planned(self) -> npt.NDArray[np.bool_]:
-        """Where a run is planned, (P, S, X, n), once in each sample."""
+        """Mask of planned runs, (P, S, X, n), once in each sample."""
         return self.runs >= 0
 
     def told(self, panel: int, one: int, place: int) -> str:
-        """Where a group stands, in words: "N = 40, gtransnet, epsilon = 0.1"."""
+        """Place of a group in words: "N = 40, gtransnet, epsilon = 0.1"."""
         words = [self.series.told(one), self.panels.told(panel)]
         if self.along.name:
             own = self.along.told(place) if self.x is None else f"{self.along.symbol} = {self.x[panel, one, place]:g}"
@@ -105,7 +105,7 @@ class Arranged:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Where a run has at least one finite value, (P, S, X, n)."""
+        """Mask of runs with at least one finite value, (P, S, X, n)."""
         return np.asarray(np.isfinite(self.values).reshape(*self.planned.shape, -1).any(axis=-1))
 
     @property
@@ -152,13 +152,13 @@ class Arranged:
         return f"{ok}/{planned}" if planned < MANY else f"−{planned - ok:,}"
 
     def lacking_told(self) -> str:
-        """What `lacking` writes where groups are large, for the small print."""
+        """Explanation of what `lacking` writes where groups are large, for the small print."""
         groups = self.planned.sum(axis=-1)
         lost = groups - (self.planned & self.present).sum(axis=-1)
         return "−k: k runs are missing" if ((groups >= MANY) & (lost > 0)).any() else ""
 
     def counted(self) -> str:
-        """How many of the runs are in the picture, and what became of the others: "38 of 40 runs (2 failed)"."""
+        """Count of the runs in the picture, and the fates of the others: "38 of 40 runs (2 failed)"."""
         present, planned = self.present, self.planned
         lost = planned & ~present
         reasons = [
@@ -181,7 +181,7 @@ def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
 
 
 def is_numeric(data: xr.Dataset, name: str) -> bool:
-    """Whether a coordinate has numbers."""
+    """Test for a coordinate of numbers."""
     return bool(data[name].dtype.kind in "iuf")
 
 

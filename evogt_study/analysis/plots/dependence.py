@@ -1,4 +1,4 @@
-"""How a number depends on a parameter: every run, the medians, and lines of known slope to compare with."""
+"""Dependence of a number on a parameter: every run, the medians, and lines of known slope to compare with."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _told(runs: Arranged) -> str:
 
 
 def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:
-    """Where the points of a series stand: a little beside their number, so that those of others do not hide them."""
+    """Places of the points of a series: a little beside their number, so that those of others do not hide them."""
     own: Array = numbers[panel, one]
     shift = 0.014 * (one - (numbers.shape[1] - 1) / 2.0)
     if not np.isfinite(numbers).any():
@@ -151,7 +151,7 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
 
 
 def _height(axes: Axes, value: float) -> float:
-    """Where a value stands in its panel, from 0 at the foot to 1; at the foot where there is none."""
+    """Height of a value in its panel, from 0 at the foot to 1; at the foot where there is none."""
     if not np.isfinite(value):
         return 0.0
     corner, _ = axes.get_xlim(), axes.get_ylim()  # which settles both

@@ -39,7 +39,7 @@ from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
 
 FIRST = ("error", "coefficient_error", "energy_drop_percent")
-"""What a study is about, if it has it; else the first number of its own method, and no other of the package's."""
+"""Subjects of a study that has them; else it is the first number of its own method, and no other of the package's."""
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
 """Runs of a sample from which on its settling says something: as many as the paper's."""
@@ -47,7 +47,7 @@ ENOUGH = 20
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a picture: the variable (None: what the study is about), places, and reference slopes."""
+    """Request for a picture: the variable (None: what the study is about), places, and reference slopes."""
 
     variable: str | None = None
     places: Places = field(default_factory=Places)
@@ -128,7 +128,7 @@ def subject(data: xr.Dataset) -> str | None:
 
 
 def lacks_error(data: xr.Dataset) -> bool:
-    """Whether runs of the package's methods, all of which record their initial error, have none at the end."""
+    """Test for runs of the package's methods, all of which record their initial error, without one at the end."""
     return "initial_error" in data and "error" not in data
 
 

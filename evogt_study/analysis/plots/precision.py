@@ -1,4 +1,4 @@
-"""How well a number is known against the number of seeds: half the width of its interval, in parts of the number."""
+"""Precision of a number against the number of seeds: half the width of its interval, in parts of the number."""
 
 from __future__ import annotations
 

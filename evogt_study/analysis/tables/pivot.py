@@ -50,7 +50,7 @@ class Pivot:
 
     @property
     def legend(self) -> str:
-        """What a cell holds: "mean (std), k/n where runs are missing"."""
+        """Contents of a cell: "mean (std), k/n where runs are missing"."""
         first, *others = self.statistics
         told = f"{first} ({', '.join(others)})" if others else first
         some = any(cell.missing for _, cells in self.rows for cell in cells)
