@@ -12,7 +12,7 @@ from evogt_study.analysis.comparison import BETTER, check_options, common_values
 from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.labels import shown
 from evogt_study.analysis.statistics import kept_coordinates
-from evogt_study.analysis.units import Layout, layout
+from evogt_study.analysis.units import DRAWN, Layout, layout
 from evogt_study.analysis.verdict_words import sentence
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import simultaneous
@@ -88,7 +88,7 @@ def verdict(
     found = _with_winners(found, values, dim, laid_out, runs, metrics or {}, better)
     if seconds is not None:
         found = _with_times(found, seconds, dim, over_dims, better)
-    found = _with_settled(found, dim, better, ratios)
+    found = _with_settled(found, dim, better, ratios, "seeds" if laid_out.dims[0] == DRAWN else "units")
     for name in map(str, found.data_vars):
         found[name].attrs = {"long_name": _LABEL[name]} if name in _LABEL else found[name].attrs
     effect = "ratio" if ratios else "difference"
@@ -195,7 +195,7 @@ def _with_times(found: xr.Dataset, seconds: xr.DataArray, dim: str, over: Sequen
     return found.assign(seconds=times.drop_vars(set(times.coords) - set(found.coords)), best_from=best_from)
 
 
-def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool) -> xr.Dataset:
+def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool, units: str) -> xr.Dataset:
     """Add whether the best mean differs from every other, and the verdict in words."""
     names = shown(found, dim)
     rest = found["n_common"].dims
@@ -215,5 +215,5 @@ def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool) -> xr.
         ]
         others = [name for i, name in enumerate(names) if i != first and np.isfinite(means[i])]
         settled[place] = first >= 0 and bool(others) and set(clear) == set(others)
-        told[place] = sentence(cell, dim, first, [name for name in others if name not in clear])
+        told[place] = sentence(cell, dim, first, [name for name in others if name not in clear], units)
     return found.assign(settled=(rest, settled), verdict=(rest, told))

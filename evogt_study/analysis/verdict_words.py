@@ -11,18 +11,21 @@ from evogt_study.analysis.labels import shown
 from evogt_study.study.typed_points import listed
 
 
-def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str]) -> str:
-    """The verdict of one cell, of which label `first` has the best mean and differs from all but `open_pairs`."""
+def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str], units: str = "units") -> str:
+    """The verdict of one cell, of which label `first` has the best mean and differs from all but `open_pairs`.
+
+    units: the plural of what was drawn.
+    """
     if first < 0:
         return "no label has a value"
     name, count = shown(cell, dim)[first], int(cell["n_common"])
     runs = float(cell["best_run"].isel({dim: first}))
-    parts = [f"best in {runs:.0%} of {count} common units"]
+    parts = [f"best in {runs:.0%} of {count} common {units}"]
     chance = float(cell["best_mean"].isel({dim: first}))
     if np.isnan(chance):
-        return f"{name} has the best mean, but {count} common units are too few to say more"
+        return f"{name} has the best mean, but {count} common {units} are too few to say more"
     parts.append(f"on average best with probability {min(max(chance, 0.001), 0.999):.3f}")
-    depends = [*_other_winners(cell, name), *_left_out(cell, dim, name), *_faster(cell, dim, first)]
+    depends = [*_other_winners(cell, name), *_left_out(cell, dim, name, units), *_faster(cell, dim, first)]
     opening = (
         f"{name} is best"
         if not open_pairs
@@ -42,10 +45,10 @@ def _other_winners(cell: xr.Dataset, name: str) -> list[str]:
     ]
 
 
-def _left_out(cell: xr.Dataset, dim: str, name: str) -> list[str]:
+def _left_out(cell: xr.Dataset, dim: str, name: str, units: str) -> list[str]:
     labels = shown(cell, dim)
     return [
-        f"{label} without {int(number)} of the units, one at a time"
+        f"{label} without {int(number)} of the {units}, one at a time"
         for label, number in zip(labels, cell["without"].values, strict=True)
         if label != name and number > 0
     ]

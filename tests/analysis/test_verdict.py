@@ -33,7 +33,7 @@ def test_a_clear_winner_is_settled_and_said_so():
     assert found["without"].values.tolist() == [0, 20, 0]
     assert found["winner"].values.tolist() == [["G", "G", "G"]]
     assert str(found["verdict"].values) == (
-        "G is best; best in 100% of 20 common units; on average best with probability 0.999; the same by every measure"
+        "G is best; best in 100% of 20 common seeds; on average best with probability 0.999; the same by every measure"
     )
 
 
@@ -55,7 +55,7 @@ def test_it_says_where_the_winner_changes():
     assert found["winner"].sel(metric="error_h1").values.tolist() == ["G", "T", "G"]
     assert found["without"].values.tolist() == [11, 1]
     told = str(found["verdict"].values)
-    for words in ("G by the median of error", "G by the mean of error_h1", "G without 1 of the units"):
+    for words in ("G by the median of error", "G by the mean of error_h1", "G without 1 of the seeds"):
         assert words in told
 
 
@@ -103,6 +103,14 @@ def test_of_a_result_it_uses_the_times_of_its_runs():
     assert found["settled"].all()
     assert [str(told).split(";")[0] for told in found["verdict"].values] == ["gtransnet is best"] * 3
     assert "seconds" in found
+
+
+def test_the_command_prints_sentences_and_pairs(evogt):
+    code, out, _ = evogt("verdict", RESULTS / "oscillatory_1d.nc", "dictionary", "--at", "epsilon=0.1")
+    assert code == 0
+    assert out.startswith("gtransnet is best; best in 100% of 20 common seeds;")
+    assert "transnet/gtransnet       2.05e+02" in out
+    assert evogt("verdict", RESULTS / "oscillatory_1d.nc", "seed")[0] == 2
 
 
 @pytest.mark.parametrize(

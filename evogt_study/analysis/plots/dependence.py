@@ -27,11 +27,11 @@ from evogt_study.analysis.plots.style import (
     wrapped,
 )
 
-EACH = 200  # runs at one place up to which every one is a point
-MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF
-FEW_LACKING = 12  # places of a series up to which k/n is written
-COUNT_HEIGHT = 0.075  # of a count, in heights of a panel
-FEW = 60  # places up to which a line has markers
+EACH = 200  # runs at one place up to which every one is a point: more hide each other
+MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size
+FEW_LACKING = 12  # places of a series up to which k/n is written: more counts meet
+COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
+FEW = 60  # places up to which a line has markers and bars: more touch each other
 SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
 """Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
 

@@ -25,10 +25,10 @@ from evogt_study.analysis.plots.style import (
     wrapped,
 )
 
-EACH = 200  # runs of one group up to which every one is a point
-MOST_GROUPS = 24  # along one panel
-MOST_COUNTED = 24  # groups up to which each says k/n
-MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF
+EACH = 200  # runs of one group up to which every one is a point: more hide each other
+MOST_GROUPS = 24  # along one panel: the labels of more meet
+MOST_COUNTED = 24  # groups up to which each says k/n, for the same reason
+MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF: a megabyte at most
 
 
 def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
