@@ -226,6 +226,12 @@ def _settlings(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     return [name] if _sample_size(data, name, places) >= ENOUGH else []
 
 
+def _precisions(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    """Fits a study that asks for a precision; others show the same numbers as `settling`."""
+    asked = "[precision]" in str(data.attrs.get("study", ""))
+    return _settlings(data, name, places) if asked else []
+
+
 def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     if name is None or own_dimensions(data, name):
         return []
@@ -383,7 +389,7 @@ KINDS: Mapping[str, Kind] = {
     "precision": Kind(
         "how well {} is known",
         "Half the width of the 95 % interval, in parts of the number, as runs are added.",
-        _settlings,
+        _precisions,
         lambda data, variable, wish: precision(data, variable, wish.places),
         _precision_words,
     ),
