@@ -104,7 +104,7 @@ def decide(values: Array, goal: Goal) -> Decision:
 def next_batches(cells: Mapping[Cell, Array], goal: Goal) -> dict[Cell, int]:
     """Seeds wanted in all of the cells that need more, as of `decide`, the one that is known worst first; else nothing.
 
-    cells: the values of each so far.  The order is for those who cannot compute all of them at once; what is wanted does
+    cells: the values of each so far.  The order is for those who cannot compute all at once; what is wanted does
     not depend on it.
     """
     made = {cell: decide(values, goal) for cell, values in cells.items()}
