@@ -66,7 +66,7 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
 
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
     log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
-    out.
+    out.  Of positive values the lower end is positive.
     """
     student = student_quantile(fit.residuals.shape[-1], confidence)
     steps = max(1, BATCH // resamples)
@@ -78,8 +78,19 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
         t = studentised(part, logs, resamples, seed)
         low, high = (kernels.quantile(t, tail) for tail in tails)
         wide = np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1)
-        found[start : start + steps] = from_t(part, wide, logs)
+        found[start : start + steps] = _positive(from_t(part, wide, logs), part)
     return found
+
+
+def _positive(limits: Array, fit: Fit) -> Array:
+    """The intervals, from the least value of a unit on where a lower end is not positive and all values are.
+
+    The mean of positive numbers that vary so much is far above their least.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = (fit.residuals / fit.shares).min(axis=-1) + fit.ratio
+    beyond = (least > 0.0) & (limits[:, 0] <= 0.0)
+    return np.stack([np.where(beyond, least, limits[:, 0]), limits[:, 1]], axis=-1)
 
 
 def percentile_interval(fit: Fit, confidence: float, resamples: int, seed: int) -> Array:

@@ -173,6 +173,14 @@ def test_a_resample_without_spread_has_no_t():
     assert found[0] < 1.2 < found[1]
 
 
+def test_of_positive_values_the_lower_end_is_positive():
+    """A standard error of more than half the mean: Student's interval goes below zero."""
+    sample = np.array([1.0] * 3 + [2.0] * 8 + [90.0])
+    assert of(sample, Interval(method="student"))[0] < 0.0
+    assert of(sample)[0] == pytest.approx(1.0)
+    assert of(np.array([-1.0, *sample]))[0] < -1.0
+
+
 def test_the_seed_is_what_it_depends_on():
     sample = drawn(15)
     assert (of(sample, Interval(seed=1)) != of(sample)).any()
