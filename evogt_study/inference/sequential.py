@@ -24,11 +24,11 @@ Cell = TypeVar("Cell", bound=Hashable)
 
 OF = ("mean", "median", "ratio")
 FIRST = 20
-"""Seeds of the first batch of a cell: from fewer no spread is known, and the paper has 20."""
+"""Seeds of the first batch of a cell, if nothing is said: from fewer no spread is known, and the paper has 20."""
 GROWTH = 2.0
 """The most by which a batch multiplies a cell's seeds: an early spread that is too large costs no more than that."""
 STEP = 1.05
-"""Sizes of samples are powers of this times `FIRST`: the last batch is too large by 2.5 % on average."""
+"""Sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average."""
 LOOKS = 10
 """Looks for which the confidence is made up: as many equal steps of information.  Of 20 the boundary is 2 % wider."""
 
@@ -37,7 +37,8 @@ LOOKS = 10
 class Goal:
     """Precision that is asked for in every cell: half the width of its interval, relative or absolute.
 
-    of: mean, median, or ratio, the ratio of means of two labels over common seeds.  at_most: seeds of a cell.
+    of: mean, median, or ratio, the ratio of means of two labels over common seeds.  at_most, first: seeds of a
+    cell, and of its first batch.
     Raises ParameterError for values that are none of these.
     """
 
@@ -46,6 +47,7 @@ class Goal:
     relative: bool = True
     confidence: float = CONFIDENCE
     at_most: int = 2000
+    first: int = FIRST
 
     def __post_init__(self) -> None:
         if self.of not in OF:
@@ -54,8 +56,8 @@ class Goal:
             raise ParameterError("half_width", "a positive number", self.half_width, remedy='use e.g. "10 %"')
         if not 0.5 <= self.confidence < 1.0:
             raise ParameterError("confidence", "in [0.5, 1)", self.confidence, remedy="use e.g. 0.95")
-        if self.at_most < FIRST:
-            raise ParameterError("at_most", f"at least {FIRST}, the first batch", self.at_most)
+        if self.at_most < self.first:
+            raise ParameterError("at_most", f"at least {self.first}, the first batch", self.at_most)
 
 
 class Look(NamedTuple):
@@ -88,7 +90,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     alone: they may have come with a stricter goal.
     """
     columns = np.atleast_2d(values)
-    size, looks = FIRST, []
+    size, looks = goal.first, []
     while size <= columns.shape[1]:
         seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
         looks.append(seen)
@@ -142,8 +144,8 @@ def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
 def next_sizes(half_widths: Array, size: int, goal: Goal) -> npt.NDArray[np.int64]:
     """Seeds of cells at their next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
     wanted = np.clip(predicted(half_widths, size, goal), size + 1, GROWTH * size)
-    steps = np.ceil(np.log(wanted / FIRST) / np.log(STEP) - 1e-9)
-    return np.asarray(np.minimum(np.ceil(FIRST * STEP**steps), goal.at_most), dtype=np.int64)
+    steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
+    return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.at_most), dtype=np.int64)
 
 
 @lru_cache
