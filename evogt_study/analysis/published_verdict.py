@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -51,14 +51,7 @@ def published_verdict(
     open_pairs = [
         names[j if i == first else i] for (i, j), ok in zip(pairs, clear, strict=True) if first in (i, j) and not ok
     ]
-    opening = (
-        f"{names[first]} is best"
-        if not open_pairs
-        else (f"{names[first]} has the best mean, not told apart from {', '.join(open_pairs)}")
-    )
-    told = f"{opening}; best in {best_run[first]:.0%} of fresh runs; on average best with probability " + (
-        f"{min(max(best_mean[first], 0.001), 0.999):.3f}; from mean and std of {runs} independent runs each"
-    )
+    told = _told(names[first], open_pairs, best_run[first], best_mean[first], runs)
     found = xr.Dataset(
         {
             "mean": ("label", mean), "std": ("label", std), "best_run": ("label", best_run),
@@ -69,6 +62,16 @@ def published_verdict(
     )  # fmt: skip
     effect_kind = "ratio" if ratios else "difference"
     return found.assign_attrs(better=better, effect=effect_kind, confidence=interval.confidence)
+
+
+def _told(name: str, open_pairs: Sequence[str], best_run: float, best_mean: float, runs: int) -> str:
+    """The verdict in a sentence."""
+    opening = "is best" if not open_pairs else f"has the best mean, not told apart from {', '.join(open_pairs)}"
+    chance = min(max(best_mean, 0.001), 0.999)
+    return (
+        f"{name} {opening}; best in {best_run:.0%} of fresh runs; on average best with probability {chance:.3f}; "
+        f"from mean and std of {runs} independent runs each"
+    )
 
 
 def _pairs(mean: Array, std: Array, runs: int, how: Interval, ratios: bool) -> tuple[Array, Array, Array]:

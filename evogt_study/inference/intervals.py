@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import means
-from evogt_study.inference.kernels import Array, Kernel, kernel_of, probability_of
+from evogt_study.inference.kernels import Array, Kernel, kernel_of, logarithms, probability_of
 from evogt_study.inference.order_statistics import quantile_interval
 from evogt_study.inference.resampling import BATCH, resampled_statistic
 
@@ -102,9 +102,7 @@ def _limits(rows: Array, how: Interval) -> Array:
     if how.of == "mean" and how.chosen != "bca":
         return ratio_interval(*means.unit_sums(rows), how)
     if how.of == "geometric_mean" and how.chosen in METHODS[:2]:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithms = np.where(np.isfinite(rows), np.log(rows), np.nan)
-        found = np.exp(ratio_interval(*means.unit_sums(logarithms), how))
+        found = np.exp(ratio_interval(*means.unit_sums(logarithms(rows)), how))
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
     return _resampled(rows, kernel_of(how.of)[0], how)

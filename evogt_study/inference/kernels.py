@@ -80,6 +80,12 @@ def maximum(samples: Array) -> Array:
     return -minimum(-samples)
 
 
+def logarithms(samples: Array) -> Array:
+    """log x_i, NaN where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isfinite(samples), np.log(samples), np.nan)
+
+
 STATISTICS: Mapping[str, tuple[Kernel, str]] = {
     "mean": (mean, "mean"),
     "std": (std, "sample standard deviation (divisor n - 1)"),

@@ -71,12 +71,11 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
     student = student_quantile(fit.residuals.shape[-1], confidence)
     steps = max(1, BATCH // resamples)
     found = np.empty((len(fit.ratio), 2))
-    tails = (1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0
     for start in range(0, len(found), steps):
         part = Fit(*(each[start : start + steps] for each in fit))
         logs = _on_logarithms(part, logarithmic)
         t = studentised(part, logs, resamples, seed)
-        low, high = (kernels.quantile(t, tail) for tail in tails)
+        low, high = (kernels.quantile(t, 0.5 + side * confidence / 2.0) for side in (-1.0, 1.0))
         wide = np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1)
         found[start : start + steps] = _positive(from_t(part, wide, logs), part)
     return found

@@ -22,10 +22,7 @@ EXACT_WITHOUT_TIES = 50
 
 
 def wilcoxon(differences: Array) -> tuple[float, float]:
-    """Signed-rank statistic and two-sided p of one sample of differences, zeros dropped.
-
-    Exact for up to 50 differences without ties and 13 with ties, else from the normal approximation.
-    """
+    """Signed-rank statistic and two-sided p of differences, zeros dropped: exact up to 50, with ties up to 13."""
     import scipy.stats
 
     if not differences.size:

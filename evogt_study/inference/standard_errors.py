@@ -33,8 +33,7 @@ def _errors(rows: Array, of: str) -> Array:
     if of in ("min", "max"):
         return np.full(len(rows), np.nan)
     if of == "geometric_mean":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithms = np.where(np.isfinite(rows), np.log(rows), np.nan)
+        logarithms = kernels.logarithms(rows)
         return kernel(rows.reshape(len(rows), rows.shape[1] * rows.shape[2])) * ratio_error(
             *means.unit_sums(logarithms)
         )

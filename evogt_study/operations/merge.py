@@ -16,9 +16,9 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.digests import contents
 from evogt_study.results.netcdf import opened, read_result, write_result
-from evogt_study.results.precision_runs import planned_seeds
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import check_runs
 from evogt_study.results.run_table import Table

@@ -22,10 +22,9 @@ from evogt_study.operations.reuse import Reuse
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
+from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.pilot_choice import chosen_by
-from evogt_study.results.precision_runs import filled_as_needed
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts

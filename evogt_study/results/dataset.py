@@ -22,7 +22,7 @@ from evogt_study.results.bookkeeping import (
     software_sets,
 )
 from evogt_study.results.columns import Column, missing_value
-from evogt_study.results.precision_runs import precision_coordinates
+from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_table import Table
 from evogt_study.schema.records import RunRecords, Stack

@@ -20,9 +20,8 @@ from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.plan import Plan
 from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
+from evogt_study.results.decisions import chosen_so_far, filled_as_needed
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.pilot_choice import chosen_so_far
-from evogt_study.results.precision_runs import filled_as_needed
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import (
     Knows,
@@ -99,7 +98,7 @@ class FinishedRuns:
         variables: those that the table gets beside the runs' bookkeeping; None: all.
         """
         self.asked_for.append(table)
-        taken = self.taken.setdefault(table.plan.phase, {})
+        taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
 
         def take(source: RunSource, knows: Knows) -> None:
             before = _count(table)

@@ -21,7 +21,7 @@ from evogt_study.errors import DoubtWarning, ResultError, StudyError
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.precision_runs import planned_seeds
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.phases import STUDY, Choice

@@ -1,4 +1,7 @@
-"""How well the cells of a study with a precision are known by its finished runs, and the seeds that they need."""
+"""Decisions that rest on the finished runs of a phase: the pilot's choice, and the seeds that cells need.
+
+A pilot chooses for each point of `by` the candidate with the least mean, ties going to the smaller one.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
+from evogt_study.errors import PilotError
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.run_table import Table
-from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.values import Value, canonical, text_label
+from evogt_study.schema.variables import CANDIDATE, Status
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import Phase
+from evogt_study.study.phases import Choice, Phase
 from evogt_study.study.precision import SEED, Labels, Precision
 from evogt_study.study.study import Study
 
@@ -85,12 +90,9 @@ def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
     reason = np.full(shape, "", dtype=object)
     for place in np.ndindex(shape):
         labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
-        decision = made.get(labels)
-        if decision is not None:
-            last = decision.looks[-1] if decision.looks else None
-            seeds[place] = 0 if last is None else last.n
-            half[place] = np.nan if last is None else last.half_width
-            reason[place] = decision.reason or "not finished"
+        if labels in made:
+            seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
+            reason[place] = made[labels].reason or "not finished"
     dims = tuple(axis.name for axis in others)
     what = f"{precision.goal.of} of {precision.variable}"
     return {
@@ -113,3 +115,80 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
             cell = tuple(own[i] for own, i in zip(labels, place, strict=True))
             counts[cell] = max(int(count), counts.get(cell, 0))
     return phase.precision.seeds(phase.space, counts)
+
+
+def choose(pilot: Choice, table: Table) -> Chosen:
+    """Choose from the pilot's finished runs.
+
+    A candidate counts only if all of its runs are ok, so that no choice rests on survivors; a diverged run is an
+    infinite one.  Raises PilotError where some point has no candidate left.
+    """
+    names = table.plan.space.names
+    table.settle()
+    measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
+    over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
+    means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
+    order = [name for name in names if name in pilot.by]
+    choice: dict[tuple[str, ...], Value] = {}
+    for position in np.ndindex(means.shape[:-1]):
+        at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
+        key = tuple(text_label(at[name]) for name in pilot.by)
+        candidates = pilot.candidates_at(key)
+        best = _least(candidates, means[position])
+        if best is None:
+            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+            raise PilotError(
+                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate "
+                f"of {len(candidates)} has all of its runs ok{_commonest_message(table)}"
+            )
+        choice[key] = best
+    return Chosen(pilot.parameter, pilot.by, choice)
+
+
+def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+    """What the finished runs of a phase decide about later ones.  Raises PilotError."""
+    return () if phase.choice is None else (choose(phase.choice, table),)
+
+
+def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+    """As `chosen_by`; None where the phase decides and runs are missing, or there is nothing to choose from."""
+    try:
+        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
+    except PilotError:
+        return None
+
+
+def _commonest_message(table: Table) -> str:
+    """What most runs that are not ok say, to be added to an error."""
+    told = table.commonest_message()
+    return f"; most often: {told}" if told else ""
+
+
+def _least(candidates: tuple[Value, ...], means: npt.NDArray[np.float64]) -> Value | None:
+    """The candidate of the least finite mean, the smaller of equals; None where no mean is finite."""
+    usable = [
+        (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
+        for value, mean in zip(candidates, means[: len(candidates)], strict=True)
+        if np.isfinite(mean)
+    ]
+    return min(usable)[2] if usable else None
+
+
+def _no_number(name: str, table: Table) -> str:
+    """Why a variable cannot be minimised."""
+    for own, dims, words in table.variables:
+        if own == name:
+            return "it is a word" if words else f"it is an array over {', '.join(dims)}, not a number"
+    found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
+    return f"the runs returned no such number (they have: {found})"
+
+
+def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
+    """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
+    columns = [column for (own, _, _), column in table.variables.items() if own == name]
+    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
+        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
+    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
+    values[table.status == Status.diverged] = np.inf
+    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
+    return values
