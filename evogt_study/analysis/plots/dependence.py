@@ -69,16 +69,16 @@ def dependence(
     for number, axes in enumerate(drawn):
         _incomplete(axes, runs, number, numbers, medians)
     line_legend(figure, runs, *references, markers=True)
-    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(figure)
 
 
-def _told(runs: Arranged) -> str:
+def _told(runs: Arranged, bars: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}"
     points = f"points: runs {over}" if runs.largest <= EACH else f"band: 5 to 95 % {over}"
-    return f"line: median; bars: its 95 % interval; {points}"
+    return f"line: median; {'bars: its 95 % interval; ' if bars else ''}{points}"
 
 
 def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:

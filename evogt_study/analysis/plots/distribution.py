@@ -40,9 +40,10 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
     variables that are none.
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
+    limits = runs.median_intervals()
     figure, drawn = panels(len(runs.panels.labels), height=2.3)
     for number, axes in enumerate(drawn):
-        _groups(axes, runs, number)
+        _groups(axes, runs, number, limits[number])
         lacking = bool((runs.planned & ~runs.present)[number].any())
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE, pad=36 if lacking else None)
     logarithmic(drawn[0], "y", runs.values)
@@ -51,26 +52,23 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
         axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
         axes.xaxis.grid(visible=False)
     marker_legend(figure, runs)
-    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(figure)
 
 
-def _told(runs: Arranged) -> str:
+def _told(runs: Arranged, lines: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}" if runs.over else ""
+    median = "bar: median" + ("; black line: its 95 % interval" if lines else "")
     if runs.largest <= EACH:
-        return f"points: runs {over}; bar: median; black line: its 95 % interval"
-    return (
-        f"bands: 5 to 95 % and quartiles {over}; bar: median; black line: its 95 % interval; "
-        f"points: at most {EACH} of each group"
-    )
+        return f"points: runs {over}; {median}"
+    return f"bands: 5 to 95 % and quartiles {over}; {median}; points: at most {EACH} of each group"
 
 
-def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
+def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
     series, places = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
-    limits = runs.median_intervals()[panel]
     image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
     for one in range(series):
         mark = style(one)
