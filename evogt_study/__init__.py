@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis import plots
     from evogt_study.analysis.accessor import open as open
+    from evogt_study.analysis.beyond_the_mean import return_level, shares_of_variance
     from evogt_study.analysis.comparison import compare, ranking
-    from evogt_study.analysis.intervals import Bootstrap
     from evogt_study.analysis.orders import observed_orders
+    from evogt_study.analysis.published_verdict import published_verdict
     from evogt_study.analysis.statistics import summary
+    from evogt_study.analysis.verdict import verdict
+    from evogt_study.inference.intervals import Interval
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import Problem
     from evogt_study.numerics.quadrature import QuadratureRule
@@ -59,8 +62,12 @@ _HOMES = {
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
-    "Bootstrap": "evogt_study.analysis.intervals",
+    "Interval": "evogt_study.inference.intervals",
     "compare": "evogt_study.analysis.comparison",
+    "published_verdict": "evogt_study.analysis.published_verdict",
+    "return_level": "evogt_study.analysis.beyond_the_mean",
+    "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
+    "verdict": "evogt_study.analysis.verdict",
     "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
@@ -78,12 +85,14 @@ _MODULES = {
     "problems": "evogt_study.problems",
 }
 
+_FORMER = {"Bootstrap": "Interval"}
+"""Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
 _GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""
 
 __all__ = [
-    "Bootstrap",
     "Dictionary",
+    "Interval",
     "Problem",
     "QuadratureRule",
     "Statement",
@@ -94,11 +103,15 @@ __all__ = [
     "observed_orders",
     "plots",
     "problems",
+    "published_verdict",
     "ranking",
     "replay",
+    "return_level",
     "run",
+    "shares_of_variance",
     "solve",
     "summary",
+    "verdict",
     "verify",
 ]
 
@@ -106,6 +119,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
         import_module("evogt_study.analysis.accessor")
+    name = _FORMER.get(name, name)
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:

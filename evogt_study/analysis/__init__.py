@@ -1,11 +1,15 @@
 """From labelled results to statistics, tables, pictures and pages.
 
-- `kernels`: statistics over the last axis of arrays
-- `intervals`: bootstrap intervals, likewise
 - `blocks`: kernels over labelled dimensions, block by block
 - `labels`: labels of an axis as a person names them
-- `statistics`: labelled statistics with their counts of runs
+- `units`: what was drawn: seeds, whose values at several points belong together
+- `notes`: doubts about an interval of the mean
+- `statistics`: labelled statistics with their counts
 - `comparison`: labels compared on common seeds
+- `verdict`: which label is best, and how sure that is
+- `verdict_words`: a verdict in a sentence
+- `published_verdict`: a verdict from means and standard deviations alone
+- `beyond_the_mean`: return levels, and shares of a variance
 - `orders`: observed orders of convergence
 - `distinct`: points of a study to distinct runs, which count once
 - `completeness`: what became of the runs

@@ -7,7 +7,7 @@ Datasets do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from evogt_study.analysis.beyond_the_mean import return_level, shares_of_variance
 from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError
 from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import open_result
@@ -28,6 +30,8 @@ from evogt_study.schema.variables import BOOKKEEPING, Status
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NORMS = ("error", "error_h1", "error_max", "error_energy")
+"""Variables that measure one error in different norms: L2, H1, maximum, energy."""
 STATUS_NAME = "status_name"
 """Variable of an opened result: `status` in words."""
 
@@ -72,7 +76,7 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        return "ds.evogt: summary, compare, ranking, orders, plot, failures, runs"
+        return "ds.evogt: summary, compare, ranking, verdict, orders, return_level, shares, plot, failures, runs"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """`analysis.statistics.summary` of a variable, over runs that are planned."""
@@ -90,6 +94,23 @@ class Result:
     ) -> xr.Dataset:
         """`analysis.comparison.ranking` of the labels of `dim`."""
         return ranking(self._values(variable), dim, over, planned=self._planned(), **options)
+
+    def verdict(
+        self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+    ) -> xr.Dataset:
+        """`analysis.verdict.verdict` on the labels of `dim`, by the other error norms and the times of its runs too."""
+        own = {"seconds": self._data.get("wall_seconds"), "metrics": self._norms(variable)}
+        return verdict(self._values(variable), dim, over, planned=self._planned(), **{**own, **options})
+
+    def return_level(
+        self, period: float = 1000.0, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
+    ) -> xr.Dataset:
+        """`analysis.beyond_the_mean.return_level`: the level that one seed in `period` is above."""
+        return return_level(self._values(variable), period, over, planned=self._planned(), **options)
+
+    def shares(self, variable: str = "error", parameters: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
+        """`analysis.beyond_the_mean.shares_of_variance`: parameters and seeds in the variance of a variable."""
+        return shares_of_variance(self._values(variable), parameters, **options)
 
     def orders(
         self, along: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
@@ -133,6 +154,13 @@ class Result:
             known = ", ".join(map(str, self._data.data_vars))
             raise InputError(f"`variable` must be one of {known}, got {variable!r}")
         return self._data[variable]
+
+    def _norms(self, variable: str) -> dict[str, xr.DataArray]:
+        """Errors of the same runs in other norms, which some run has."""
+        if variable not in NORMS:
+            return {}
+        found = {name: self._data[name] for name in NORMS if name != variable and name in self._data}
+        return {name: each for name, each in found.items() if bool(np.isfinite(each).any())}
 
     def _planned(self) -> xr.DataArray | None:
         """The runs' keys; nothing where the Dataset does not have them."""

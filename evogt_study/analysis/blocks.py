@@ -1,6 +1,6 @@
 """Array kernels over labelled dimensions, block by block: a result may be larger than memory, its statistics are not.
 
-What is the same for every statistic is here too: which dimensions there are, and what becomes of missing runs.
+Beside them stands what is the same for every statistic: the check of dimensions, and the policy for missing runs.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct, kernels
+from evogt_study.analysis import distinct
 from evogt_study.analysis.distinct import Numbers
-from evogt_study.analysis.kernels import Array
 from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.inference import kernels
+from evogt_study.inference.kernels import Array
 
 BLOCK_BYTES = 2**25
-"""Bytes of values at a time, where all of them would be more."""
+"""Bytes of values at a time, where all of them would be more: 32 MB, small beside what a Python process takes."""
 BOUND = "bound"
 """Dimension of the two ends of an interval."""
+COUNTS = ("n_ok", "n_planned")
+"""Units of which no run is missing, and units that there should be."""
+RUNS = ("runs_ok", "runs_planned")
+"""Runs with a value, and runs that there should be."""
 MISSING = ("warn", "raise", "drop")
-"""What becomes of runs without a value: left out with a warning, an error, or left out with n_ok to say so."""
+"""Policies for runs without a value: left out with a warning, an error, or left out with n_ok to say so."""
 
 
 class IncompleteWarning(UserWarning):
@@ -54,13 +59,15 @@ def reduced(
     *,
     along: Sequence[str] = (),
     runs: xr.DataArray | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> xr.Dataset:
     """`kernel` over the dimensions `over`, taken together as the last one: a Dataset, in memory, of its `outputs`.
 
     kernel: values and the numbers of their runs, each (..., sizes of `along`, n), -> one array for each output, of
     shape (...) and its own dimensions.  runs: `distinct.planned_runs` of the values, None where each is of a run of its
     own; values without a run are not finite to the kernel.  A dimension that `runs` does not have is one of the values
-    alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.
+    alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.  sizes: of
+    dimensions of `outputs` that the values do not have, but for `BOUND`.
 
     What dask holds is reduced chunk by chunk of the other dimensions; what is larger than `BLOCK_BYTES`, be it in
     memory or in a file, in blocks of that size.
@@ -83,14 +90,14 @@ def reduced(
 
     held_by_dask = values.chunks is not None
     bare = _bare(values)
-    sizes = _block_sizes(values, core)
-    if held_by_dask or sizes:
-        bare = bare.chunk({**sizes, **dict.fromkeys(core, -1)})
-        runs = (
-            None
-            if runs is None
-            else runs.chunk({**{dim: sizes[dim] for dim in runs.dims if dim in sizes}, **dict.fromkeys(there, -1)})
-        )
+    lengths = _block_sizes(values, core)
+    if held_by_dask or lengths:
+        bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})
+        if runs is not None:
+            runs = runs.chunk(
+                {**{dim: lengths[dim] for dim in runs.dims if dim in lengths}, **dict.fromkeys(there, -1)}
+            )
+    new = {BOUND: 2, **(sizes or {})}
     found = xr.apply_ufunc(
         on_block,
         *([bare] if runs is None else [bare, runs]),
@@ -98,7 +105,9 @@ def reduced(
         output_core_dims=[list(dims) for dims in outputs.values()],
         dask="parallelized",
         output_dtypes=[np.float64] * len(outputs),
-        dask_gufunc_kwargs={"output_sizes": {BOUND: 2} if any(BOUND in dims for dims in outputs.values()) else {}},
+        dask_gufunc_kwargs={
+            "output_sizes": {dim: n for dim, n in new.items() if any(dim in d for d in outputs.values())}
+        },
     )
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     return data.compute() if held_by_dask else data.compute(scheduler="synchronous")  # then one block is in memory
@@ -128,20 +137,15 @@ def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, in
     return sizes
 
 
-def places_in(values: xr.DataArray, over: Sequence[str], runs: xr.DataArray | None) -> int:
-    """Places that each run has along those of the dimensions `over` that its values alone have, like time."""
-    return 1 if runs is None else math.prod(values.sizes[dim] for dim in over if dim not in runs.dims)
-
-
 def check_policy(missing: str) -> None:
     """Raise ParameterError for a policy that is none."""
     if missing not in MISSING:
         raise ParameterError("missing", f"one of {', '.join(MISSING)}", missing)
 
 
-def tell_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArray | None, missing: str) -> None:
-    """`tell_missing` for the counts n_ok and n_planned of `found`, of runs that several of its points have once."""
-    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
+def tell_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArray | None, missing: str) -> xr.Dataset:
+    """`tell_missing` for the counts `RUNS` of `found`, of runs that several points have once; `found` without."""
+    n_ok, n_planned = (int(found[name].sum()) for name in RUNS)
     if runs is not None and n_ok < n_planned and missing != "drop":
         own = [str(dim) for dim in values.dims if dim not in runs.dims]
         present = reduced(values, own, lambda samples, _: [kernels.count(samples).astype(float)], {"present": ()})[
@@ -150,6 +154,7 @@ def tell_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArra
         n_planned = distinct.count(runs.values)
         n_ok = distinct.count(runs.where(present > 0, -1).values)
     tell_missing(n_planned - n_ok, n_planned, values.name, missing)
+    return found.drop_vars(RUNS)
 
 
 def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = "runs") -> None:

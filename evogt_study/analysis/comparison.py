@@ -1,36 +1,49 @@
-"""Two labels of an axis compared pair by pair on common seeds, and all labels of an axis in order.
-
-scipy.stats takes most of a second to import, and is imported where a test is made: this module comes with `evs.run`.
-"""
+"""Two labels of an axis compared pair by pair on common seeds, and all labels of an axis in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis import distinct, kernels
-from evogt_study.analysis.blocks import BOUND, check_policy, dimensions, reduced, tell_missing, tell_missing_runs
+from evogt_study.analysis import distinct
+from evogt_study.analysis.blocks import (
+    BOUND,
+    COUNTS,
+    RUNS,
+    check_policy,
+    dimensions,
+    reduced,
+    tell_missing,
+    tell_missing_runs,
+)
 from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.intervals import Bootstrap, complete_groups, resampled_means
-from evogt_study.analysis.kernels import Array
 from evogt_study.analysis.labels import position
-from evogt_study.analysis.statistics import kept_coordinates, kernel_of
+from evogt_study.analysis.statistics import kept_coordinates
+from evogt_study.analysis.units import Layout, layout
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference import kernels, pair_tests
+from evogt_study.inference.intervals import Interval, ratio_interval
+from evogt_study.inference.kernels import Array, kernel_of
+from evogt_study.inference.order_statistics import quantile_interval
+from evogt_study.inference.standard_errors import ratio_error
 
+Mask = npt.NDArray[np.bool_]
 BETTER = ("lower", "higher")
 PROPORTION_METHODS = ("wilson", "exact")
-EXACT_WITH_TIES = 13
-"""Pairs up to which all 2^n signs are counted where differences tie; beyond, the normal approximation."""
-EXACT_WITHOUT_TIES = 50
 
 _OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "ratio_of_means": ((), "mean of first over mean of second, over pairs"),
-    "ratio_ci": ((BOUND,), "bootstrap confidence interval of ratio_of_means, pairs resampled together"),
+    "ratio_ci": ((BOUND,), "confidence interval of ratio_of_means, pairs resampled together"),
+    "ratio_se": ((), "standard error of ratio_of_means"),
     "ratio_of_medians": ((), "median of first over median of second, over pairs"),
     "median_ratio": ((), "median of first / second, pair by pair"),
+    "median_ratio_ci": ((BOUND,), "confidence interval of median_ratio, from order statistics"),
+    "log_ratio": ((), "mean of log(first / second), pair by pair"),
+    "log_ratio_ci": ((BOUND,), "confidence interval of log_ratio"),
+    "log_ratio_p": ((), "two-sided p-value of Student's test that log_ratio is zero"),
     "wins": ((), "number of pairs in which first is better"),
     "losses": ((), "number of pairs in which second is better"),
     "ties": ((), "number of pairs of equal values"),
@@ -38,10 +51,12 @@ _OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "win_ci": ((BOUND,), "confidence interval of win_rate"),
     "wilcoxon": ((), "signed-rank statistic min(W+, W-)"),
     "p_value": ((), "two-sided p-value of the signed-rank test"),
-    "n_ok": ((), "number of pairs of finite values"),
+    "mann_whitney_p": ((), "two-sided p-value of the test of Mann and Whitney, all values unpaired"),
+    "welch_p": ((), "two-sided p-value of Welch's test of the means, all values unpaired"),
+    "n_ok": ((), "number of pairs without a missing run"),
     "n_planned": ((), "number of pairs planned"),
 }
-_COUNTS = ("wins", "losses", "ties", "n_ok", "n_planned")
+_COUNTS = ("wins", "losses", "ties", *COUNTS)
 
 
 def compare(
@@ -52,57 +67,68 @@ def compare(
     over: str | Iterable[str] = "seed",
     *,
     better: str = "lower",
-    interval: Bootstrap = Bootstrap(),
+    interval: Interval = Interval(),
     proportion: str = "wilson",
+    units: str | Iterable[str] | None = None,
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
     """Label `first` of dimension `dim` against label `second`, paired over the dimensions `over` (common seeds).
 
-    A pair counts where both values are finite, and once where the same two runs meet several times.  Returns a Dataset
-    over the other dimensions:
+    A pair is a unit, as a seed: its values are the means of `first` and of `second` over the pooled points at which
+    both are finite, each of two distinct runs.  Returns a Dataset over the other dimensions:
 
-    ratio_of_means: mean(first) / mean(second), both over the pairs (the paper's gain T/G for errors);
-    ratio_ci (bound): its percentile bootstrap interval, pairs resampled together, NaN below two pairs;
-    ratio_of_medians: median(first) / median(second); median_ratio: median of first / second, pair by pair;
+    ratio_of_means: mean(first) / mean(second), both over the pairs (the paper's gain T/G for errors); ratio_ci (bound):
+    bootstrap-t on logarithms where all values are positive, pairs resampled together; ratio_se;
+    ratio_of_medians; median_ratio: median of first / second, pair by pair; median_ratio_ci: from order statistics;
+    log_ratio: mean of log(first / second), NaN where a value is not positive; log_ratio_ci; log_ratio_p (Student);
     wins, losses, ties: pairs in which first is better, worse, equal; `better` says whether lower or higher is;
     win_rate: wins / (wins + losses), NaN where all pairs tie; win_ci (bound): its interval, `proportion` being
-    wilson or exact (Clopper and Pearson), by scipy.stats.binomtest, at the confidence of `interval`;
-    wilcoxon: signed-rank statistic min(W+, W-) of the differences that are not zero; p_value: of the two-sided test,
-    exact for up to 50 differences without ties and 13 with ties, else from the normal approximation, 1 where all pairs
-    tie; with fewer than 6 pairs it cannot be below 0.05;
-    n_ok: pairs that the numbers rest on, of n_planned.
+    wilson or exact (Clopper and Pearson), at the confidence of `interval`;
+    wilcoxon: signed-rank statistic min(W+, W-); p_value: of the two-sided test, 1 where all pairs tie; with fewer than
+    6 pairs it cannot be below 0.05;
+    mann_whitney_p, welch_p: of tests that take all units with a value, paired or not, as independent samples;
+    n_ok: pairs of which no run is missing, of n_planned.
 
-    Raises InputError for an unknown dimension, ParameterError for an unknown label or option, an interval that is not
-    of the mean by percentiles among them.  `missing`, `planned`: as for `summary`.
+    Intervals are NaN below `interval.fewest` pairs.  Raises InputError for an unknown dimension, ParameterError for an
+    unknown label or option, an interval that is not of the mean among them.  `units`, `missing`, `planned`: as for
+    `summary`.
     """
-    over_dims = _paired_dimensions(values, dim, over)
-    _check_options(better=(better, BETTER), proportion=(proportion, PROPORTION_METHODS))
+    over_dims = paired_dimensions(values, dim, over)
+    check_options(better=(better, BETTER), proportion=(proportion, PROPORTION_METHODS))
     check_policy(missing)
-    if (interval.of, interval.method) != ("mean", "percentile"):
-        raise ParameterError("interval", "of the mean by percentiles", f"of the {interval.of} by {interval.method}")
+    if interval.of != "mean" or interval.chosen == "bca":
+        raise ParameterError("interval", "of the mean, and not by bca", f"of the {interval.of} by {interval.chosen}")
     places = [position(values, dim, label) for label in (first, second)]
     pair = values.isel({dim: places})
     runs = planned_runs(values, planned)
     if runs is not None and dim in runs.dims:
         runs = runs.isel({dim: places})
+    laid_out = layout(values, over_dims, units, runs, along=[dim])
 
     def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
         pairs = distinct.firsts(distinct.together(cells))
-        first, second = (np.where(pairs, samples[..., each, :], np.nan) for each in (0, 1))
-        return [*_compared(first, second, better, interval, proportion), pairs.sum(axis=-1).astype(float)]
+        there = pairs & np.isfinite(samples).all(axis=-2)
+        first, second = (laid_out.means(np.where(there, samples[..., each, :], np.nan)) for each in (0, 1))
+        alone = [laid_out.means(distinct.once(samples[..., each, :], cells[..., each, :])) for each in (0, 1)]
+        return [*_compared(first, second, alone, better, interval, proportion), *_pair_counts(laid_out, pairs, there)]
 
-    found = reduced(
-        pair, over_dims, on_pairs, {name: new for name, (new, _) in _OUTPUTS.items()}, along=[dim], runs=runs
-    )
-    found = found.assign({name: found[name].astype(np.int64) for name in _COUNTS})
-    n_ok, n_planned = int(found["n_ok"].sum()), int(found["n_planned"].sum())
-    tell_missing(n_planned - n_ok, n_planned, values.name, missing, "pairs of runs")
-    for name, (_, words) in _OUTPUTS.items():
-        found[name].attrs = {"long_name": words, "units": "1"}
+    outputs = {**{name: new for name, (new, _) in _OUTPUTS.items()}, **dict.fromkeys(RUNS, ())}
+    found = reduced(pair, laid_out.dims, on_pairs, outputs, along=[dim], runs=runs)
+    found = _counted(found, values.name, missing)
     sides = {"first": f"{dim}={first}", "second": f"{dim}={second}"}
     found.attrs = sides | {"better": better, "over": " ".join(over_dims)}
     return found.assign_coords(kept_coordinates(values, [dim, *over_dims]) | {BOUND: ["lower", "upper"]})
+
+
+def _counted(found: xr.Dataset, name: object, missing: str) -> xr.Dataset:
+    """The numbers with whole counts and their words; missing pairs of runs by the policy."""
+    n_ok, n_planned = (int(found[each].sum()) for each in RUNS)
+    tell_missing(n_planned - n_ok, n_planned, name, missing, "pairs of runs")
+    found = found.drop_vars(RUNS).assign({each: found[each].astype(np.int64) for each in _COUNTS})
+    for each, (_, long_name) in _OUTPUTS.items():
+        found[each].attrs = {"long_name": long_name, "units": "1"}
+    return found
 
 
 def ranking(
@@ -112,143 +138,121 @@ def ranking(
     *,
     by: str = "mean",
     better: str = "lower",
+    units: str | Iterable[str] | None = None,
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
     """The labels of dimension `dim` in order, by a statistic over the dimensions `over` on common seeds.
 
-    A seed is common where every label that takes part has a finite value; a label without any takes no part, and one
+    A point is common where every label that takes part has a finite value; a label without any takes no part, and one
     where all labels have the same runs as at another counts once.  Returns, over the other dimensions and `dim`: the
-    statistic `by` (of `summary`) over common seeds; place, 1 for the best, equal ones sharing the better place, NaN
-    without part; best, on how many common seeds the label is best, or shares that; n_ok, its runs with a finite value;
-    n_planned.  And without `dim`: n_common.
+    statistic `by` (of `summary`) over common points; place, 1 for the best, equal ones sharing the better place, NaN
+    without part; best, on how many units, as seeds, the mean of the label over their common points is best, or shares
+    that; n_ok, its units of which no run is missing; n_planned.  And without `dim`: n_common, units with any.
 
     Raises InputError for an unknown dimension, ParameterError for an unknown statistic or option.
     """
-    over_dims = _paired_dimensions(values, dim, over)
-    _check_options(better=(better, BETTER))
+    over_dims = paired_dimensions(values, dim, over)
+    check_options(better=(better, BETTER))
     check_policy(missing)
     kernel, words = kernel_of(by)
+    runs = planned_runs(values, planned)
+    laid_out = layout(values, over_dims, units, runs, along=[dim])
 
     def on_labels(samples: Array, cells: Numbers) -> list[Array]:
-        shared, best, n_common = _on_common(samples, cells, better)
+        shared = common_values(samples, cells)
+        best, n_common = _bests(laid_out.means(shared), better)
         numbers = kernel(distinct.once(shared, cells))
-        counts = [kernels.count(distinct.once(samples, cells)), distinct.firsts(cells).sum(axis=-1)]
-        return [numbers, _places(numbers, better), best, *(each.astype(float) for each in counts), n_common]
+        return [numbers, _places(numbers, better), best, *laid_out.counts(samples, cells), n_common]
 
-    outputs = {by: (dim,), "place": (dim,), "best": (dim,), "n_ok": (dim,), "n_planned": (dim,), "n_common": ()}
-    runs = planned_runs(values, planned)
-    found = reduced(values, over_dims, on_labels, outputs, along=[dim], runs=runs)
-    found = found.assign({name: found[name].astype(np.int64) for name in ("best", "n_ok", "n_planned", "n_common")})
-    tell_missing_runs(values, found, runs, missing)
+    outputs = dict.fromkeys((by, "place", "best", *COUNTS, *RUNS), (dim,)) | {"n_common": ()}
+    found = reduced(values, laid_out.dims, on_labels, outputs, along=[dim], runs=runs)
+    found = found.assign({name: found[name].astype(np.int64) for name in ("best", *COUNTS, *RUNS, "n_common")})
+    found = tell_missing_runs(values, found, runs, missing)
     found[by].attrs = {"long_name": f"{words} of {values.name} over common {', '.join(over_dims)}"}
     return found.assign_coords(kept_coordinates(values, over_dims))
 
 
-def wilcoxon(differences: Array) -> tuple[float, float]:
-    """Signed-rank statistic and two-sided p of one sample of differences, zeros dropped; see `compare`."""
-    import scipy.stats
-
-    if not differences.size:
-        return np.nan, np.nan
-    nonzero = differences[differences != 0.0]
-    if not nonzero.size:
-        return 0.0, 1.0
-    tied = len(np.unique(np.abs(nonzero))) < len(nonzero)
-    method: Literal["exact", "approx"] | scipy.stats.PermutationMethod = "approx"
-    if tied and len(nonzero) <= EXACT_WITH_TIES:
-        method = scipy.stats.PermutationMethod(n_resamples=2**EXACT_WITH_TIES)  # which is all of them
-    elif not tied and len(nonzero) <= EXACT_WITHOUT_TIES:
-        method = "exact"
-    found = scipy.stats.wilcoxon(nonzero, method=method)
-    return float(found.statistic), float(found.pvalue)
-
-
-def signed_rank_tests(samples: Array) -> Array:
-    """`wilcoxon` over the last axis, (..., n) -> (..., 2): rows without ties and zeros by their number, all at once."""
-    import scipy.stats
-
-    rows = _rows(samples)
-    found = np.full((len(rows), 2), np.nan)
-    there = np.isfinite(rows)
-    sizes = there.sum(axis=-1)
-    ordered = np.sort(np.where(there, np.abs(rows), np.inf), axis=-1)
-    equal = (ordered[:, 1:] == ordered[:, :-1]) & np.isfinite(ordered[:, 1:])
-    plain = ~equal.any(axis=-1) & ~(rows == 0.0).any(axis=-1) & (sizes > 0)
-    for size in np.unique(sizes[plain]):
-        which = np.flatnonzero(plain & (sizes == size))
-        values = rows[which][there[which]].reshape(len(which), int(size))
-        test = scipy.stats.wilcoxon(values, axis=-1, method="exact" if size <= EXACT_WITHOUT_TIES else "approx")
-        found[which] = np.stack([test.statistic, test.pvalue], axis=-1)
-    for number in np.flatnonzero(~plain):
-        found[number] = wilcoxon(rows[number][there[number]])
-    return found.reshape(*samples.shape[:-1], 2)
-
-
-def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
-    """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
-    import scipy.stats
-
-    if not wins + losses:
-        return 0.0, 1.0
-    limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
-    return float(limits.low), float(limits.high)
-
-
-def _compared(first: Array, second: Array, better: str, how: Bootstrap, proportion: str) -> list[Array]:
-    """The numbers of `_OUTPUTS`, of two arrays (..., n)."""
-    both = np.isfinite(first) & np.isfinite(second)
-    first, second = np.where(both, first, np.nan), np.where(both, second, np.nan)
-    lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
-    wins, losses = (lower, higher) if better == "lower" else (higher, lower)
-    pairs = both.sum(axis=-1)
-    decided = wins + losses
-    tests = signed_rank_tests(first - second)
-    limits = [
-        win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
-        for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
-    ]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return [
-            kernels.mean(first) / kernels.mean(second),
-            _ratio_interval(first, second, how),
-            kernels.median(first) / kernels.median(second),
-            kernels.median(first / second),
-            wins.astype(float),
-            losses.astype(float),
-            (pairs - decided).astype(float),
-            np.divide(wins, decided, out=np.full(pairs.shape, np.nan), where=decided > 0),
-            np.array(limits).reshape(*pairs.shape, 2),
-            tests[..., 0],
-            tests[..., 1],
-            pairs.astype(float),
-        ]
-
-
-def _rows(samples: Array) -> Array:
-    return samples.reshape(int(np.prod(samples.shape[:-1])), samples.shape[-1])
-
-
-def _ratio_interval(first: Array, second: Array, how: Bootstrap) -> Array:
-    """Percentile bootstrap interval of mean(first) / mean(second), (..., n) -> (..., 2), pairs resampled together."""
-    rows, others = _rows(first), _rows(second)
-    found = np.full((len(rows), 2), np.nan)
-    for (which, values), (_, against) in zip(complete_groups(rows), complete_groups(others), strict=True):
-        means = [resampled_means(each, how.resamples, how.seed) for each in (values, against)]
-        found[which] = np.quantile(means[0] / means[1], how.tails, axis=-1).T
-    return found.reshape(*first.shape[:-1], 2)
-
-
-def _on_common(samples: Array, cells: Numbers, better: str) -> tuple[Array, Array, Array]:
-    """Of (..., labels, n): the values on common seeds, how often each label is best there, common seeds."""
+def common_values(samples: Array, cells: Numbers) -> Array:
+    """Of (..., labels, n): the values at points that are common to all labels that have any, each combination once."""
     there = np.isfinite(samples)
     part = np.asarray(there.any(axis=-1))
     common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
     common = distinct.firsts(np.where(common, distinct.together(np.where(part[..., None], cells, 0)), -1))
-    shared = np.where(common[..., None, :] & part[..., None], samples, np.nan)
-    towards = np.where(np.isfinite(shared), shared if better == "lower" else -shared, np.inf)
-    best = (towards == towards.min(axis=-2, keepdims=True)) & np.isfinite(towards)
-    return shared, best.sum(axis=-1).astype(float), common.sum(axis=-1).astype(float)
+    return np.where(common[..., None, :] & part[..., None], samples, np.nan)
+
+
+def _bests(units: Array, better: str) -> tuple[Array, Array]:
+    """Of the values of units, (..., labels, n): units on which each label is best, or shares that, and all."""
+    towards = np.where(np.isfinite(units), units if better == "lower" else -units, np.inf)
+    least = towards.min(axis=-2, keepdims=True)
+    best = (towards == least) & np.isfinite(towards)
+    return best.sum(axis=-1).astype(float), np.isfinite(least[..., 0, :]).sum(axis=-1).astype(float)
+
+
+def _pair_counts(laid_out: Layout, pairs: Mask, there: Mask) -> list[Array]:
+    """Units without a missing pair, units planned, pairs of runs with values, pairs of runs planned."""
+    planned, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
+    both = [(planned > 0) & (found == planned), planned > 0, found, planned]
+    return [each.sum(axis=-1).astype(float) for each in both]
+
+
+def _compared(
+    first: Array, second: Array, alone: Sequence[Array], better: str, how: Interval, proportion: str
+) -> list[Array]:
+    """The numbers of `_OUTPUTS` but for the counts of pairs, of two arrays (..., n) of common units, and of all."""
+    lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
+    wins, losses = (lower, higher) if better == "lower" else (higher, lower)
+    pairs = np.isfinite(first).sum(axis=-1)
+    decided = wins + losses
+    tests = pair_tests.signed_rank_tests(first - second)
+    limits = [
+        pair_tests.win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
+        for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
+    ]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratios = first / second
+    return [
+        *_ratio_numbers(first, second, ratios, how),
+        wins.astype(float),
+        losses.astype(float),
+        (pairs - decided).astype(float),
+        np.divide(wins, decided, out=np.full(pairs.shape, np.nan), where=decided > 0),
+        np.array(limits).reshape(*pairs.shape, 2),
+        tests[..., 0],
+        tests[..., 1],
+        pair_tests.mann_whitney_tests(*alone),
+        pair_tests.welch_tests(*alone),
+    ]
+
+
+def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) -> list[Array]:
+    """The numbers of `_OUTPUTS` from ratio_of_means to log_ratio_p."""
+    rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
+    shape = first.shape[:-1]
+    positive = ((rows > 0.0) & (others > 0.0)) | ~np.isfinite(rows)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
+        of_means = kernels.mean(first) / kernels.mean(second)
+        of_medians = kernels.median(first) / kernels.median(second)
+    log_limits = ratio_interval(logarithms, np.where(np.isfinite(logarithms), 1.0, np.nan), how)
+    median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
+    limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]
+    few = kernels.count(rows) < how.fewest
+    ratio_limits, median_limits, log_limits = (
+        np.where(few[:, None], np.nan, array).reshape(*shape, 2) for array in limits
+    )
+    return [
+        of_means,
+        ratio_limits,
+        ratio_error(rows, others).reshape(shape),
+        of_medians,
+        kernels.median(ratios),
+        median_limits,
+        kernels.mean(logarithms).reshape(shape),
+        log_limits,
+        pair_tests.t_tests(logarithms).reshape(shape),
+    ]
 
 
 def _places(numbers: Array, better: str) -> Array:
@@ -259,7 +263,8 @@ def _places(numbers: Array, better: str) -> Array:
     return scipy.stats.rankdata(towards, method="min", axis=-1, nan_policy="omit").astype(float)
 
 
-def _paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
+def paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]) -> list[str]:
+    """The dimensions `over`, beside which there is `dim`.  Raises InputError where there is not."""
     over_dims = dimensions(values, over)
     others = [str(name) for name in values.dims if name not in over_dims]
     if dim not in others:
@@ -267,7 +272,8 @@ def _paired_dimensions(values: xr.DataArray, dim: str, over: str | Iterable[str]
     return over_dims
 
 
-def _check_options(**given: tuple[str, tuple[str, ...]]) -> None:
+def check_options(**given: tuple[str, tuple[str, ...]]) -> None:
+    """Raise ParameterError for a value that is none of its options."""
     for name, (value, options) in given.items():
         if value not in options:
             raise ParameterError(name, f"one of {', '.join(options)}", value)

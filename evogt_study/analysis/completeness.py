@@ -1,4 +1,4 @@
-"""What became of the runs of a result: counts by status, where they are missing, and what went wrong, by message."""
+"""Fates of the runs of a result: counts by status, where they are missing, and what went wrong, by message."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Completeness:
 
 
 def completeness(data: xr.Dataset) -> Completeness:
-    """What became of the planned runs of one phase of a result, of whose messages one slab is in memory at a time."""
+    """Fates of the planned runs of one phase of a result, of whose messages one slab is in memory at a time."""
     runs, status = distinct.run_numbers(data[distinct.KEYS]), data["status"].values
     once = distinct.first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))

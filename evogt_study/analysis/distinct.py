@@ -36,7 +36,7 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
 
 
 def _all_differ(hashes: npt.NDArray[np.uint64]) -> bool:
-    """Whether no two are equal, as in most studies: a sort needs a third of the memory of a table of all of them."""
+    """Test that no two are equal, as in most studies: a sort needs a third of the memory of a table of all of them."""
     hashes.sort()
     return bool((hashes[1:] != hashes[:-1]).all())
 

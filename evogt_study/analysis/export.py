@@ -23,7 +23,7 @@ SUFFIXES = (".csv", ".parquet")
 FIRST = ("status", "message")
 """Bookkeeping that stands right after the parameters; the other stands last."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that spreadsheets compute (OWASP, CSV injection)."""
+"""First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
 Column = npt.NDArray[Any]
 
 

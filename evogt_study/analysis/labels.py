@@ -29,7 +29,7 @@ def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
 
 
 def position(values: xr.DataArray, dim: str, label: object) -> int:
-    """Where a label stands, given as its value or as text.  Raises InputError, with the labels that there are."""
+    """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
     if dim not in values.dims:
         raise InputError(f"`dim` must be one of {', '.join(map(str, values.dims))}, got {dim!r}")
     found = find([canonical(each) for each in values[dim].values], str(label))

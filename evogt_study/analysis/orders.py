@@ -8,10 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.distinct import planned_runs
-from evogt_study.analysis.kernels import Array
-from evogt_study.analysis.statistics import kept_coordinates, kernel_of, summary
+from evogt_study.analysis.blocks import BOUND, dimensions, reduced
+from evogt_study.analysis.distinct import Numbers, planned_runs
+from evogt_study.analysis.statistics import kept_coordinates, summary
+from evogt_study.analysis.units import Layout, layout
 from evogt_study.errors import InputError
+from evogt_study.inference.intervals import Interval
+from evogt_study.inference.kernels import Array, Kernel, kernel_of
+from evogt_study.inference.resampling import resampled_statistic
 
 
 def observed_orders(
@@ -20,6 +24,8 @@ def observed_orders(
     over: str | Iterable[str] = (),
     *,
     of: str = "mean",
+    interval: Interval = Interval(),
+    units: str | Iterable[str] | None = None,
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
@@ -33,6 +39,10 @@ def observed_orders(
     Sign: positive where e falls as h falls.  An error of second order in dt has order 2; one that falls like N^-2 has
     order -2.  A value that is zero, negative or missing has no order, and NaN.
 
+    Over seeds both have a standard error, order_se and slope_se, and an interval, order_ci and slope_ci (bound): the
+    standard deviation s over bootstrap resamples of the units, each drawn at all axis values together, and p -+ t s
+    with Student's quantile t for n - 1 degrees of freedom; NaN below `interval.fewest` units.
+
     Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
     """
@@ -40,7 +50,7 @@ def observed_orders(
     kernel_of(of)
     over = [over] if isinstance(over, str) else list(over)
     if over:
-        data = summary(values, over, statistics=(of,), missing=missing, planned=planned)[[of, "n_ok", "n_planned"]]
+        data = summary(values, over, statistics=(of,), units=units, missing=missing, planned=planned)
     else:
         data = _unreduced(values, of, planned)
     errors = data[of].transpose(..., along)
@@ -53,7 +63,55 @@ def observed_orders(
     kept = errors.dims[:-1]
     data["slope"] = (kept, slope, {"long_name": f"least-squares slope of log {of} against log {along}"})
     data["n_points"] = (kept, points, {"long_name": "number of values that the slope rests on"})
-    return data
+    if not over:
+        return data
+    laid_out = layout(values, dimensions(values, over), units, planned_runs(values, planned), along=[along])
+    return _with_intervals(data, values, along, laid_out, of, interval, planned_runs(values, planned))
+
+
+def _with_intervals(
+    data: xr.Dataset, values: xr.DataArray, along: str, laid_out: Layout, of: str, how: Interval,
+    runs: xr.DataArray | None,
+) -> xr.Dataset:  # fmt: skip
+    """The orders and slopes with their standard errors and intervals."""
+    from scipy.special import stdtrit  # of scipy, which a result that is opened does not need
+
+    steps, kernel = _steps(values, along), kernel_of(of)[0]
+
+    def on_points(samples: Array, cells: Numbers) -> list[Array]:
+        sample_units = laid_out.units(samples, cells)
+        shape = sample_units.shape[:-3]
+        found = np.full((*shape, 2, len(steps)), np.nan)
+        counts = np.zeros(shape)
+        for place in np.ndindex(*shape):
+            there = np.isfinite(sample_units[place]).any(axis=(0, 2))
+            counts[place] = there.sum()
+            if counts[place] >= how.fewest:
+                found[place] = _errors(sample_units[place][:, there], steps, kernel, how)
+        return [found[..., 0, :], found[..., 1, 0], counts]
+
+    outputs = {"order_se": (along,), "slope_se": (), "units": ()}
+    found = reduced(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
+    t = xr.apply_ufunc(lambda n: stdtrit(np.maximum(n - 1.0, 1.0), (1.0 + how.confidence) / 2.0), found["units"])
+    for name in ("order", "slope"):
+        error = found[f"{name}_se"].transpose(*data[name].dims)
+        data[f"{name}_se"] = error.assign_attrs(long_name=f"standard error of the {data[name].attrs['long_name']}")
+        ends = [data[name] - t * error, data[name] + t * error]
+        data[f"{name}_ci"] = xr.concat(ends, dim=BOUND).transpose(..., BOUND)
+        words = f"{100.0 * how.confidence:g}% confidence interval of the {data[name].attrs['long_name']}"
+        data[f"{name}_ci"].attrs = {"long_name": words}
+    return data.assign_coords({BOUND: ["lower", "upper"]})
+
+
+def _errors(units: Array, steps: Array, kernel: Kernel, how: Interval) -> Array:
+    """Standard errors (2, K) of order and slope, of units (K, n, k); the slope's stands first in its row."""
+    errors = resampled_statistic(units, kernel, how.resamples, how.seed)
+    order, slope, _ = orders(errors.T, steps)
+    found = np.full((2, len(steps)), np.nan)
+    known = np.isfinite(order).any(axis=0)
+    found[0, known] = np.nanstd(order[:, known], axis=0)
+    found[1, 0] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
+    return found
 
 
 def orders(errors: Array, steps: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:

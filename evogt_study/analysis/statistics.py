@@ -1,55 +1,40 @@
-"""Statistics over labelled dimensions.  Every number carries how many runs it rests on, and how many were planned."""
+"""Statistics over labelled dimensions.  Every number carries how many units it rests on, and how many were planned."""
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct, intervals, kernels
 from evogt_study.analysis.blocks import (
     BOUND,
+    COUNTS,
+    RUNS,
     IncompleteWarning,
     check_policy,
     dimensions,
-    places_in,
     reduced,
     tell_missing_runs,
 )
 from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.intervals import CONFIDENCE, RESAMPLES, Bootstrap, bootstrap_interval
-from evogt_study.analysis.kernels import Array, Kernel
+from evogt_study.analysis.notes import NOTE, NOTED, noted, tail_kernels
+from evogt_study.analysis.units import layout
 from evogt_study.errors import ParameterError
+from evogt_study.inference import intervals
+from evogt_study.inference.intervals import Interval
+from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probability_of
+from evogt_study.inference.standard_errors import standard_error
 
-__all__ = [
-    "CONFIDENCE",
-    "RESAMPLES",
-    "STATISTICS",
-    "Bootstrap",
-    "IncompleteWarning",
-    "UndefinedIntervalWarning",
-    "bootstrap_interval",
-    "kernel_of",
-    "summary",
-]
+__all__ = ["DEFAULT", "IncompleteWarning", "Interval", "UndefinedIntervalWarning", "summary"]
 
-STATISTICS: Mapping[str, tuple[Kernel, str]] = {
-    "mean": (kernels.mean, "mean"),
-    "std": (kernels.std, "sample standard deviation (divisor n - 1)"),
-    "median": (kernels.median, "median"),
-    "geometric_mean": (kernels.geometric_mean, "geometric mean"),
-    "min": (kernels.minimum, "minimum"),
-    "max": (kernels.maximum, "maximum"),
-}
-"""Statistics by name: what computes them, and their words.  Beside them: ci, and quantiles as q25, q97.5."""
-CI = "ci"
-DEFAULT = ("mean", "std", "median", CI)
-TWO_NEEDED = "NaN below two runs"
-_QUANTILE = re.compile(r"q(\d{1,3}(?:\.\d+)?)")
+CI, INTERVAL, ERROR = "ci", "_ci", "_se"
+DEFAULT = ("mean", "std", CI, "median", "median_ci")
+TWO_NEEDED = "NaN below two units"
+
+Kernel = Callable[[Array], Array]
+"""From samples of units, (..., n, k), to a number each, (...), or an interval, (..., 2)."""
 
 
 class UndefinedIntervalWarning(UserWarning):
@@ -61,19 +46,24 @@ def summary(
     over: str | Iterable[str] = "seed",
     *,
     statistics: Iterable[str] = DEFAULT,
-    interval: Bootstrap = Bootstrap(),
+    interval: Interval = Interval(),
+    units: str | Iterable[str] | None = None,
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
-    """Statistics over dimensions `over`: mean, sample standard deviation, median, interval of the mean, as a default.
+    """Statistics over dimensions `over`: mean, sample standard deviation, median and their intervals, as a default.
 
-    statistics: of mean; std (divisor n - 1, NaN for one run); median; geometric_mean (NaN where a value is negative);
-    min; max; quantiles in percent, as q25 (linear between sorted values); and ci, with dimension `bound` (lower,
-    upper): the bootstrap confidence interval that `interval` describes, without arguments the 95 % percentile interval
-    of the mean from 999 resamples of seed 0.  It is the value itself where all are equal, and NaN for one run.
+    statistics: of mean; std (divisor n - 1, NaN for one value); median; geometric_mean (NaN where a value is negative);
+    min; max; quantiles in percent, as q25 (linear between sorted values); each of these with _se, its standard error,
+    or _ci, its 95 % interval with dimension `bound` (lower, upper), as median_ci; and ci, the interval that `interval`
+    describes, of the mean as a default.  `interval` gives confidence, resamples and seed of all intervals.
 
-    Returns a Dataset of these over the other dimensions, with n_ok, the runs the numbers rest on, and n_planned, the
-    runs there should be.  A run counts as ok where it has a finite value.
+    Returns a Dataset of these over the other dimensions, with n_ok, the units of which no run is missing, and
+    n_planned, the units there should be.  With an interval of the mean comes `note`, which says where it is not to be
+    relied on: few units, or a heavy tail.
+
+    units: dimensions among `over` whose points were drawn independently; their values at the other pooled points belong
+    together, and are resampled together.  None: seed where it is pooled, else each run.
 
     planned: case keys of the runs, which are "" where there should be none (those that the values carry, as those of
     `evs.open` and `evs.run` do).  Values of equal keys are of one run, which enters once and counts once.  Truth values
@@ -88,48 +78,59 @@ def summary(
     """
     dims, names = dimensions(values, over), list(dict.fromkeys(statistics))
     check_policy(missing)
-    computed = {name: _ci(interval) if name == CI else kernel_of(name)[0] for name in names}
-    outputs: dict[str, tuple[str, ...]] = {name: (BOUND,) if name == CI else () for name in names}
-
+    computed = {name: _kernel(name, interval) for name in names}
+    about_mean = any(_interval_of(name, interval) == "mean" for name in names)
+    computed |= tail_kernels() if about_mean else {}
     runs = planned_runs(values, planned)
-    places = places_in(values, dims, runs)
+    laid_out = layout(values, dims, units, runs)
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
-        unlike = distinct.once(samples, cells)
-        counts = [kernels.count(distinct.once(samples, cells // places)), distinct.firsts(cells // places).sum(axis=-1)]
-        return [*(each(unlike) for each in computed.values()), *(each.astype(float) for each in counts)]
+        unlike = laid_out.units(samples, cells)
+        return [*(each(unlike) for each in computed.values()), *laid_out.counts(samples, cells)]
 
-    found = reduced(values, dims, on_samples, {**outputs, "n_ok": (), "n_planned": ()}, runs=runs)
-    found = found.assign({name: found[name].astype(np.int64) for name in ("n_ok", "n_planned")})
-    tell_missing_runs(values, found, runs, missing)
+    outputs: dict[str, tuple[str, ...]] = {name: (BOUND,) if _interval_of(name, interval) else () for name in computed}
+    outputs |= dict.fromkeys((*COUNTS, *RUNS), ())
+    found = reduced(values, laid_out.dims, on_samples, outputs, runs=runs)
+    found = found.assign({name: found[name].astype(np.int64) for name in (*COUNTS, *RUNS)})
+    found = tell_missing_runs(values, found, runs, missing)
     _tell_undefined(found, interval)
+    found = noted(found) if about_mean else found
     return _labelled(found, values, dims, interval)
 
 
-def kernel_of(name: str) -> tuple[Kernel, str]:
-    """What computes a statistic, and its words.  Raises ParameterError for a name that is none."""
-    if name in STATISTICS:
-        return STATISTICS[name]
-    percent = _QUANTILE.fullmatch(name)
-    if percent is None or float(percent[1]) > 100.0:
+def _interval_of(name: str, how: Interval) -> str:
+    """The statistic of which a name asks for an interval, "" where it asks for none."""
+    return how.of if name == CI else name.removesuffix(INTERVAL) if name.endswith(INTERVAL) else ""
+
+
+def _kernel(name: str, how: Interval) -> Kernel:
+    """Kernel of a statistic, interval or standard error by name.  Raises ParameterError for one that is none."""
+    of = _interval_of(name, how)
+    if of:
+        _check(of, name)
+        own = how if of == how.of else Interval(of, "", how.confidence, how.resamples, how.seed, how.fewest)
+        return lambda units: intervals.interval(units, own)
+    if name.endswith(ERROR):
+        of = name.removesuffix(ERROR)
+        _check(of, name)
+        return lambda units: standard_error(units, of)
+    _check(name, name)
+    kernel = kernel_of(name)[0]
+    return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
+
+
+def _check(of: str, name: str) -> None:
+    if of not in STATISTICS and probability_of(of) is None:
         wanted = ", ".join(STATISTICS)
-        raise ParameterError("statistic", f"one of {wanted}, {CI}, or a quantile in percent like q25", name)
-    return partial(kernels.quantile, probability=float(percent[1]) / 100.0), f"{percent[1]} % quantile"
+        raise ParameterError(
+            "statistic", f"one of {wanted}, a quantile in percent like q25, one of these with _ci or _se, or {CI}", name
+        )
 
 
-def _ci(how: Bootstrap) -> Kernel:
-    of = kernel_of(how.of)[0]
-
-    def limits(samples: Array) -> Array:
-        return intervals.interval(samples, of, how)
-
-    return limits
-
-
-def _tell_undefined(found: xr.Dataset, how: Bootstrap) -> None:
+def _tell_undefined(found: xr.Dataset, how: Interval) -> None:
     if CI not in found or how.method != "bca":
         return
-    undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] > 1)).sum())
+    undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] >= how.fewest)).sum())
     if undefined:
         warnings.warn(
             f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {how.of}, which is NaN there; "
@@ -139,26 +140,42 @@ def _tell_undefined(found: xr.Dataset, how: Bootstrap) -> None:
         )
 
 
-def _labelled(found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Bootstrap) -> xr.Dataset:
+def _labelled(found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Interval) -> xr.Dataset:
     """The numbers with the coordinates of what is left, units, and names that say what they are."""
     units, of = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     over = ", ".join(dims)
-    special = {
-        CI: f"{100.0 * how.confidence:g}% {_method(how)} confidence interval of the {kernel_of(how.of)[1]}",
-        "n_ok": "number of runs with a finite value",
-        "n_planned": "number of runs planned",
-    }
     for name in map(str, found.data_vars):
-        words = special[name] if name in special else kernel_of(name)[1]
-        counted = name in ("n_ok", "n_planned")
-        found[name].attrs = {"long_name": f"{words} over {over} of {of}", "units": "1" if counted else units}
-        if name in (CI, "std"):
+        plain = name in (*COUNTS, *NOTED, NOTE)
+        found[name].attrs = {"long_name": f"{_words(name, how)} over {over} of {of}", "units": "1" if plain else units}
+        if name.endswith((CI, ERROR)) or name == "std":
             found[name].attrs["comment"] = TWO_NEEDED
-    return found.assign_coords(kept_coordinates(values, dims) | ({BOUND: ["lower", "upper"]} if CI in found else {}))
+    bounds = {BOUND: ["lower", "upper"]} if BOUND in found.dims else {}
+    return found.assign_coords(kept_coordinates(values, dims) | bounds)
 
 
-def _method(how: Bootstrap) -> str:
-    return "bootstrap" if how.method == "percentile" else f"bootstrap ({how.method})"
+def _words(name: str, how: Interval) -> str:
+    special = {
+        "n_ok": "number of units without a missing run",
+        "n_planned": "number of units planned",
+        NOTE: "doubts about the interval of the mean",
+        **NOTED,
+    }
+    of = _interval_of(name, how)
+    if of:
+        method = how.chosen if of == how.of else Interval(of).chosen
+        return f"{100.0 * how.confidence:g}% confidence interval ({_METHODS[method]}) of the {kernel_of(of)[1]}"
+    if name.endswith(ERROR):
+        return f"standard error of the {kernel_of(name.removesuffix(ERROR))[1]}"
+    return special[name] if name in special else kernel_of(name)[1]
+
+
+_METHODS = {
+    "bootstrap-t": "bootstrap-t",
+    "student": "Student",
+    "order": "order statistics",
+    "percentile": "percentile bootstrap",
+    "bca": "bca bootstrap",
+}
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:

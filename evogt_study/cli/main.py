@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": "Predict cases, shared work, time and memory; run nothing.",
     "status": "Count what is done, failed and missing.",
     "summary": "Print statistics over seeds, with the runs they rest on.",
+    "verdict": "Say which label of an axis is best, and how sure that is.",
     "plot": "Draw a result.",
     "report": "Write one HTML page of a result to share.",
     "export": "Write the runs as a flat table.",

@@ -13,7 +13,7 @@ from evogt_study.errors import PilotError, shortened
 from evogt_study.operations.compare_runs import differences
 from evogt_study.results.bookkeeping import RECORDED, RESULT_SCHEMA
 from evogt_study.results.dataset import DECLARATION, axis_coordinates, global_attributes, records_of
-from evogt_study.results.pilot_choice import choose
+from evogt_study.results.decisions import choose
 from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point

@@ -16,6 +16,7 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.digests import contents
 from evogt_study.results.netcdf import opened, read_result, write_result
 from evogt_study.results.provenance import package_version
@@ -180,7 +181,8 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
     """The study's plans by phase.  Raises ResultError where a file holds runs that are in none of them."""
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for phase in study.phases:
-        plans[phase.name] = phase_plan(study, phase, chosen)
+        seeds = planned_seeds(phase, [source.groups[phase.name] for source in sources if phase.name in source.groups])
+        plans[phase.name] = phase_plan(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
     plans = dict(reversed(plans.items()))

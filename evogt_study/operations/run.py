@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,11 @@ from evogt_study.errors import InputError, ResultError, SweepError, shortened
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
 from evogt_study.planning.forecast import longest_studies_first
-from evogt_study.planning.plan import Plan, phase_plan
+from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
+from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts
@@ -195,7 +196,8 @@ class _Sweep:
         """The finished runs of each phase in turn; what one chooses holds for the next."""
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
-            tables[phase.name] = self.filled(phase_plan(self.study, phase, chosen), phase.name)
+            fill = partial(self.filled, phase=phase.name)
+            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill)
             chosen += chosen_by(phase, tables[phase.name])
         return tables
 

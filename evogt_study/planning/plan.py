@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from evogt_study.schema.records import Case
 from evogt_study.schema.values import Value
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
 from evogt_study.study.phases import Phase
+from evogt_study.study.precision import SEED
 from evogt_study.study.study import Study
 
 MAX_COUNTED = 10_000
@@ -150,7 +151,12 @@ def peak_memory(plan: Plan) -> float:
 
 
 def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
-    """The cases of one of the study's phases, with what earlier ones chose."""
+    """The cases of one of the study's phases, with what earlier ones chose.
+
+    Of a phase with a precision the first batch of every cell, unless a table in `chosen` says which seeds.
+    """
+    if phase.precision is not None and not any(each.name == SEED for each in chosen):
+        chosen = [*chosen, phase.precision.first_seeds(phase.space)]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
 
 
@@ -162,4 +168,4 @@ def study_plan(study: Study, *chosen: Chosen) -> Plan:
 def provisional_plans(study: Study) -> list[Plan]:
     """The plans of all phases before any has run, with stand-ins for what they choose."""
     spaces = study.provisional_spaces()
-    return [Plan(phase.name, study.spec, space) for phase, space in zip(study.phases, spaces, strict=True)]
+    return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]

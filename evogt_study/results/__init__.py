@@ -4,7 +4,7 @@
 - `shards`: records of one batch on disk
 - `columns`: one variable over all cases
 - `run_table`: the runs of a plan, one row a case
-- `pilot_choice`: the parameter that a pilot's runs choose
+- `decisions`: the pilot's choice, and the seeds that cells need
 - `bookkeeping`: what a file has to have to be a result
 - `digests`: checksums of a result's content, written and held against it
 - `dataset`: a table as a labelled Dataset, and back to records

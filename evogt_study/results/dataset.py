@@ -22,6 +22,7 @@ from evogt_study.results.bookkeeping import (
     software_sets,
 )
 from evogt_study.results.columns import Column, missing_value
+from evogt_study.results.decisions import precision_coordinates
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_table import Table
 from evogt_study.schema.records import RunRecords, Stack
@@ -60,6 +61,9 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
         data[name] = _variable(dims, column, space, {CONTENT: MODEL_RESULT, **attributes})
     for (name, dims, _), column in table.coordinates.items():
         coords.update(_coordinate(name, dims, column, space, _attributes(name, column, known.get(name))))
+    precision = next((phase.precision for phase in study.phases if phase.name == table.plan.phase), None)
+    if precision is not None:
+        coords |= precision_coordinates(precision, table)
     for name, size in _extra_dimensions(data).items():
         coords.setdefault(name, (name, np.arange(size), dict(known.get(name, {"long_name": f"index of {name}"}))))
     data |= _bookkeeping(table)

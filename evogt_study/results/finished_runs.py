@@ -17,11 +17,11 @@ import xarray as xr
 from evogt_study.errors import DamagedShardError, ResultError, StoreWarning
 from evogt_study.methods.user_code import DeclaredFile
 from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.plan import phase_plan
+from evogt_study.planning.plan import Plan
 from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
+from evogt_study.results.decisions import chosen_so_far, filled_as_needed
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import (
     Knows,
@@ -98,7 +98,7 @@ class FinishedRuns:
         variables: those that the table gets beside the runs' bookkeeping; None: all.
         """
         self.asked_for.append(table)
-        taken = self.taken.setdefault(table.plan.phase, {})
+        taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
 
         def take(source: RunSource, knows: Knows) -> None:
             before = _count(table)
@@ -273,8 +273,11 @@ def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished
     """As `finished`, while nobody writes."""
     study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
     for phase in study.phases:
-        wanted = variables if variables is None or phase.choice is None else (*variables, phase.choice.minimise)
-        tables[phase.name] = reader.fill(Table(phase_plan(study, phase, chosen)), wanted)
+        decides = [phase.choice.minimise] if phase.choice else []
+        decides += [phase.precision.variable] if phase.precision else []
+        wanted = None if variables is None else (*variables, *decides)
+        fill = partial(_filled, reader, wanted)
+        tables[phase.name] = filled_as_needed(study, phase, chosen, fill)
         found = chosen_so_far(phase, tables[phase.name])
         if found is None:
             break
@@ -284,6 +287,10 @@ def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished
     return (
         None if nothing and not reader.path.exists() and not reader.shards.path.exists() else Finished(reader, tables)
     )
+
+
+def _filled(reader: FinishedRuns, variables: Sequence[str] | None, plan: Plan) -> Table:
+    return reader.fill(Table(plan), variables)
 
 
 def describe(result: Path, study: Study) -> None:

@@ -21,6 +21,7 @@ from evogt_study.errors import DoubtWarning, ResultError, StudyError
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.decisions import planned_seeds
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.phases import STUDY, Choice
@@ -63,7 +64,8 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
     study = study_in(path, groups["study"], code)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
-        plans[each.name] = phase_plan(study, each, chosen)
+        seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
+        plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
         if each.choice is not None:
             chosen.append(choice_in(path, groups[STUDY], study, each.choice))
     phases = {}

@@ -3,6 +3,7 @@
 - `study_file`: sections and keys
 - `declared_values`: raw values read as those of declared parameters
 - `case_space`: the product of the axes, with constants, rules and tables
+- `precision`: the section that says how well a number is to be known
 - `pilot`: the section that has a parameter chosen
 - `phases`: what is run one after the other
 - `study`: a study, every parameter checked

@@ -158,6 +158,6 @@ class CaseSpace:
 
     @property
     def followers(self) -> tuple[str, ...]:
-        """Parameters set by rules or tables, in order of first mention."""
+        """Parameters set by rules or tables, in order of first mention; a table of an axis says where cases are."""
         mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
-        return tuple(dict.fromkeys(mentioned))
+        return tuple(name for name in dict.fromkeys(mentioned) if name not in self.names)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from evogt_study.schema.values import Value
 from evogt_study.study.case_space import CaseSpace, Chosen
+from evogt_study.study.precision import Precision
 
 STUDY = "study"
 """The name of the last phase, whose runs are the study's own."""
@@ -38,9 +39,11 @@ class Choice(Protocol):
 class Phase:
     """Cases that are computed together; choice: what they decide, None where they are results and no more.
 
-    `space` lacks what earlier phases choose.
+    precision: how well a number is to be known in each cell, whose seeds are then those it needs of the space's; None:
+    all of them.  `space` lacks what earlier phases choose.
     """
 
     name: str
     space: CaseSpace
     choice: Choice | None = None
+    precision: Precision | None = None

@@ -23,6 +23,7 @@ from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Whe
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.phases import STUDY, Choice, Phase
 from evogt_study.study.pilot import read_pilot
+from evogt_study.study.precision import read_precision
 from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_table
 
 MAX_AXES = 30
@@ -158,8 +159,11 @@ class _Reader:
         if size > MAX_CASES:
             raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
         space = CaseSpace(axes, self._constants(axes), self._rules(axes))
+        precision = None
+        if table.precision is not None:
+            precision, space = read_precision(table.precision, space, self.declared)
         pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
-        phases = (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space))
+        phases = (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space, precision=precision))
         study = Study(table.name, table.title, table.source, self.spec, phases, self.text, self.file)
         self._check_resolved(study)
         for phase_space in study.provisional_spaces():

@@ -56,6 +56,16 @@ class PilotTable(_Table):
         return self.seeds.values if isinstance(self.seeds, SeedRange) else self.seeds
 
 
+class PrecisionTable(_Table):
+    """The ``[precision]`` section."""
+
+    of: str = "mean"
+    variable: str = "error"
+    half_width: str | float | int
+    confidence: float = 0.95
+    at_most: Annotated[int, Field(ge=1, le=MAX_CASES)] = 2000
+
+
 class OutputTable(_Table):
     """The ``[output]`` section."""
 
@@ -88,6 +98,7 @@ class StudyTable(_Table):
     constants: dict[str, Any] = {}
     when: list[WhenTable] = []
     pilot: PilotTable | None = None
+    precision: PrecisionTable | None = None
     output: OutputTable | None = None
 
 
@@ -165,7 +176,8 @@ def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str
 
 def _known_keys(location: tuple[str, ...]) -> list[str]:
     tables: dict[str, type[_Table]] = {
-        "when": WhenTable, "pilot": PilotTable, "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
+        "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
+        "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
     }  # fmt: skip
     names = [part for part in location if part in tables]
     return list((tables[str(names[-1])] if names else StudyTable).model_fields)

@@ -1,5 +1,7 @@
 """Paired comparison and ranking: closed forms, SciPy, and what becomes of missing, equal and few pairs."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -7,10 +9,12 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import evogt_study as evs
 from evogt_study.analysis.blocks import IncompleteWarning
-from evogt_study.analysis.comparison import compare, ranking, signed_rank_tests, wilcoxon, win_interval
-from evogt_study.analysis.intervals import Bootstrap
+from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.inference.intervals import Interval
+from evogt_study.inference.pair_tests import signed_rank_tests, wilcoxon, win_interval
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 
@@ -49,7 +53,9 @@ def test_only_pairs_of_which_both_are_there_count():
         found = compare(found_values, "dictionary", "T", "G")
     assert (int(found["n_ok"]), int(found["n_planned"])) == (2, 4)
     assert float(found["ratio_of_means"]) == pytest.approx(2.0)
-    np.testing.assert_allclose(found["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
+    assert np.isnan(found["ratio_ci"]).all()  # of two pairs, unless asked for
+    asked = compare(found_values, "dictionary", "T", "G", missing="drop", interval=Interval(fewest=2))
+    np.testing.assert_allclose(asked["ratio_ci"], [2.0, 2.0])  # each pair has this ratio, so each resample has
     with pytest.raises(IncompleteError, match="2 of 4 pairs of runs"):
         compare(found_values, "dictionary", "T", "G", missing="raise")
     assert int(compare(found_values, "dictionary", "T", "G", missing="drop")["n_ok"]) == 2
@@ -93,9 +99,9 @@ def test_labels_are_found_by_value_and_by_text():
         (("dictionary", "T", "G"), {"proportion": "wald"}, ParameterError, "`proportion` must be one of wilson, exact"),
         (
             ("dictionary", "T", "G"),
-            {"interval": Bootstrap("median", "bca")},
+            {"interval": Interval("median", "bca")},
             ParameterError,
-            "`interval` must be of the mean by percentiles, got 'of the median by bca'",
+            "`interval` must be of the mean, and not by bca, got 'of the median by bca'",
         ),
         (("dictionary", "T", "G"), {"missing": "skip"}, ParameterError, "`missing` must be one of warn, raise, drop"),
     ],
@@ -242,3 +248,66 @@ def test_how_often_each_is_best_adds_up_without_ties(rows):
 def test_an_unknown_statistic_is_told_with_those_there_are():
     with pytest.raises(ParameterError, match="`statistic` must be one of mean, std, median, geometric_mean, min, max"):
         ranking(labelled(np.ones((2, 2))), "dictionary", by="average")
+
+
+# --- units, logarithms, unpaired tests --------------------------------------------------------------------------------
+
+
+def pooled(values, copies=3):
+    """The same seeds at several epsilon, where their errors are all but equal."""
+    factors = 1.0 + 1e-9 * np.arange(copies)
+    there = labelled(values)
+    return there.expand_dims(epsilon=[0.1, 0.2, 0.3][:copies], axis=1) * xr.DataArray(factors, dims="epsilon")
+
+
+def test_a_seed_that_occurs_in_several_pooled_cells_is_one_pair():
+    rng = np.random.default_rng(2)
+    values = rng.lognormal(0.0, 1.0, (2, 12)) * np.array([[1.6], [1.0]])
+    one, three = (
+        compare(labelled(values), "dictionary", "T", "G"),
+        compare(pooled(values), "dictionary", "T", "G", ["epsilon", "seed"]),
+    )
+    for name in ("p_value", "win_rate", "win_ci", "ratio_ci", "log_ratio_ci", "log_ratio_p", "welch_p"):
+        np.testing.assert_allclose(three[name], one[name], rtol=1e-6, err_msg=name)
+    assert (int(three["n_ok"]), int(three["wins"] + three["losses"])) == (12, 12)
+    apart = compare(pooled(values), "dictionary", "T", "G", ["epsilon", "seed"], units=["epsilon", "seed"])
+    assert int(apart["n_ok"]) == 36
+    assert float(apart["p_value"]) < 0.2 * float(one["p_value"])
+    ranks = ranking(pooled(values), "dictionary", ["epsilon", "seed"])
+    assert int(ranks["n_common"]) == int(ranks["best"].sum()) == 12
+
+
+def test_an_unknown_unit_is_told():
+    with pytest.raises(InputError, match="`units` must be among seed, got epsilon"):
+        compare(labelled(np.ones((2, 6))), "dictionary", "T", "G", units="epsilon")
+
+
+def test_log_ratios_and_unpaired_tests_are_those_of_scipy():
+    rng = np.random.default_rng(3)
+    values = rng.lognormal(0.0, 1.0, (2, 15)) * np.array([[2.0], [1.0]])
+    found = compare(labelled(values), "dictionary", "T", "G")
+    logarithms = np.log(values[0] / values[1])
+    assert float(found["log_ratio"]) == pytest.approx(logarithms.mean())
+    assert float(found["log_ratio_p"]) == pytest.approx(scipy.stats.ttest_1samp(logarithms, 0.0).pvalue)
+    assert float(found["mann_whitney_p"]) == pytest.approx(scipy.stats.mannwhitneyu(*values).pvalue)
+    assert float(found["welch_p"]) == pytest.approx(scipy.stats.ttest_ind(*values, equal_var=False).pvalue)
+    test = scipy.stats.quantile_test(values[0] / values[1], p=0.5).confidence_interval(0.95)
+    np.testing.assert_allclose(found["median_ratio_ci"], [test.low, test.high])
+    values[0, :3], values[1, 3:6] = NAN, NAN  # nine pairs; twelve values of each
+    gaps = compare(labelled(values), "dictionary", "T", "G", missing="drop")
+    assert int(gaps["n_ok"]) == 9
+    expected = scipy.stats.mannwhitneyu(values[0, 3:], np.delete(values[1], [3, 4, 5])).pvalue
+    assert float(gaps["mann_whitney_p"]) == pytest.approx(expected)
+
+
+def test_the_gains_of_the_papers_main_table_are_settled_from_few_seeds_on():
+    """What the README says: from 6, 6 and 7 seeds on the interval of T/G does not hold 1."""
+    with evs.open(Path(__file__).parents[2] / "data/results/oscillatory_1d.nc") as data:
+        errors = data["error"].load()
+    settled = [
+        compare(errors.isel(seed=slice(count)), "dictionary", "transnet", "gtransnet")["ratio_ci"][:, 0] > 1.0
+        for count in range(6, 21)
+    ]
+    from_on = np.array(settled)[::-1].cumprod(axis=0).sum(axis=0)
+    assert (21 - from_on).tolist() == [6, 6, 7]
+    assert errors["epsilon"].values.tolist() == [0.2, 0.1, 0.05]

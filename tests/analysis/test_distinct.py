@@ -56,7 +56,8 @@ def counts(found, **at):
 
 def test_a_sample_has_each_run_once(data):
     both, one = (evs.summary(data["error"], over, statistics=["mean", "std", "q25", "ci"]) for over in (BOTH, "seed"))
-    assert counts(both) == ([2, 4], [2, 4])
+    assert counts(both) == ([2, 2], [2, 2])  # seeds
+    assert counts(evs.summary(data["error"], BOTH, units=BOTH)) == ([2, 4], [2, 4])
     assert counts(one) == ([[2, 2], [2, 2]], [[2, 2], [2, 2]])
     for name in ("mean", "std", "q25", "ci"):  # to the last bit what one of the equal columns gives
         np.testing.assert_array_equal(
@@ -71,12 +72,12 @@ def test_however_values_are_held(path, form):
     with evs.open(path, chunks={} if form == "chunked" else None) as data, dask.config.set(scheduler="sync"):
         opened = data.load() if form == "loaded" else data
         found = data.evogt.summary(over=BOTH) if form == "accessor" else evs.summary(opened["error"], BOTH)
-        assert counts(found) == ([2, 4], [2, 4])
+        assert counts(found) == ([2, 2], [2, 2])
         history = evs.summary(opened["error_history"], (*BOTH, "time"), statistics=["mean"])
-        assert counts(history) == ([2, 4], [2, 4])  # runs, not times
+        assert counts(history) == ([2, 2], [2, 2])  # runs, not times
         transnet = opened["error_history"].sel(dictionary="transnet")
         np.testing.assert_allclose(history["mean"].sel(dictionary="transnet"), transnet.mean(), rtol=1e-12)
-        assert counts(evs.summary(opened["error_history"], BOTH), time=0.1) == ([2, 4], [2, 4])
+        assert counts(evs.summary(opened["error_history"], BOTH), time=0.1) == ([2, 2], [2, 2])
 
 
 def test_a_run_that_failed_is_missing_once(data):
@@ -87,13 +88,15 @@ def test_a_run_that_failed_is_missing_once(data):
         found = evs.summary(data["error"], "seed")
     assert counts(found) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
     with pytest.warns(IncompleteWarning, match="1 of 6 runs"):
-        assert counts(evs.ranking(data["error"], "dictionary", BOTH)) == ([1, 4], [2, 4])
+        assert counts(evs.ranking(data["error"], "dictionary", BOTH)) == ([1, 2], [2, 2])
 
 
 def test_pairs_of_the_same_two_runs_are_one_pair(data):
     error = data["error"]
     apart = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH)
-    assert counts(apart) == (4, 4)  # each has another run of gtransnet
+    assert counts(apart) == (2, 2)  # seeds: at each transnet's run meets two of gtransnet
+    each = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH, units=BOTH)
+    assert counts(each) == (4, 4)
     same = error.sel(dictionary="transnet")
     pairs = xr.concat([same, same.copy(data=2 * same.values).assign_coords(case_key=same.case_key + "x")], "twice")
     found = evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2, BOTH)
@@ -103,8 +106,8 @@ def test_pairs_of_the_same_two_runs_are_one_pair(data):
 
 def test_a_ranking_has_each_run_of_a_label_once(data):
     found = evs.ranking(data["error"], "dictionary", BOTH, by="std")
-    assert counts(found) == ([2, 4], [2, 4])
-    assert int(found["n_common"]) == 4
+    assert counts(found) == ([2, 2], [2, 2])
+    assert int(found["n_common"]) == 2
     std = evs.summary(data["error"], BOTH, statistics=["std"])["std"]
     np.testing.assert_array_equal(found["std"], std)
     transnet = evs.ranking(data["error"].sel(dictionary=["transnet"]), "dictionary", BOTH)
@@ -113,7 +116,7 @@ def test_a_ranking_has_each_run_of_a_label_once(data):
 
 def test_commands_count_runs(evogt, path, tmp_path):
     code, out, _ = evogt("summary", path, "--over", "N1,seed")
-    assert (code, [line.split()[-1] for line in out.splitlines()[2:]]) == (0, ["2/2", "4/4"])
+    assert (code, [line.split()[-3] for line in out.splitlines()[2:]]) == (0, ["2/2", "2/2"])
     assert "equal.nc (study): 6 runs, 6 ok\n" in evogt("status", path)[1]
     assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
@@ -143,7 +146,7 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
 def test_a_result_saved_again_is_one_still(data, tmp_path):
     data.drop_vars("status_name").to_netcdf(tmp_path / "again.nc")
     with evs.open(tmp_path / "again.nc") as again:
-        assert counts(evs.summary(again["error"], BOTH)) == ([2, 4], [2, 4])
+        assert counts(evs.summary(again["error"], BOTH)) == ([2, 2], [2, 2])
         assert list(again.evogt.runs()) == list(data.evogt.runs())
 
 
@@ -151,7 +154,7 @@ def test_a_new_result_knows_its_runs(client):
     made = evs.run(evs.Study.from_text(STUDY), client=client)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert counts(evs.summary(made["error"], BOTH)) == ([2, 4], [2, 4])
+        assert counts(evs.summary(made["error"], BOTH)) == ([2, 2], [2, 2])
 
 
 def test_first_cells_are_those_of_a_search_one_by_one():
@@ -182,5 +185,5 @@ def test_truth_values_and_empty_keys_are_no_runs():
 
 def test_values_of_xarray_alone_take_their_keys(path):
     with xr.open_dataset(path) as data:
-        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"])) == ([2, 4], [2, 4])
-        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"] != "")) == ([4, 4], [4, 4])
+        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"])) == ([2, 2], [2, 2])
+        assert counts(evs.summary(data["error"], BOTH, units=BOTH, planned=data["case_key"] != "")) == ([4, 4], [4, 4])

@@ -14,6 +14,7 @@ from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
 from evogt_study.analysis.tables.pivot import MEANSTD, pivot, rendered_pivot, with_ratios
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference.intervals import Interval
 
 NAN = np.nan
 THREE = NumberFormat(3)
@@ -91,6 +92,14 @@ def test_ratios_are_a_further_column_with_runs_of_their_own(values):
     assert lines[2].endswith(" 2.5")
     assert lines[3].endswith(" 0.200 1/2")  # over the one common seed
     assert r" & $2.5$ \\" in rendered_pivot(table, "latex", THREE)
+    asked = compare(values, "dictionary", "transnet", "g_rf", missing="drop", interval=Interval(fewest=2))
+    known = with_ratios(pivot(of(values), ["dictionary"]), "T/G", asked, ["dictionary"])
+    lines = rendered_pivot(known, "text", THREE).splitlines()
+    low, high = asked["ratio_ci"].values[0]
+    assert lines[2].endswith(f" 2.5 [{ratio_text(low, THREE)}, {ratio_text(high, THREE)}]")
+    assert lines[-1].startswith("mean (std); ratio of means [its interval]")
+    assert "T/G,T/G lower,T/G upper,T/G n" in rendered_pivot(known, "csv", THREE).splitlines()[0]
+    assert r" & $2.5$ \\" in rendered_pivot(known, "latex", THREE)
 
 
 def test_points_without_planned_runs_have_no_row_and_cells_no_number(values):

@@ -315,10 +315,12 @@ def test_settling_ends_at_the_mean_of_all():
     line = next(line for line in figure.axes[0].get_lines() if line.get_gid() == "mean")
     assert line.get_xdata().tolist() == [2, 3]
     assert line.get_ydata()[-1] == pytest.approx(float(data["error"].isel(dictionary=0, k=0).mean()))
-    mean, low, high = settled(np.array([1.0, 2.0, 6.0]), np.array([2, 3]))
-    np.testing.assert_allclose(mean, [1.5, 3.0])
-    assert (low <= mean).all()
-    assert (mean <= high).all()
+    sizes, mean, low, high = settled({(0, 0): np.array([1.0, 2.0, 6.0, 3.0, 4.0, 5.0, 7.0])}, "mean")[0, 0]
+    assert sizes.tolist() == [2, 3, 4, 5, 6, 7]
+    np.testing.assert_allclose(mean[[0, 1, -1]], [1.5, 3.0, 4.0])
+    assert np.isnan(low[:4]).all()  # of fewer than six there is no interval
+    assert (low[4:] < mean[4:]).all()
+    assert (mean[4:] < high[4:]).all()
 
 
 def test_settling_counts_the_runs_that_have_a_value(failing):

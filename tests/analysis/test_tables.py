@@ -26,12 +26,14 @@ TWO = statistics(
     dictionary=["gaussian_rf", "b"],
     epsilon=[0.2, 0.05],
 )
-HEADER = ["dictionary", "epsilon", "mean", "std", "median", "ci lower", "ci upper", "n"]
+HEADER = ["dictionary", "epsilon", "mean", "std", "ci lower", "ci upper", "median", "median_ci lower"]
+HEADER += ["median_ci upper", "n", "note"]
+NONE = ["nan"] * 2
 BODY = [
-    ["gaussian_rf", "0.2", "2.000e+00", "1.414e+00", "2.000e+00", "1.000e+00", "3.000e+00", "2/2"],
-    ["gaussian_rf", "0.05", "2.000e+00", "nan", "2.000e+00", "nan", "nan", "1/2"],
-    ["b", "0.2", "nan", "nan", "nan", "nan", "nan", "0/2"],
-    ["b", "0.05", "1.000e-12", "0.000e+00", "1.000e-12", "1.000e-12", "1.000e-12", "2/2"],
+    ["gaussian_rf", "0.2", "2.000e+00", "1.414e+00", *NONE, "2.000e+00", *NONE, "2/2", "few: 2"],
+    ["gaussian_rf", "0.05", "2.000e+00", "nan", *NONE, "2.000e+00", *NONE, "1/2", "few: 1"],
+    ["b", "0.2", "nan", "nan", *NONE, "nan", *NONE, "0/2", ""],
+    ["b", "0.05", "1.000e-12", "0.000e+00", *NONE, "1.000e-12", *NONE, "2/2", "few: 2"],
 ]
 
 
@@ -41,10 +43,17 @@ def test_one_row_for_each_point_with_labels_first_and_counts_last():
     assert body == BODY
 
 
-def test_a_summary_over_everything_is_one_row():
-    header, body = rows(summary(xr.DataArray([1.0, 3.0], dims="seed")))
-    assert header == HEADER[2:]
-    assert body == [["2.000e+00", "1.414e+00", "2.000e+00", "1.000e+00", "3.000e+00", "2/2"]]
+def test_a_summary_over_everything_is_one_row_without_notes_where_nothing_is_to_be_doubted():
+    header, body = rows(summary(xr.DataArray(np.arange(1.0, 12.0), dims="seed")))
+    assert header == HEADER[2:-1]
+    assert body[0][:2] + body[0][4:] == ["6.000e+00", "3.317e+00", "6.000e+00", "2.000e+00", "1.000e+01", "11/11"]
+    assert float(body[0][2]) <= 6.0 - 2.228 < 6.0 + 2.228 <= float(body[0][3])  # Student's at the least
+
+
+def test_where_the_mean_is_not_known_the_median_stands_first():
+    header, body = rows(summary(xr.DataArray(np.exp(np.arange(0.0, 33.0, 2.0)), dims="seed")))
+    assert header[:4] == ["median", "median_ci lower", "median_ci upper", "mean"]
+    assert body[0][-1] == "heavy tail (index 0.2): one run has 86% of the mean"
 
 
 def test_dimensions_without_labels_are_numbered():

@@ -15,6 +15,8 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
 - `settling`: how a mean settles as seeds are added
+- `precision`: how well a number is known
+- `verdict`: which label is best
 - `spectrum`: singular values
 - `fields`: exact and numerical fields
 - `kinds`: which pictures fit a result
@@ -27,10 +29,12 @@ from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import energy_histories, histories
+from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, scatter, work_accuracy
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.analysis.plots.style import STYLES, encoded, pdf, png, svg
+from evogt_study.analysis.plots.verdict import verdict
 
 __all__ = [
     "STYLES",
@@ -46,10 +50,12 @@ __all__ = [
     "histories",
     "pdf",
     "png",
+    "precision",
     "rank_error",
     "scatter",
     "settling",
     "spectrum",
     "svg",
+    "verdict",
     "work_accuracy",
 ]

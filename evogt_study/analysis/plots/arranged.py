@@ -16,7 +16,9 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
+from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
+from evogt_study.inference.intervals import Interval, interval
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, Status
 from evogt_study.study.typed_points import listed
@@ -29,7 +31,7 @@ MANY = 1000  # runs of a group from which on it says how many it lacks, not how 
 
 @dataclass(frozen=True)
 class Places:
-    """Which axis of the study stands where in a picture; what is left open is chosen from the data.
+    """Axes of the study by their place in a picture; what is left open is chosen from the data.
 
     along: horizontally, an axis or a parameter that follows one; by: the series, told apart by colour and marker;
     panel: one panel for each value; over: the axes whose points are a sample (None: seed, if it is one); at: one value
@@ -72,7 +74,8 @@ class Arranged:
     title: of the variable, with its units.  values (P, S, X, n, ...): panels, series, points along the picture, sample,
     then the variable's own dimensions; NaN where a run has no value, and where it stands in the sample before.  status
     and runs (P, S, X, n): the number of each run, -1 where none is planned or where it stands in the sample before.
-    x (P, S, X): numbers along, or None where `along` has words.  notes: what is left out or held fixed.
+    over: the axes of the sample that have several values, with their `lengths`.  x (P, S, X): numbers along, or None
+    where `along` has words.  notes: what is left out or held fixed.
     """
 
     title: str
@@ -83,16 +86,17 @@ class Arranged:
     series: Place
     along: Place
     over: tuple[str, ...]
+    lengths: tuple[int, ...]
     x: Array | None
     notes: tuple[str, ...]
 
     @property
     def planned(self) -> npt.NDArray[np.bool_]:
-        """Where a run is planned, (P, S, X, n), once in each sample."""
+        """Mask of planned runs, (P, S, X, n), once in each sample."""
         return self.runs >= 0
 
     def told(self, panel: int, one: int, place: int) -> str:
-        """Where a group stands, in words: "N = 40, gtransnet, epsilon = 0.1"."""
+        """Place of a group in words: "N = 40, gtransnet, epsilon = 0.1"."""
         words = [self.series.told(one), self.panels.told(panel)]
         if self.along.name:
             own = self.along.told(place) if self.x is None else f"{self.along.symbol} = {self.x[panel, one, place]:g}"
@@ -101,7 +105,7 @@ class Arranged:
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Where a run has at least one finite value, (P, S, X, n)."""
+        """Mask of runs with at least one finite value, (P, S, X, n)."""
         return np.asarray(np.isfinite(self.values).reshape(*self.planned.shape, -1).any(axis=-1))
 
     @property
@@ -124,6 +128,18 @@ class Arranged:
                 found[position] = np.median(sample)
         return found
 
+    def median_intervals(self) -> Array:
+        """95 % interval of the median of each group, (P, S, X, 2), with seeds as units where they are in the sample.
+
+        NaN below six units; infinite where the sample does not bound it.
+        """
+        values = self.values.reshape(*self.values.shape[:3], *self.lengths)
+        unit = self.over.index(DRAWN) if DRAWN in self.over else None
+        if unit is None:
+            return interval(self.values[..., None], Interval("median"))
+        first = np.moveaxis(values, 3 + unit, 3)
+        return interval(first.reshape(*first.shape[:4], -1), Interval("median"))
+
     def ok_of(self, *position: int) -> tuple[int, int]:
         """On how many of how many planned runs a group rests."""
         return int(self.present[position].sum()), int(self.planned[position].sum())
@@ -136,13 +152,13 @@ class Arranged:
         return f"{ok}/{planned}" if planned < MANY else f"−{planned - ok:,}"
 
     def lacking_told(self) -> str:
-        """What `lacking` writes where groups are large, for the small print."""
+        """Explanation of what `lacking` writes where groups are large, for the small print."""
         groups = self.planned.sum(axis=-1)
         lost = groups - (self.planned & self.present).sum(axis=-1)
         return "−k: k runs are missing" if ((groups >= MANY) & (lost > 0)).any() else ""
 
     def counted(self) -> str:
-        """How many of the runs are in the picture, and what became of the others: "38 of 40 runs (2 failed)"."""
+        """Count of the runs in the picture, and the fates of the others: "38 of 40 runs (2 failed)"."""
         present, planned = self.present, self.planned
         lost = planned & ~present
         reasons = [
@@ -165,7 +181,7 @@ def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
 
 
 def is_numeric(data: xr.Dataset, name: str) -> bool:
-    """Whether a coordinate has numbers."""
+    """Test for a coordinate of numbers."""
     return bool(data[name].dtype.kind in "iuf")
 
 
@@ -260,6 +276,7 @@ def arranged(
         series=found["by"],
         along=found["along"],
         over=tuple(name for name in over if here.sizes[name] > 1),
+        lengths=tuple(here.sizes[name] for name in over if here.sizes[name] > 1),
         x=_numbers(here, roles.get("along"), source, order),
         notes=tuple(notes),
     )

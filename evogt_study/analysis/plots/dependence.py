@@ -1,4 +1,4 @@
-"""How a number depends on a parameter: every run, the medians, and lines of known slope to compare with."""
+"""Dependence of a number on a parameter: every run, the medians, and lines of known slope to compare with."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from evogt_study.analysis.plots.style import (
     wrapped,
 )
 
-EACH = 200  # runs at one place up to which every one is a point
-MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF
-FEW_LACKING = 12  # places of a series up to which k/n is written
-COUNT_HEIGHT = 0.075  # of a count, in heights of a panel
-FEW = 60  # places up to which a line has markers
+EACH = 200  # runs at one place up to which every one is a point: more hide each other
+MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size
+FEW_LACKING = 12  # places of a series up to which k/n is written: more counts meet
+COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
+FEW = 60  # places up to which a line has markers and bars: more touch each other
 SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
 """Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
 
@@ -40,6 +40,8 @@ def dependence(
     data: xr.Dataset, variable: str = "error", places: Places | None = None, slopes: Sequence[float] | None = None
 ) -> Figure:
     """Values against the numbers of an axis: small points for the runs, a line through the medians of each series.
+
+    Bars at the medians are their 95 % intervals, where there are at least six seeds and at most `FEW` places.
 
     Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
     logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
@@ -50,13 +52,14 @@ def dependence(
     figure, drawn = panels(len(runs.panels.labels))
     numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
     logarithmic(drawn[0], "y", runs.values)
-    medians = runs.medians
+    medians, limits = runs.medians, runs.median_intervals()
     for number, axes in enumerate(drawn):
         logarithmic(axes, "x", numbers[np.isfinite(numbers)])
         for one in range(len(runs.series.labels)):
             where = (number, one)
             beside = _beside(axes, numbers, number, one)
             _series(axes, runs, where, numbers[where], beside, medians[where], style(one))
+            _intervals(axes, beside, medians[where], limits[where], style(one))
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
         axes.set_xlabel(wrapped(runs.along.title, 48 if len(drawn) == 1 else 30), fontsize=LABEL_SIZE)
@@ -66,20 +69,20 @@ def dependence(
     for number, axes in enumerate(drawn):
         _incomplete(axes, runs, number, numbers, medians)
     line_legend(figure, runs, *references, markers=True)
-    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(figure)
 
 
-def _told(runs: Arranged) -> str:
+def _told(runs: Arranged, bars: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}"
     points = f"points: runs {over}" if runs.largest <= EACH else f"band: 5 to 95 % {over}"
-    return f"line: median; {points}"
+    return f"line: median; {'bars: its 95 % interval; ' if bars else ''}{points}"
 
 
 def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:
-    """Where the points of a series stand: a little beside their number, so that those of others do not hide them."""
+    """Places of the points of a series: a little beside their number, so that those of others do not hide them."""
     own: Array = numbers[panel, one]
     shift = 0.014 * (one - (numbers.shape[1] - 1) / 2.0)
     if not np.isfinite(numbers).any():
@@ -111,6 +114,16 @@ def _series(
     )  # fmt: skip
 
 
+def _intervals(axes: Axes, beside: Array, medians: Array, limits: Array, mark: Style) -> None:
+    """Bars from the lower to the upper end of the intervals; none where there are many places."""
+    there = np.isfinite(limits).all(axis=-1) & np.isfinite(beside) & np.isfinite(medians)
+    if there.any() and there.sum() <= FEW:
+        bars = axes.vlines(
+            beside[there], limits[there, 0], limits[there, 1], colors=mark.colour, linewidth=1.0, alpha=0.9
+        )
+        bars.set_gid("interval")
+
+
 def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians: Array) -> None:
     """k/n beside the median of each place that lacks runs, or at the foot where there is none, if these are few.
 
@@ -138,7 +151,7 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
 
 
 def _height(axes: Axes, value: float) -> float:
-    """Where a value stands in its panel, from 0 at the foot to 1; at the foot where there is none."""
+    """Height of a value in its panel, from 0 at the foot to 1; at the foot where there is none."""
     if not np.isfinite(value):
         return 0.0
     corner, _ = axes.get_xlim(), axes.get_ylim()  # which settles both

@@ -25,14 +25,14 @@ from evogt_study.analysis.plots.style import (
     wrapped,
 )
 
-EACH = 200  # runs of one group up to which every one is a point
-MOST_GROUPS = 24  # along one panel
-MOST_COUNTED = 24  # groups up to which each says k/n
-MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF
+EACH = 200  # runs of one group up to which every one is a point: more hide each other
+MOST_GROUPS = 24  # along one panel: the labels of more meet
+MOST_COUNTED = 24  # groups up to which each says k/n, for the same reason
+MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF: a megabyte at most
 
 
 def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
-    """The values of each group of runs side by side: points, with the median as a bar.
+    """The values of each group of runs side by side: points, with the median as a bar and its 95 % interval as a line.
 
     Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest;
     where there is such a group all have bands between the 5 % and 95 % and between the quartiles.  Groups that lack
@@ -40,9 +40,10 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
     variables that are none.
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
+    limits = runs.median_intervals()
     figure, drawn = panels(len(runs.panels.labels), height=2.3)
     for number, axes in enumerate(drawn):
-        _groups(axes, runs, number)
+        _groups(axes, runs, number, limits[number])
         lacking = bool((runs.planned & ~runs.present)[number].any())
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE, pad=36 if lacking else None)
     logarithmic(drawn[0], "y", runs.values)
@@ -51,20 +52,21 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
         axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
         axes.xaxis.grid(visible=False)
     marker_legend(figure, runs)
-    note(figure, runs.footnote(_told(runs), runs.lacking_told()))
+    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(figure)
 
 
-def _told(runs: Arranged) -> str:
+def _told(runs: Arranged, lines: bool) -> str:
     if runs.largest <= 1:
         return ""
     over = f"over {', '.join(runs.over)}" if runs.over else ""
+    median = "bar: median" + ("; black line: its 95 % interval" if lines else "")
     if runs.largest <= EACH:
-        return f"points: runs {over}; bar: median"
-    return f"bands: 5 to 95 % and quartiles {over}; bar: median; points: at most {EACH} of each group"
+        return f"points: runs {over}; {median}"
+    return f"bands: 5 to 95 % and quartiles {over}; {median}; points: at most {EACH} of each group"
 
 
-def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
+def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
     series, places = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
     image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
@@ -75,6 +77,9 @@ def _groups(axes: Axes, runs: Arranged, panel: int) -> None:
             sample = runs.sample(panel, one, place)
             if len(sample):
                 _group(axes, centre, width, sample, mark, many=runs.largest > EACH, image=image)
+            if np.isfinite(limits[one, place]).all():
+                ends: dict[str, Any] = {"color": "black", "linewidth": 1.0, "zorder": 3.4, "gid": "interval"}
+                axes.plot([centre - 0.34 * width] * 2, limits[one, place], **ends)
             lacking = runs.lacking(panel, one, place)
             if lacking and series * places <= MOST_COUNTED:
                 _incomplete(axes, centre, lacking, series * places)

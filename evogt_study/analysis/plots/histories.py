@@ -1,4 +1,4 @@
-"""What changes along a dimension of its own, above all time: a line for the median, a band for the seeds."""
+"""Changes along a dimension of its own, above all time: a line for the median, a band for the seeds."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
 
 
 def is_history(data: xr.Dataset, variable: str) -> bool:
-    """Whether a variable is drawn well as a line over its one own dimension."""
+    """Test for a variable that is drawn well as a line over its one own dimension."""
     own = own_dimensions(data, variable)
     if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
         return False
@@ -104,14 +104,14 @@ def band_levels(runs: Arranged) -> Sequence[float]:
 
 
 def band_told(runs: Arranged) -> str:
-    """What the band is, for the small print."""
+    """Description of the band, for the small print."""
     if runs.largest <= 1:
         return ""
     return f"line: median; band: {'all' if runs.largest <= WHOLE else '5 to 95 % of'} runs over {', '.join(runs.over)}"
 
 
 def incomplete_told(runs: Arranged) -> str:
-    """Which lines rest on fewer runs than were planned."""
+    """Lines that rest on fewer runs than were planned."""
     lacking = []
     for panel, one in np.ndindex(runs.planned.shape[:2]):
         ok, planned = runs.ok_of(panel, one, 0)

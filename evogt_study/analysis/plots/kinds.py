@@ -28,23 +28,26 @@ from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
 from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
+from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
+from evogt_study.analysis.plots.verdict import contested, verdict
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, shortened
+from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
 
 FIRST = ("error", "coefficient_error", "energy_drop_percent")
-"""What a study is about, if it has it; else the first number of its own method, and no other of the package's."""
+"""Subjects of a study that has them; else it is the first number of its own method, and no other of the package's."""
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
-"""Runs of a sample from which on its settling says something."""
+"""Runs of a sample from which on its settling says something: as many as the paper's."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a picture: the variable (None: what the study is about), places, and reference slopes."""
+    """Request for a picture: the variable (None: what the study is about), places, and reference slopes."""
 
     variable: str | None = None
     places: Places = field(default_factory=Places)
@@ -125,7 +128,7 @@ def subject(data: xr.Dataset) -> str | None:
 
 
 def lacks_error(data: xr.Dataset) -> bool:
-    """Whether runs of the package's methods, all of which record their initial error, have none at the end."""
+    """Test for runs of the package's methods, all of which record their initial error, without one at the end."""
     return "initial_error" in data and "error" not in data
 
 
@@ -223,6 +226,18 @@ def _settlings(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     return [name] if _sample_size(data, name, places) >= ENOUGH else []
 
 
+def _precisions(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    """Fits a study that asks for a precision; others show the same numbers as `settling`."""
+    asked = "[precision]" in str(data.attrs.get("study", ""))
+    return _settlings(data, name, places) if asked else []
+
+
+def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    if name is None or own_dimensions(data, name):
+        return []
+    return [name] if contested(data, name, places) else []
+
+
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     return [FIELD] if FIELD in data and bool((data["status"].values == Status.ok).any()) else []
 
@@ -293,6 +308,19 @@ def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
     return _said(runs, means, "Bands that narrow as runs are added, to means of")
 
 
+def _precision_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = arranged(data, variable, places, wanted=WANTED)
+    sizes = (np.isfinite(runs.values).reshape(*runs.values.shape[:3], -1).sum(axis=-1)).astype(float)
+    return _said(runs, sizes, "Lines that fall as runs are added, to numbers of values of")
+
+
+def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = arranged(data, variable, places, pooled=bool(places.over))
+    with np.errstate(invalid="ignore"):
+        means = kernels.mean(runs.values.reshape(*runs.planned.shape[:3], -1))
+    return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}, of")
+
+
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:
     run, where = one_run(data, places)
     if EXACT not in run:
@@ -353,10 +381,24 @@ KINDS: Mapping[str, Kind] = {
     ),
     "settling": Kind(
         "mean {} and the number of runs",
-        "How the mean and its interval settle as runs are added.",
+        "The mean (the median where it is not known), with its interval, as runs are added.",
         _settlings,
         lambda data, variable, wish: settling(data, variable, wish.places),
         _settling_words,
+    ),
+    "precision": Kind(
+        "how well {} is known",
+        "Half the width of the 95 % interval, in parts of the number, as runs are added.",
+        _precisions,
+        lambda data, variable, wish: precision(data, variable, wish.places),
+        _precision_words,
+    ),
+    "verdict": Kind(
+        "verdict on {}",
+        "The mean of each label in terms of the best one's; intervals hold for all pairs together.",
+        _verdicts,
+        lambda data, variable, wish: verdict(data, variable, wish.places),
+        _verdict_words,
     ),
     "fields": Kind(
         "{} of one run",

@@ -1,6 +1,9 @@
-"""How a mean and its interval settle as seeds are added: whether there are enough of them."""
+"""A mean and its interval against the number of seeds: whether there are enough of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
 
 import numpy as np
 import xarray as xr
@@ -10,60 +13,79 @@ from evogt_study.analysis.plots.arranged import Array, Places, arranged
 from evogt_study.analysis.plots.histories import WANTED, incomplete_told
 from evogt_study.analysis.plots.legends import line_legend
 from evogt_study.analysis.plots.style import LABEL_SIZE, laid_out, logarithmic, note, panels, plain, style, wrapped
-from evogt_study.analysis.statistics import CI, CONFIDENCE, summary
 from evogt_study.errors import InputError
+from evogt_study.inference.intervals import CONFIDENCE, Interval, interval
+from evogt_study.inference.kernels import kernel_of
+from evogt_study.inference.tails import HEAVY, tail_index
 
-STEPS = 12  # sample sizes at which the interval is computed
-MOST = 2000  # runs; the interval of more is a matter of the memory that resampling them takes
+Key = tuple[int, int]
+
+STEPS = 12
+"""Sample sizes at which the interval is computed: as many as are told apart on a panel three inches wide."""
+MOST = 2000
+"""Runs of a sample that are used: beyond them a 95 % interval is a line, and resampling takes seconds."""
 
 
 def settling(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
-    """Mean over the first n runs with a value of each series, with its 95 % bootstrap interval, against n.
+    """Mean over the first n runs with a value of each series, with its 95 % interval from six on, against n.
 
-    The runs are taken in the order of the file, at most 2,000 of them.  Raises InputError for a sample of fewer than
-    three planned runs, and for axes or variables that are none.
+    The runs are taken in the order of the file, at most 2,000 of them.  Where the mean of a series is not known, for a
+    heavy tail, medians stand in the picture instead.  Raises InputError for a sample of fewer than three planned runs,
+    and for axes or variables that are none.
     """
     runs = arranged(data, variable, places or Places(), wanted=WANTED)
     count = int(runs.planned.sum(axis=-1).max(initial=0))
     if count < 3:
         raise InputError(f"`--over` must name axes with at least three runs together, got {count}")
     figure, drawn = panels(len(runs.panels.labels))
-    lowest: list[Array] = []
-    shown: list[Array] = []
+    samples: dict[Key, Array] = {
+        (number, one): values[np.isfinite(values)][:MOST]
+        for number, one in product(*map(range, runs.values.shape[:2]))
+        for values in [runs.values[number, one, 0]]
+    }
+    of = headline(samples.values())
+    curves = settled(samples, of)
+    for (number, one), (sizes, middle, low, high) in curves.items():
+        axes, mark = drawn[number], style(one)
+        axes.fill_between(sizes, low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
+        axes.plot(
+            sizes, middle, color=mark.colour, linestyle=mark.dashes, marker=mark.marker, markersize=3.5,
+            linewidth=1.2, gid=of,
+        )  # fmt: skip
     for number, axes in enumerate(drawn):
-        for one in range(len(runs.series.labels)):
-            values = runs.values[number, one, 0]
-            values = values[np.isfinite(values)][:MOST]
-            if len(values) < 2:
-                continue  # the small print counts what is missing
-            sizes = np.unique(np.geomspace(2, len(values), STEPS).round().astype(int))
-            mean, low, high = settled(values, sizes)
-            mark = style(one)
-            axes.fill_between(sizes, low, high, color=mark.colour, alpha=0.18, linewidth=0, gid="band")
-            axes.plot(
-                sizes, mean, color=mark.colour, linestyle=mark.dashes, marker=mark.marker, markersize=3.5,
-                linewidth=1.2, gid="mean",
-            )  # fmt: skip
-            lowest += [low, high]
-            shown.append(sizes)
         axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
         axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=LABEL_SIZE)
-    if shown:
-        logarithmic(drawn[0], "x", np.concatenate(shown))
-        logarithmic(drawn[0], "y", np.concatenate(lowest))
-    drawn[0].set_ylabel(wrapped(f"mean {runs.title}", 32), fontsize=LABEL_SIZE)
+    if curves:
+        logarithmic(drawn[0], "x", np.concatenate([each[0] for each in curves.values()]))
+        logarithmic(drawn[0], "y", np.concatenate([end for each in curves.values() for end in each[2:]]))
+    drawn[0].set_ylabel(wrapped(f"{of} {runs.title}", 32), fontsize=LABEL_SIZE)
     line_legend(figure, runs, markers=True)
     first = f"the first {MOST:,} of each {count:,} are used" if runs.largest > MOST else ""
-    note(figure, runs.footnote(f"band: {CONFIDENCE:.0%} bootstrap interval of the mean", first, incomplete_told(runs)))
+    note(figure, runs.footnote(f"band: {CONFIDENCE:.0%} interval of the {of}", first, incomplete_told(runs)))
     return laid_out(figure)
 
 
-def settled(values: Array, sizes: Array) -> tuple[Array, Array, Array]:
-    """Mean and interval of the first n values for each n of `sizes`; (n,), (k,) -> three of (k,)."""
-    found = []
-    for size in sizes:
-        first = xr.DataArray(values[: int(size)], dims="seed", name="values")
-        statistics = summary(first, "seed", statistics=("mean", CI))
-        found.append([float(statistics["mean"]), *statistics[CI].values.tolist()])
-    mean, low, high = np.array(found).T
-    return mean, low, high
+def headline(samples: Iterable[Array]) -> str:
+    """The statistic that is known of all samples: mean, or median where the tail of some is heavy."""
+    return "median" if any(tail_index(sample) < HEAVY for sample in samples) else "mean"
+
+
+def settled(samples: Mapping[Key, Array], of: str) -> dict[Key, tuple[Array, Array, Array, Array]]:
+    """Sizes n, and the statistic `of` the first n values with its interval from six on, of each sample."""
+    found: dict[Key, list[tuple[float, float, float, float]]] = {}
+    by_size: dict[int, list[Key]] = {}
+    for key, values in samples.items():
+        if len(values) > 1:
+            for size in np.unique(np.geomspace(2, len(values), STEPS).round().astype(int)):
+                by_size.setdefault(int(size), []).append(key)
+    for size in sorted(by_size):  # samples of one size share their resamples
+        rows = np.array([samples[key][:size] for key in by_size[size]])
+        limits, middles = interval(rows[..., None], Interval(of)), kernel_of(of)[0](rows)
+        for key, middle, (low, high) in zip(by_size[size], middles, limits, strict=True):
+            found.setdefault(key, []).append((float(size), middle, low, high))
+    return {key: _columns(rows) for key, rows in found.items()}
+
+
+def _columns(rows: list[tuple[float, float, float, float]]) -> tuple[Array, Array, Array, Array]:
+    sizes, middle, low, high = np.array(rows).T
+    return sizes, middle, low, high

@@ -1,4 +1,4 @@
-"""What all pictures share: sizes, colours and marks, text that nothing interprets, and the formats of a file.
+"""Common parts of all pictures: sizes, colours and marks, text that nothing interprets, and the formats of a file.
 
 Figures are made through matplotlib's objects, without pyplot: no display, no list of open figures, and threads may
 draw at the same time.
@@ -49,7 +49,7 @@ _LOCK = threading.Lock()
 
 
 class Style(NamedTuple):
-    """How one series is drawn."""
+    """Colour, marker and dashes of one series."""
 
     colour: str
     dashes: Any

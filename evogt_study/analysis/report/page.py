@@ -1,4 +1,4 @@
-"""What the HTML pages have in common: their look, pictures inside them, and an environment that escapes every text."""
+"""Common parts of the HTML pages: their look, pictures inside them, and an environment that escapes every text."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _data_uri(image: str | bytes) -> str:
 
 
 def _is_wide(image: str | bytes) -> bool:
-    """Whether the image is so wide, or wider than high, that a narrow screen should scroll it rather than shrink it."""
+    """Test for an image so wide, or wider than high, that a narrow screen should scroll it rather than shrink it."""
     content = _content(image)
     if _is_png(content):  # the first chunk of a PNG begins with width and height
         return int.from_bytes(content[16:20]) > 2 * int.from_bytes(content[20:24])

@@ -182,12 +182,12 @@ def _described(array: xr.DataArray) -> str:
 
 
 def axes(data: xr.Dataset) -> list[Parameter]:
-    """What the study varies."""
+    """Parameters that the study varies."""
     return [_parameter(data[name], str(name)) for name in data["status"].dims]
 
 
 def constants(data: xr.Dataset) -> list[Parameter]:
-    """What it holds fixed."""
+    """Parameters that it holds fixed."""
     return [_parameter(coord, str(name)) for name, coord in data.coords.items() if coord.ndim == 0]
 
 
@@ -231,7 +231,7 @@ def following(data: xr.Dataset) -> list[Table]:
 
 
 def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
-    """Where the numbers come from, from the file's own attributes."""
+    """Origin of the numbers, from the file's own attributes."""
     known = {"file": path.name, "study file": _base(str(data.attrs.get("study_file", "")))}
     for attribute, name in PROVENANCE.items():
         if attribute in data.attrs:

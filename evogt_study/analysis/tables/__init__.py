@@ -3,5 +3,6 @@
 - `numbers`: digits and notation
 - `tables`: one row for each point
 - `pivot`: labels across
+- `verdict_table`: a verdict as text
 - `summary_table`: the table of `evogt summary`
 """

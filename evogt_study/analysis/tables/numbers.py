@@ -1,4 +1,4 @@
-"""How numbers are written: digits and notation, for reading and for LaTeX."""
+"""Forms of numbers: digits and notation, for reading and for LaTeX."""
 
 from __future__ import annotations
 

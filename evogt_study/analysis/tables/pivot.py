@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,9 +15,10 @@ from typing import NamedTuple
 
 import xarray as xr
 
+from evogt_study.analysis.blocks import BOUND, COUNTS
 from evogt_study.analysis.labels import across, heads
 from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
-from evogt_study.analysis.tables.tables import COUNTS, FORMATS, escaped, rendered
+from evogt_study.analysis.tables.tables import FORMATS, escaped, headline_first, rendered
 from evogt_study.errors import InputError, ParameterError
 
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
@@ -48,10 +50,12 @@ class Pivot:
 
     @property
     def legend(self) -> str:
-        """What a cell holds: "mean (std), k/n where runs are missing"."""
+        """Contents of a cell: "mean (std), k/n where runs are missing"."""
         first, *others = self.statistics
         told = f"{first} ({', '.join(others)})" if others else first
         some = any(cell.missing for _, cells in self.rows for cell in cells)
+        if any(cell.ratio and math.isfinite(cell.numbers[1]) for _, cells in self.rows for cell in cells):
+            told += "; ratio of means [its interval]"
         return told + ("; k/n: of n planned runs, k have a value" if some else "")
 
 
@@ -63,7 +67,7 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
     """
     dims = [str(dim) for dim in statistics["n_ok"].dims]
     names = [dim for dim in dims if dim not in columns] if rows is None else list(rows)
-    shown = [str(name) for name in statistics.data_vars if name not in COUNTS]
+    shown = headline_first(statistics)
     wide = [name for name in shown if statistics[name].ndim > len(dims)]
     if wide:
         raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
@@ -88,13 +92,17 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
 
 
 def with_ratios(table: Pivot, heading: str, compared: xr.Dataset, columns: Sequence[str]) -> Pivot:
-    """The table with a further column: the ratio of means of a comparison of two labels of its one column axis."""
+    """The table with a further column: the ratio of means of two labels of its one column axis, and its interval."""
     dims = [str(dim) for dim in compared["n_ok"].dims]
     order, labels = heads(compared, [name for name in table.names if name in compared.coords or name in dims], dims)
     if len(columns) != 1:
         raise InputError(f"`ratio` must have one axis across, got {', '.join(columns) or 'none'}")
     arrays = [compared[name].transpose(*order).values.ravel().tolist() for name in ("ratio_of_means", *COUNTS)]
-    cells = [Cell((number,), n_ok, n_planned, ratio=True) for number, n_ok, n_planned in zip(*arrays, strict=True)]
+    limits = compared["ratio_ci"].transpose(*order, BOUND).values.reshape(-1, 2).tolist()
+    cells = [
+        Cell((number, *ends), n_ok, n_planned, ratio=True)
+        for number, n_ok, n_planned, ends in zip(*arrays, limits, strict=True)
+    ]
     beside = dict(zip(labels, cells, strict=True))
     body = tuple((head, (*row, beside[head])) for head, row in table.rows)
     return replace(table, across=(*table.across, heading), rows=body)
@@ -115,10 +123,13 @@ def rendered_pivot(table: Pivot, form: str, numbers: NumberFormat = NumberFormat
 def _text(cell: Cell, numbers: NumberFormat) -> str:
     if not cell.n_planned:
         return ""
-    write = (lambda value: ratio_text(value, numbers)) if cell.ratio else numbers.text
-    first, *others = map(write, cell.numbers)
+    some = f" {cell.missing}" if cell.missing else ""
+    if cell.ratio:
+        first, *ends = (ratio_text(value, numbers) for value in cell.numbers)
+        return first + (f" [{', '.join(ends)}]" if math.isfinite(cell.numbers[1]) else "") + some
+    first, *others = map(numbers.text, cell.numbers)
     inside = f" ({', '.join(others)})" if others else ""
-    return first + inside + (f" {cell.missing}" if cell.missing else "")
+    return first + inside + some
 
 
 def _csv(table: Pivot, numbers: NumberFormat) -> str:
@@ -127,7 +138,11 @@ def _csv(table: Pivot, numbers: NumberFormat) -> str:
     for place, heading in enumerate(table.across):
         column = [cells[place] for _, cells in table.rows]
         ratio = bool(column) and column[0].ratio
-        header += [heading] if ratio else [f"{heading} {name}" for name in table.statistics]
+        header += (
+            [heading, f"{heading} lower", f"{heading} upper"]
+            if ratio
+            else [f"{heading} {name}" for name in table.statistics]
+        )
         header.append(f"{heading} n")
         for row, cell in zip(body, column, strict=True):
             row += [*(numbers.text(n) if cell.n_planned else "" for n in cell.numbers), f"{cell.n_ok}/{cell.n_planned}"]

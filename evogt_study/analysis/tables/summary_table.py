@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import xarray as xr
 
-from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.analysis.labels import numeric_variables, position
 from evogt_study.analysis.statistics import DEFAULT, summary
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.pivot import pivot, rendered_pivot, with_ratios
 from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference.intervals import Interval
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
@@ -24,12 +24,13 @@ DEFAULT_VARIABLES, DEFAULT_OVER = ("error",), ("seed",)
 
 @dataclass(frozen=True)
 class Question:
-    """Which statistics of which variables over which dimensions, at which labels, and how they are laid out.
+    """Statistics of variables over dimensions, at labels, and their layout.
 
-    over: dimensions, or "none" for the runs themselves.  statistics: none is mean, std, median and ci, or mean and std
-    in a table with columns.  rows, columns: dimensions that are left ("variable" where there are several), and
-    parameters that follow rows; none for rows is all but the columns.  ratio: "first/second", labels of the one column
-    axis, whose ratio of means over common `over` is a further column.
+    over: dimensions, or "none" for the runs themselves.  statistics: none is mean, std, median and their intervals, or
+    mean and std in a table with columns.  units: as of `analysis.statistics.summary`.  rows, columns: dimensions that
+    are left ("variable" where there are several), and parameters that follow rows; none for rows is all but the
+    columns.  ratio: "first/second", labels of the one column axis, whose ratio of means over common `over` is a further
+    column.
     """
 
     variables: tuple[str, ...] = DEFAULT_VARIABLES
@@ -41,7 +42,8 @@ class Question:
     ratio: str = ""
     form: str = "text"
     numbers: NumberFormat = NumberFormat()
-    interval: Bootstrap = Bootstrap()
+    interval: Interval = Interval()
+    units: tuple[str, ...] | None = None
     missing: str = "warn"
 
 
@@ -123,6 +125,7 @@ def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) ->
         question.over,
         statistics=question.statistics or defaults,
         interval=question.interval,
+        units=question.units,
         missing=question.missing,
         planned=planned,
     )
@@ -136,8 +139,17 @@ def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.D
     if not slash or len(question.columns) != 1:
         raise InputError(f"`ratio` must be first/second, two labels of one axis across, got {question.ratio!r}")
     compared = {
-        name: compare(each, question.columns[0], first, second, question.over, missing="drop", planned=planned)
+        name: compare(
+            each,
+            question.columns[0],
+            first,
+            second,
+            question.over,
+            units=question.units,
+            missing="drop",
+            planned=planned,
+        )
         for name, each in values.items()
     }
-    ratios = {name: each[["ratio_of_means", "n_ok", "n_planned"]] for name, each in compared.items()}
+    ratios = {name: each[["ratio_of_means", "ratio_ci", "n_ok", "n_planned"]] for name, each in compared.items()}
     return question.ratio, joined(ratios)

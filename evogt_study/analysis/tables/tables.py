@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.blocks import BOUND
+from evogt_study.analysis.blocks import BOUND, COUNTS
 from evogt_study.analysis.labels import heads
+from evogt_study.analysis.notes import NOTE, NOTED, heavy
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.errors import InputError
 from evogt_study.printable import shown
 
 FORMATS = ("text", "markdown", "latex", "csv")
-COUNTS = ("n_ok", "n_planned")
 
 
 def rows(
@@ -29,6 +29,8 @@ def rows(
     form: NumberFormat = NumberFormat(),
 ) -> tuple[list[str], list[list[str]]]:
     """Header and rows of a summary: one row for each point, labels first, then its statistics in `form`, then k/n.
+
+    Doubts about its interval of the mean come last.  Where a mean is not known the median stands before it.
 
     names: the dimensions in the order in which rows go through them, and parameters that follow them (all dimensions,
     in their order).  Points where no run is planned have no row.
@@ -42,15 +44,23 @@ def rows(
     texts = [[form.text(number) for number in column] for column in columns.values()]
     n_ok, n_planned = (statistics[name].transpose(*order).values.ravel().tolist() for name in COUNTS)
     counts = [f"{ok}/{planned}" if planned else "" for ok, planned in zip(n_ok, n_planned, strict=True)]
-    body = [[*head, *cells] for head, *cells in zip(labels, *texts, counts, strict=True) if cells[-1]]
-    return [*names, *columns, "n"], body
+    notes = statistics[NOTE].transpose(*order).values.ravel().tolist() if NOTE in statistics else []
+    last = [[count, note] for count, note in zip(counts, notes, strict=True)] if any(notes) else [[n] for n in counts]
+    body = [[*head, *cells, *end] for head, *cells, end in zip(labels, *texts, last, strict=True) if end[0]]
+    return [*names, *columns, "n", *([NOTE] if any(notes) else [])], body
+
+
+def headline_first(statistics: xr.Dataset) -> list[str]:
+    """Names of the statistics of a table, the median's first where a mean is not known."""
+    names = [str(name) for name in statistics.data_vars if name not in (*COUNTS, *NOTED, NOTE)]
+    if NOTE not in statistics or not bool(heavy(statistics).any()):
+        return names
+    return sorted(names, key=lambda name: not name.startswith("median"))
 
 
 def _columns(statistics: xr.Dataset, order: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
     """Heading and numbers of each column; an interval has two."""
-    for name in map(str, statistics.data_vars):
-        if name in COUNTS:
-            continue
+    for name in headline_first(statistics):
         values: npt.NDArray[np.float64] = statistics[name].transpose(*order, ...).values
         if BOUND in statistics[name].dims:
             yield f"{name} lower", values[..., 0].ravel().tolist()

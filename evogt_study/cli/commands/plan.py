@@ -12,7 +12,10 @@ from evogt_study.cli.options import from_option, result_option, study_file_argum
 from evogt_study.planning.forecast import START_SECONDS, predicted
 from evogt_study.planning.plan import OWN, Plan, provisional_plans, shared_work
 from evogt_study.printable import tell
+from evogt_study.results.decisions import decisions
 from evogt_study.results.finished_runs import Finished, finished
+from evogt_study.results.run_table import Table
+from evogt_study.study.precision import Precision
 from evogt_study.workers.worker_memory import worker_memory
 
 
@@ -33,7 +36,10 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
     walls = []
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
-        walls.append(_print_plan(plan, workers, done))
+        known_to = None if done is None else done.tables.get(phase.name)
+        walls.append(_print_plan(plan if known_to is None or phase.precision is None else known_to.plan, workers, done))
+        if phase.precision is not None:
+            tell(f"    {_expected(phase.precision, plan if known_to is None else known_to)}")
         if phase.choice is not None:
             tell(f"then, with `{phase.choice.parameter}` chosen by the {phase.name}:")
     print_unasked(path, done)
@@ -69,6 +75,17 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
     if memory:
         tell(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
     return None if made is None else made.wall(workers)
+
+
+def _expected(precision: Precision, known: Plan | Table) -> str:
+    """The runs that a precision is expected to take, as far as finished ones tell."""
+    goal = precision.goal
+    width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
+    what = f"{goal.of} of {precision.variable} to a half width of {width}"
+    if not isinstance(known, Table) or not (made := decisions(precision, known)):
+        return f"then seeds until the {what} is known in each cell, at most {goal.at_most:,}; no run tells how many yet"
+    done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
+    return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
 
 
 def _duration(seconds: float) -> str:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from evogt_study.analysis.intervals import Bootstrap
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.summary_table import Question, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
+from evogt_study.inference.intervals import FEWEST, Interval
 from evogt_study.printable import tell_lines
 from evogt_study.schema.doubts import doubts
 from evogt_study.study.typed_points import read_point
@@ -25,8 +25,8 @@ from evogt_study.study.typed_points import read_point
 @click.option(
     "--statistic",
     default="",
-    help="Of mean, std, median, geometric_mean, min, max, ci, and quantiles in percent like q25.  "
-    "[default: mean,std,median,ci; with --columns mean,std]  std and ci are nan below two runs.",
+    help="Of mean, std, median, geometric_mean, min, max, quantiles in percent like q25, each with _ci for its "
+    "interval or _se for its standard error, and ci.  [default: mean,std,ci,median,median_ci; with --columns mean,std]",
 )
 @click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
 @click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")
@@ -35,8 +35,12 @@ from evogt_study.study.typed_points import read_point
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
 @click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
 @click.option("--notation", default="scientific", show_default=True, help="scientific or plain.")
-@click.option("--interval", default="percentile", show_default=True, help="Bootstrap of ci: percentile or bca.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of ci.")
+@click.option(
+    "--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t, see docs/]"
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of intervals.")
+@click.option("--fewest", type=int, default=FEWEST, show_default=True, help="Seeds below which there is no interval.")
+@click.option("--units", help="Of --over the axes that are drawn: their pooled values belong together.  [seed]")
 @click.option("--missing", default="warn", show_default=True, help="Runs without a value: warn, raise or drop.")
 @click.option("--pilot", is_flag=True, help="The pilot's runs.")
 def summary(
@@ -53,18 +57,21 @@ def summary(
     notation: str,
     interval: str,
     confidence: float,
+    fewest: int,
+    units: str | None,
     missing: str,
     pilot: bool,
 ) -> None:
     """Print statistics over seeds, or other dimensions, with the runs they rest on.
 
-    Without other options: mean, standard deviation, median and 95 % interval of the mean, one row for each point.
+    Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
     question = Question(
         variables=names(variable), over=names(over), statistics=names(statistic), at=read_point(",".join(points)),
         rows=None if rows is None else names(rows), columns=names(columns), ratio=ratio, form=form,
-        numbers=NumberFormat(digits, notation), interval=Bootstrap(method=interval, confidence=confidence),
-        missing=missing,
+        numbers=NumberFormat(digits, notation),
+        interval=Interval(method=interval, confidence=confidence, fewest=fewest),
+        units=None if units is None else names(units), missing=missing,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "study")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):

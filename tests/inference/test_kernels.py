@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from evogt_study.analysis import kernels
+from evogt_study.inference import kernels
 
 RELAXED = settings(deadline=None, max_examples=100)  # machines are shared
 

@@ -1,14 +1,18 @@
 """Statistics of samples on arrays: over the last axis, (..., n) -> (...), of those values that are finite.
 
-A row without finite values has the statistic NaN.  Labels are the matter of `statistics`, resampling of `intervals`.
+A row without finite values has the statistic NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+
+from evogt_study.errors import ParameterError
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -76,8 +80,44 @@ def maximum(samples: Array) -> Array:
     return -minimum(-samples)
 
 
+def logarithms(samples: Array) -> Array:
+    """log x_i, NaN where there is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isfinite(samples), np.log(samples), np.nan)
+
+
+STATISTICS: Mapping[str, tuple[Kernel, str]] = {
+    "mean": (mean, "mean"),
+    "std": (std, "sample standard deviation (divisor n - 1)"),
+    "median": (median, "median"),
+    "geometric_mean": (geometric_mean, "geometric mean"),
+    "min": (minimum, "minimum"),
+    "max": (maximum, "maximum"),
+}
+"""Statistics by name: what computes them, and their words.  Beside them: quantiles as q25, q97.5."""
+_QUANTILE = re.compile(r"q(\d{1,3}(?:\.\d+)?)")
+
+
+def kernel_of(name: str) -> tuple[Kernel, str]:
+    """Kernel of a statistic, and its words.  Raises ParameterError for a name that is none."""
+    if name in STATISTICS:
+        return STATISTICS[name]
+    probability = probability_of(name)
+    if probability is None:
+        raise ParameterError("statistic", f"one of {', '.join(STATISTICS)}, or a quantile in percent like q25", name)
+    return partial(quantile, probability=probability), f"{name[1:]} % quantile"
+
+
+def probability_of(name: str) -> float | None:
+    """The probability of the quantile that a statistic is, None where it is none."""
+    percent = _QUANTILE.fullmatch(name)
+    if name == "median":
+        return 0.5
+    return float(percent[1]) / 100.0 if percent and float(percent[1]) <= 100.0 else None
+
+
 def _scaled(samples: Array) -> tuple[npt.NDArray[np.bool_], Array, Array]:
-    """Which values are finite, a scale for each row, and the values divided by it, with zero for the others.
+    """Mask of finite values, a scale for each row, and the values divided by it, with zero for the others.
 
     A power of two brings them near one without rounding, so that squares of very large ones do not overflow.
     """

@@ -6,7 +6,7 @@ from helpers import PILOTED
 
 from evogt_study.errors import PilotError
 from evogt_study.planning.plan import provisional_plans
-from evogt_study.results.pilot_choice import choose
+from evogt_study.results.decisions import choose
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,178 @@
+"""Intervals and standard errors of means and of ratios of means: one estimator, a ratio of sums over units.
+
+A mean is sum_u X_u / sum_u c_u with X_u the sum and c_u the number of a unit's values; a ratio of means over pairs has
+the second mean's values in the place of c_u.  With R the ratio and e_u = X_u - R c_u its standard error is
+sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u: std / sqrt(n) for a mean of single values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.inference import kernels
+from evogt_study.inference.kernels import Array
+from evogt_study.inference.resampling import BATCH, resampled_sums
+
+NO_SPREAD = 1e-12
+"""Variance of a resample, in those of its sample, at or below which its values are equal: rounding leaves 1e-16 n."""
+
+
+class Fit(NamedTuple):
+    """The ratio (m,), its standard error (m,), and residuals e_u / sum c and weights c_u / sum c, (m, n)."""
+
+    ratio: Array
+    error: Array
+    residuals: Array
+    shares: Array
+
+
+def fits(above: Array, below: Array) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
+    """Ratios of sums over the units that both columns (m, n) have, rows of equally many together.
+
+    Yields positions of rows, their fit, and a power of two by which its numbers are to be multiplied: squares of very
+    large and very small values are not.
+    """
+    for which, (over, under) in complete_groups(above, below):
+        scales = [np.exp2(np.frexp(np.abs(each).max(axis=-1))[1] - 1.0) for each in (over, under)]
+        fit = fitted(over / scales[0][:, None], under / scales[1][:, None])
+        yield which, fit, scales[0] / scales[1]
+
+
+def fitted(above: Array, below: Array) -> Fit:
+    """The ratio of sums over n > 1 units, (m, n), with its standard error; exact where all units have one ratio."""
+    n = above.shape[-1]
+    total = below.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, shares, each = above.sum(axis=-1) / total, below / total[:, None], above / below
+        ratio = np.where((each == each[:, :1]).all(axis=-1), each[:, 0], ratio)  # to the last digit
+        residuals = (above - ratio[:, None] * below) / total[:, None]
+        residuals[(each == each[:, :1]).all(axis=-1)] = 0.0
+    return Fit(ratio, np.sqrt((residuals**2).sum(axis=-1) * n / (n - 1.0)), residuals, shares)
+
+
+def student_interval(fit: Fit, confidence: float, logarithmic: bool) -> Array:
+    """Student's interval, (m, 2)."""
+    quantile = student_quantile(fit.residuals.shape[-1], confidence)
+    ends = np.broadcast_to([-quantile, quantile], (len(fit.ratio), 2))
+    return from_t(fit, ends, _on_logarithms(fit, logarithmic))
+
+
+def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resamples: int, seed: int) -> Array:
+    """Bootstrap-t interval (Efron 1981), nowhere narrower than Student's, (m, 2).
+
+    The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
+    log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
+    out.  Of positive values the lower end is positive.
+    """
+    student = student_quantile(fit.residuals.shape[-1], confidence)
+    steps = max(1, BATCH // resamples)
+    found = np.empty((len(fit.ratio), 2))
+    for start in range(0, len(found), steps):
+        part = Fit(*(each[start : start + steps] for each in fit))
+        logs = _on_logarithms(part, logarithmic)
+        t = studentised(part, logs, resamples, seed)
+        low, high = (kernels.quantile(t, 0.5 + side * confidence / 2.0) for side in (-1.0, 1.0))
+        wide = np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1)
+        found[start : start + steps] = _positive(from_t(part, wide, logs), part)
+    return found
+
+
+def _positive(limits: Array, fit: Fit) -> Array:
+    """The intervals, from the least value of a unit on where a lower end is not positive and all values are.
+
+    The mean of positive numbers that vary so much is far above their least.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = (fit.residuals / fit.shares).min(axis=-1) + fit.ratio
+    beyond = (least > 0.0) & (limits[:, 0] <= 0.0)
+    return np.stack([np.where(beyond, least, limits[:, 0]), limits[:, 1]], axis=-1)
+
+
+def percentile_interval(fit: Fit, confidence: float, resamples: int, seed: int) -> Array:
+    """Quantiles of the resampled ratios, (m, 2)."""
+    steps = max(1, BATCH // resamples)
+    found = np.empty((len(fit.ratio), 2))
+    tails = (1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0
+    for start in range(0, len(found), steps):
+        part = Fit(*(each[start : start + steps] for each in fit))
+        ratios = part.ratio[:, None] + _moved(part, resamples, seed)[0]
+        found[start : start + steps] = np.quantile(ratios, tails, axis=-1).T
+    return found
+
+
+def studentised(fit: Fit, logs: npt.NDArray[np.bool_], resamples: int, seed: int) -> Array:
+    """t* of each resample, (m, resamples), on logarithms where `logs`; NaN for resamples without spread."""
+    n = fit.residuals.shape[-1]
+    moved, below, squares = _moved(fit, resamples, seed)
+    largest = np.maximum(squares, 0.0)
+    some = largest > NO_SPREAD * (fit.error**2)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(largest * (n / (n - 1.0))) / below
+        now = fit.ratio[:, None] + moved
+        t = np.where(logs[:, None], np.log(now / fit.ratio[:, None]) * now / error, moved / error)
+    return np.where(some, t, np.nan)
+
+
+def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
+    """Of each resample: R* - R, the share of the denominators that it has, and its sum of squared residuals."""
+    e, c = fit.residuals, fit.shares
+    n = e.shape[-1]
+    if (c == c[:, :1]).all():  # as many values in each unit: two sums instead of five
+        sums, squares = resampled_sums(np.stack([e, e**2]), resamples, seed)
+        return sums, np.ones_like(sums), squares - sums**2 / n
+    sums, below, squares, mixed, weights = resampled_sums(np.stack([e, c, e**2, e * c, c**2]), resamples, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = sums / below
+    return moved, below, squares - 2.0 * moved * mixed + moved**2 * weights
+
+
+def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
+    """Mask of rows with their interval on logarithms: ratios of which every part is positive."""
+    whole = fit.residuals + fit.ratio[:, None] * fit.shares
+    return np.asarray(logarithmic & (whole > 0.0).all(axis=-1) & (fit.shares > 0.0).all(axis=-1))
+
+
+def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
+    """Interval R - t s, or R exp(-t s / R), at the upper and the lower t of `ends` (m, 2)."""
+    steps = -ends[:, ::-1] * fit.error[:, None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = fit.ratio[:, None]
+        return np.where(logs[:, None], ratio * np.exp(steps / ratio), ratio + steps)
+
+
+def student_p_value(t: Array, n: int) -> Array:
+    """Two-sided p-value of |t| by Student's distribution for n units."""
+    from scipy.special import stdtr
+
+    return np.asarray(2.0 * stdtr(n - 1.0, -np.abs(t)))
+
+
+def student_quantile(n: int, confidence: float) -> float:
+    """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
+    from scipy.special import stdtrit  # without the rest of scipy.stats, which takes most of a second to import
+
+    return float(stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
+
+
+def unit_sums(values: Array) -> tuple[Array, Array]:
+    """Sums and numbers of the finite values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
+    there = np.isfinite(values)
+    counts = there.sum(axis=-1)
+    sums = np.where(there, values, 0.0).sum(axis=-1)
+    return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
+
+
+def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
+    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units."""
+    ok: npt.NDArray[np.bool_] = np.asarray(np.isfinite(np.stack(columns)).all(axis=0))
+    counts = ok.sum(axis=-1)
+    if len(ok) and counts.min() == ok.shape[1] > 1:
+        yield np.arange(len(ok)), list(columns)
+        return
+    for size in np.unique(counts[counts > 1]):
+        which = np.flatnonzero(counts == size)
+        yield which, [column[which][ok[which]].reshape(len(which), int(size)) for column in columns]

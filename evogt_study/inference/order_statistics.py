@@ -1,0 +1,93 @@
+"""Medians and other quantiles: intervals between order statistics, and standard errors.
+
+An interval from the l-th to the u-th smallest of n independent values holds the quantile p of their distribution,
+whatever this is, with probability of at least P(l <= B < u) where B ~ binomial(n, p): exact for medians from 6 values
+on at 95 %.  See David & Nagaraja, Order Statistics, 7.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evogt_study.inference import kernels
+from evogt_study.inference.kernels import Array, Counts
+
+
+def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
+    """Interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
+
+    An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  Values of
+    one unit are dependent: where units have several, the binomial distribution is that of the effective number of
+    values (Korn & Graubard, Survey Methodology 24, 1998).
+    """
+    flat = values.reshape(len(values), values.shape[1] * values.shape[2])
+    ordered = np.sort(np.where(np.isfinite(flat), flat, np.inf), axis=-1)
+    n = kernels.count(flat)
+    if (np.isfinite(values).sum(axis=-1) <= 1).all():
+        low, high = _ranks(n, probability, confidence)
+    else:
+        low, high = _effective_ranks(values, n, probability, confidence)
+    return np.stack([_entry(ordered, low, n), _entry(ordered, high, n)], axis=-1)
+
+
+def quantile_error(values: Array, probability: float) -> Array:
+    """Standard error of a quantile, (m, n) -> (m,): the spread of the resampled order statistic, without resampling.
+
+    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: those of a beta distribution
+    with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
+    """
+    from scipy.special import betainc
+
+    found = np.full(len(values), np.nan)
+    counts = kernels.count(values)
+    for size in np.unique(counts[counts > 1]):
+        which = np.flatnonzero(counts == size)
+        ordered = np.sort(np.where(np.isfinite(values[which]), values[which], np.inf), axis=-1)[:, :size]
+        steps = np.arange(size + 1) / size
+        weights = np.diff(betainc((size + 1) * probability, (size + 1) * (1.0 - probability), steps))
+        apart = ordered - ordered.mean(axis=-1, keepdims=True)
+        found[which] = np.sqrt(np.maximum(apart**2 @ weights - (apart @ weights) ** 2, 0.0))
+    return found
+
+
+def _ranks(n: Counts, probability: float, confidence: float) -> tuple[Counts, Counts]:
+    """Ranks l and u from 1, each tail below (1 - confidence) / 2; 0 and n + 1 are beyond the sample."""
+    import scipy.stats
+
+    tail = (1.0 - confidence) / 2.0
+    sizes, back = np.unique(n, return_inverse=True)
+    low, high = (np.asarray(scipy.stats.binom.ppf(at, sizes, probability)) for at in (tail, 1.0 - tail))
+    low = np.where(sizes > 0, low, 0)
+    return low.astype(np.int64)[back], high.astype(np.int64)[back] + 1
+
+
+def _effective_ranks(values: Array, n: Counts, probability: float, confidence: float) -> tuple[Counts, Counts]:
+    """Ranks of the n values by the limits of Clopper and Pearson for the effective number of values.
+
+    This is p (1 - p) / v, with v the variance between units of the share of values below the quantile: the number of
+    units where the values of each are alike, the number of values where they are independent.
+    """
+    from scipy.special import betaincinv
+
+    there = np.isfinite(values)
+    counts = there.sum(axis=-1)
+    quantile = kernels.quantile(values.reshape(len(values), values.shape[1] * values.shape[2]), probability)
+    below = (there & (values <= quantile[:, None, None])).sum(axis=-1)
+    share = below.sum(axis=-1) / np.maximum(n, 1)
+    squares = ((below - share[:, None] * counts) ** 2).sum(axis=-1)
+    tail = (1.0 - confidence) / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effective = share * (1.0 - share) * n.astype(float) ** 2 / squares
+    effective = np.clip(np.where(squares > 0.0, effective, n), 1.0, np.maximum(n, 1))
+    hits = effective * probability
+    low = betaincinv(hits, effective - hits + 1.0, tail)
+    high = betaincinv(hits + 1.0, effective - hits, 1.0 - tail)
+    return np.ceil(low * n).astype(np.int64), np.ceil(high * n).astype(np.int64)
+
+
+def _entry(ordered: Array, rank: Counts, n: Counts) -> Array:
+    """The value of each row at its rank from 1; infinite where that is not among the n values."""
+    inside = (rank >= 1) & (rank <= n)
+    column = np.clip(rank - 1, 0, max(0, ordered.shape[-1] - 1))
+    found = np.take_along_axis(ordered, column[:, None], axis=-1)[:, 0] if ordered.shape[-1] else np.zeros(len(n))
+    return np.where(inside, found, np.where(rank < 1, -np.inf, np.inf))

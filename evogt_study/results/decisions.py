@@ -1,0 +1,194 @@
+"""Decisions that rest on the finished runs of a phase: the pilot's choice, and the seeds that cells need.
+
+A pilot chooses for each point of `by` the candidate with the least mean, ties going to the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from evogt_study.errors import PilotError
+from evogt_study.inference.kernels import Array
+from evogt_study.inference.sequential import Decision, decide
+from evogt_study.planning.plan import Plan, phase_plan
+from evogt_study.results.run_table import Table
+from evogt_study.schema.values import Value, canonical, text_label
+from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import Choice, Phase
+from evogt_study.study.precision import SEED, Labels, Precision
+from evogt_study.study.study import Study
+
+SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
+"""Coordinates of a result: seeds that each cell used, half the width of its interval, and why no more were added."""
+
+
+def filled_as_needed(study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table]) -> Table:
+    """The table of a phase, filled by `fill`; where it has a precision, of as many seeds as its runs say it needs.
+
+    Batches end where `fill` has runs no more, or every cell is known, or has as many seeds as it may.
+    """
+    if phase.precision is None:
+        return fill(phase_plan(study, phase, chosen))
+    counts: dict[Labels, int] = {}
+    while True:
+        seeds = phase.precision.seeds(phase.space, counts)
+        table = fill(phase_plan(study, phase, [*chosen, seeds]))
+        wanted = {labels: each.wanted for labels, each in decisions(phase.precision, table).items()}
+        if all(count <= counts.get(labels, phase.precision.goal.first) for labels, count in wanted.items()):
+            return table
+        counts = counts | wanted
+
+
+def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
+    """What is known of each cell by the finished runs of a table, by the labels of its points; see `decide`.
+
+    Both labels of a ratio have the decision of their cell; other labels of its axis have none.
+    """
+    space = table.plan.space
+    seed = space.names.index(SEED)
+    values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in _values(precision.variable, table))
+    others = [axis for axis in space.axes if axis.name != SEED]
+    names = [axis.name for axis in others]
+    found: dict[Labels, Decision] = {}
+    at = names.index(precision.axis) if precision.axis else None
+    for place in np.ndindex(values.shape[:-1]):
+        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+        if at is None:
+            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
+        elif labels[at] == precision.pair[0]:
+            shown = list(map(text_label, others[at].values))
+            places = [(*place[:at], shown.index(label), *place[at + 1 :]) for label in precision.pair]
+            count = min(there[each].cumprod().sum() for each in places)
+            made = decide(np.stack([values[each][:count] for each in places]), precision.goal)
+            for label in precision.pair:
+                found[(*labels[:at], label, *labels[at + 1 :])] = made
+    return found
+
+
+def _values(name: str, table: Table) -> tuple[Array, Any]:
+    """The variable over all cases, NaN where a run has none, and which of them are finished."""
+    values = np.full(table.size, np.nan)
+    for (own, dims, words), column in table.variables.items():
+        if own == name and not dims and not words:
+            values = np.where(column.present, column.cells, np.nan).astype(float)
+    values[table.status != Status.ok] = np.nan
+    return values, table.status != Status.not_run
+
+
+def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
+    """Coordinates over the cells of a result: seeds used, half width reached, and why no more seeds were added."""
+    others = [axis for axis in table.plan.space.axes if axis.name != SEED]
+    shape = tuple(len(axis.values) for axis in others)
+    made = decisions(precision, table)
+    seeds, half = np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
+    reason = np.full(shape, "", dtype=object)
+    for place in np.ndindex(shape):
+        labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
+        if labels in made:
+            seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
+            reason[place] = made[labels].reason or "not finished"
+    dims = tuple(axis.name for axis in others)
+    what = f"{precision.goal.of} of {precision.variable}"
+    return {
+        SEEDS: (dims, seeds, {"long_name": f"seeds after which the {what} was looked at last", "units": "1"}),
+        HALF_WIDTH: (dims, half, {"long_name": f"half width of the interval of the {what}", "units": "1"}),
+        REASON: (dims, reason, {"long_name": f"why no more seeds were added for the {what}"}),
+    }
+
+
+def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
+    """The seeds that results have planned between them, by their case keys; None for a phase without a precision."""
+    if phase.precision is None:
+        return None
+    names = [name for name in phase.space.names if name != SEED]
+    counts: dict[Labels, int] = {}
+    for data in results:
+        labels = [[text_label(canonical(value)) for value in data[name].values] for name in names]
+        found = (data["case_key"].astype(str) != "").sum(SEED).transpose(*names)
+        for place, count in np.ndenumerate(found.values):
+            cell = tuple(own[i] for own, i in zip(labels, place, strict=True))
+            counts[cell] = max(int(count), counts.get(cell, 0))
+    return phase.precision.seeds(phase.space, counts)
+
+
+def choose(pilot: Choice, table: Table) -> Chosen:
+    """Choose from the pilot's finished runs.
+
+    A candidate counts only if all of its runs are ok, so that no choice rests on survivors; a diverged run is an
+    infinite one.  Raises PilotError where some point has no candidate left.
+    """
+    names = table.plan.space.names
+    table.settle()
+    measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
+    over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
+    means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
+    order = [name for name in names if name in pilot.by]
+    choice: dict[tuple[str, ...], Value] = {}
+    for position in np.ndindex(means.shape[:-1]):
+        at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
+        key = tuple(text_label(at[name]) for name in pilot.by)
+        candidates = pilot.candidates_at(key)
+        best = _least(candidates, means[position])
+        if best is None:
+            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+            raise PilotError(
+                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate "
+                f"of {len(candidates)} has all of its runs ok{_commonest_message(table)}"
+            )
+        choice[key] = best
+    return Chosen(pilot.parameter, pilot.by, choice)
+
+
+def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+    """What the finished runs of a phase decide about later ones.  Raises PilotError."""
+    return () if phase.choice is None else (choose(phase.choice, table),)
+
+
+def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+    """As `chosen_by`; None where the phase decides and runs are missing, or there is nothing to choose from."""
+    try:
+        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
+    except PilotError:
+        return None
+
+
+def _commonest_message(table: Table) -> str:
+    """What most runs that are not ok say, to be added to an error."""
+    told = table.commonest_message()
+    return f"; most often: {told}" if told else ""
+
+
+def _least(candidates: tuple[Value, ...], means: npt.NDArray[np.float64]) -> Value | None:
+    """The candidate of the least finite mean, the smaller of equals; None where no mean is finite."""
+    usable = [
+        (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
+        for value, mean in zip(candidates, means[: len(candidates)], strict=True)
+        if np.isfinite(mean)
+    ]
+    return min(usable)[2] if usable else None
+
+
+def _no_number(name: str, table: Table) -> str:
+    """Why a variable cannot be minimised."""
+    for own, dims, words in table.variables:
+        if own == name:
+            return "it is a word" if words else f"it is an array over {', '.join(dims)}, not a number"
+    found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
+    return f"the runs returned no such number (they have: {found})"
+
+
+def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
+    """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
+    columns = [column for (own, _, _), column in table.variables.items() if own == name]
+    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
+        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
+    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
+    values[table.status == Status.diverged] = np.inf
+    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
+    return values

@@ -1,0 +1,235 @@
+"""Confidence intervals: against SciPy, closed forms and counting; what they cover is in `test_coverage`."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from evogt_study.errors import ParameterError
+from evogt_study.inference import kernels, resampling
+from evogt_study.inference.intervals import Interval, interval, ratio_interval
+from evogt_study.inference.kernels import kernel_of
+
+NAN = np.nan
+KINDS = [
+    Interval(), Interval(method="student"), Interval(method="percentile"), Interval(method="bca"), Interval("median"),
+    Interval("q75"), Interval("geometric_mean"), Interval("std", "bca"), Interval("max"),
+]  # fmt: skip
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).lognormal(-7.0, 1.0, shape)
+
+
+def of(samples, how=Interval()):
+    """The interval of samples of units of one value each."""
+    return interval(np.asarray(samples, dtype=float)[..., None], how)
+
+
+def brute_force_bootstrap_t(sample, places, confidence=0.95):
+    """The definition, resample by resample, each end the wider one of bootstrap-t and Student's."""
+    n, mean, error = len(sample), sample.mean(), sample.std(ddof=1) / np.sqrt(len(sample))
+    t = []
+    for row in places:
+        again = sample[row]
+        if len(set(again)) > 1:
+            t.append((again.mean() - mean) / (again.std(ddof=1) / np.sqrt(n)))
+    student = scipy.stats.t.ppf((1 + confidence) / 2, n - 1)
+    low, high = np.quantile(t, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return mean - max(high, student) * error, mean - min(low, -student) * error
+
+
+def test_bootstrap_t_is_its_definition():
+    sample = drawn(12)
+    places = np.random.default_rng(0).integers(0, 12, (999, 12))
+    np.testing.assert_allclose(of(sample), brute_force_bootstrap_t(sample, places), rtol=1e-10)
+    shifted = sample - sample.mean()  # also of values of both signs
+    np.testing.assert_allclose(of(shifted), brute_force_bootstrap_t(shifted, places), rtol=1e-9, atol=1e-18)
+
+
+def test_students_interval_is_that_of_scipy():
+    sample = drawn(3, 9)
+    reference = scipy.stats.t.interval(0.9, 8, sample.mean(axis=1), scipy.stats.sem(sample, axis=1))
+    np.testing.assert_allclose(of(sample, Interval(method="student", confidence=0.9)).T, reference, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [6, 7, 20, 51])
+@pytest.mark.parametrize(("name", "p"), [("median", 0.5), ("q25", 0.25), ("q90", 0.9)])
+def test_order_statistics_hold_a_quantile_as_often_as_the_binomial_distribution_says(n, name, p):
+    """Counted: of samples of the uniform distribution, those whose l-th value is below p and u-th above."""
+    low, high = of(np.arange(1.0, n + 1.0), Interval(name, fewest=2))
+    below = 0 if np.isinf(low) else int(low)
+    above = n + 1 if np.isinf(high) else int(high)
+    share = sum(scipy.stats.binom.pmf(k, n, p) for k in range(below, above))
+    assert share >= 0.95
+    tails = scipy.stats.binom.cdf(below - 1, n, p), scipy.stats.binom.sf(above - 1, n, p)
+    assert max(tails) <= 0.025
+    assert below == n or scipy.stats.binom.cdf(below, n, p) > 0.025  # no narrower interval has such tails
+    test = scipy.stats.quantile_test(np.arange(1.0, n + 1.0), p=p).confidence_interval(0.95)
+    np.testing.assert_allclose([low if np.isfinite(low) else NAN, high if np.isfinite(high) else NAN], test)
+
+
+@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize("name", ["median", "std"])
+def test_other_intervals_are_those_of_scipy_on_the_values_that_are_there(name, method):
+    how = Interval(name, method, confidence=0.9, resamples=200, seed=3)
+    values = drawn(4, 9)
+    values[1, 2] = values[3, 0] = NAN
+    references = {"median": np.median, "std": lambda x, axis: np.std(x, axis=axis, ddof=1)}
+    for row, limits in zip(values, of(values, how), strict=True):
+        reference = scipy.stats.bootstrap(
+            (row[np.isfinite(row)],), references[name], confidence_level=0.9, n_resamples=200, vectorized=True,
+            method={"bca": "BCa"}.get(method, method), rng=np.random.default_rng(3),
+        ).confidence_interval  # fmt: skip
+        np.testing.assert_allclose(limits, [reference.low, reference.high], rtol=1e-10)
+
+
+def test_percentiles_are_exact_where_the_resamples_can_be_counted():
+    """Of the means of two values' resamples a quarter are the lower, a quarter the upper and half the middle."""
+    how = {"method": "percentile", "fewest": 2}
+    np.testing.assert_allclose(of([[1.0, 3.0], [2.0, 6.0]], Interval(**how)), [[1.0, 3.0], [2.0, 6.0]], rtol=1e-15)
+    np.testing.assert_allclose(of([1.0, 3.0], Interval(confidence=0.3, **how)), [2.0, 2.0], rtol=1e-15)
+
+
+def test_resamples_of_any_size_are_those_of_counting(monkeypatch):
+    """Blocks of resamples of large samples are as those that are kept of small ones."""
+    values = drawn(2, 3, 30)
+    kept = resampling.resampled_sums(values, 200, 5)
+    places = np.random.default_rng(5).integers(0, 30, (200, 30))
+    np.testing.assert_allclose(kept, values[..., places].sum(axis=-1), rtol=1e-12)
+    monkeypatch.setattr(resampling, "KEPT", 0)
+    monkeypatch.setattr(resampling, "BATCH", 40 * 30)
+    np.testing.assert_allclose(resampling.resampled_sums(values, 200, 5), kept, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", [how for how in KINDS if how.of != "q75"])  # which seven values do not bound
+def test_of_equal_values_it_is_the_value_and_of_few_there_is_none(how):
+    values = np.full((4, 7), 0.1)
+    values[1, 1], values[2, 1:3], values[3] = NAN, NAN, NAN
+    found = of(values, how)
+    np.testing.assert_allclose(found[:2], 0.0 if how.of == "std" else 0.1, atol=1e-16)
+    assert np.isnan(found[2:]).all()
+    two = of([[1.0, 2.0], [1.0, NAN]], Interval(how.of, how.method, fewest=2))
+    assert np.isnan(two[1]).all()
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_it_does_not_depend_on_what_stands_beside_its_row_nor_on_missing_values_nor_on_scale(how):
+    values = drawn(5, 12)
+    values[2, 3:5] = NAN
+    together = of(values, how)
+    for row in range(5):
+        np.testing.assert_allclose(of(values[row], how), together[row], rtol=1e-12)
+    np.testing.assert_allclose(of(np.delete(values[2], [3, 4]), how), together[2], rtol=1e-12)
+    np.testing.assert_allclose(of(8.0 * values, how), 8.0 * together, rtol=1e-9)
+
+
+@pytest.mark.parametrize("how", KINDS[:7])
+def test_a_higher_confidence_has_a_longer_interval(how):
+    sample = drawn(40)
+    lengths = [
+        float(np.diff(of(sample, Interval(how.of, how.method, confidence))).item()) for confidence in (0.5, 0.8, 0.95)
+    ]
+    assert 0.0 < lengths[0] < lengths[1] < lengths[2]
+
+
+@pytest.mark.parametrize("how", [*KINDS[:3], *KINDS[4:6]])
+def test_units_whose_values_are_equal_are_one_value_each(how):
+    """Three epsilon with the same errors are no more than one."""
+    sample = drawn(2, 20)
+    copies = np.repeat(sample[..., None], 3, axis=-1)
+    np.testing.assert_allclose(interval(copies, how), of(sample, how), rtol=1e-12)
+
+
+def test_units_of_unequally_many_values_are_resampled_whole():
+    values = drawn(9, 3)
+    values[0, 1] = values[4, 0] = values[4, 2] = NAN
+    sums, counts = np.nansum(values, axis=1), np.isfinite(values).sum(axis=1)
+    mean = sums.sum() / counts.sum()
+    residuals = (sums - mean * counts) / counts.sum()
+    error = np.sqrt(9 / 8 * (residuals**2).sum())
+    t = scipy.stats.t.ppf(0.975, 8)
+    student = interval(values, Interval(method="student"))
+    np.testing.assert_allclose(student, [mean - t * error, mean + t * error], rtol=1e-12)
+    places = np.random.default_rng(0).integers(0, 9, (999, 9))
+    means = sums[places].sum(axis=1) / counts[places].sum(axis=1)
+    percentile = interval(values, Interval(method="percentile"))
+    np.testing.assert_allclose(percentile, np.quantile(means, [0.025, 0.975]), rtol=1e-12)
+    low, high = interval(values, Interval())
+    assert low <= student[0] < student[1] <= high
+
+
+def test_the_interval_of_an_inverse_ratio_is_the_inverse():
+    above, below = drawn(2, 3, 15)
+    one = ratio_interval(above, below, Interval(), logarithmic=True)
+    other = ratio_interval(below, above, Interval(), logarithmic=True)
+    np.testing.assert_allclose(one, 1.0 / other[:, ::-1], rtol=1e-10)
+    np.testing.assert_allclose(ratio_interval(3.0 * below, below, Interval(), logarithmic=True), 3.0, rtol=1e-10)
+
+
+def test_a_resample_without_spread_has_no_t():
+    """Of 19 equal values and one other 36 % of the resamples are of equal values: t would be infinite."""
+    found = of([1.0] * 19 + [5.0])
+    assert np.isfinite(found).all()
+    assert found[0] < 1.2 < found[1]
+
+
+def test_of_positive_values_the_lower_end_is_positive():
+    """A standard error of more than half the mean: Student's interval goes below zero."""
+    sample = np.array([1.0] * 3 + [2.0] * 8 + [90.0])
+    assert of(sample, Interval(method="student"))[0] < 0.0
+    assert of(sample)[0] == pytest.approx(1.0)
+    assert of(np.array([-1.0, *sample]))[0] < -1.0
+
+
+def test_the_seed_is_what_it_depends_on():
+    sample = drawn(15)
+    assert (of(sample, Interval(seed=1)) != of(sample)).any()
+    np.testing.assert_array_equal(of(sample), of(sample))
+
+
+def test_errors_of_any_size_have_intervals():
+    for scale in (1e-300, 1e150, 1e300):
+        found = of(drawn(8) * scale)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found / scale, of(drawn(8)), rtol=1e-10)
+
+
+def test_a_large_sample_has_the_normal_interval():
+    sample = np.random.default_rng(1).normal(5.0, 2.0, 20_000)
+    half = 1.96 * 2.0 / np.sqrt(20_000)
+    for how, width in ((Interval(), 1.0), (Interval("median"), np.sqrt(np.pi / 2))):
+        low, high = of(sample, how)
+        middle = float(kernel_of(how.of)[0](sample))
+        assert low == pytest.approx(middle - width * half, abs=0.2 * half)
+        assert high == pytest.approx(middle + width * half, abs=0.2 * half)
+
+
+def test_what_is_not_there_has_no_interval():
+    for shape in ((0, 3, 1), (2, 0, 1), (2, 3, 0)):
+        assert interval(np.zeros(shape), Interval()).shape == (shape[0], 2)
+    assert np.isnan(of(np.full((2, 8), -1.0) * np.arange(1, 9), Interval("geometric_mean"))).all()
+    assert kernels.count(np.zeros((2, 0))).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"method": "bc"}, "`method` must be one of bootstrap-t, student, order, percentile, bca, got 'bc'"),
+        ({"confidence": 95}, "`confidence` must be in (0, 1), got 95; use e.g. 0.95"),
+        ({"resamples": 0}, "`resamples` must be at least 1, got 0; use e.g. 999"),
+        ({"seed": -1}, "`seed` must be an integer >= 0, got -1"),
+        ({"fewest": 1}, "`fewest` must be at least 2, got 1; use e.g. 6"),
+        ({"of": "median", "method": "student"}, "`of` must be one of mean, geometric_mean for student, got 'median'"),
+        ({"of": "mean", "method": "order"}, "`of` must be median, or a quantile in percent like q25, for order"),
+        ({"of": "mode"}, "`statistic` must be one of mean, std, median, geometric_mean, min, max, or a quantile in"),
+    ],
+)
+def test_what_cannot_be_is_told(wrong, said):
+    with pytest.raises(ParameterError) as caught:
+        Interval(**wrong)
+    assert str(caught.value).startswith(said)
+
+
+def test_the_default_method_follows_the_statistic():
+    names = ("mean", "geometric_mean", "median", "q25", "std", "max")
+    assert [Interval(name).chosen for name in names] == ["bootstrap-t"] * 2 + ["order"] * 2 + ["bca", "percentile"]

@@ -1,0 +1,141 @@
+"""Seeds until a number is known: decisions follow from the values in the order of their seeds, and from these alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from evogt_study.errors import ParameterError
+from evogt_study.inference.intervals import Interval, interval
+from evogt_study.inference.sequential import (
+    FIRST,
+    GROWTH,
+    Goal,
+    boundary,
+    confidence_of_a_look,
+    decide,
+    look,
+    next_batches,
+    next_sizes,
+)
+
+VALUES = np.random.default_rng(4).lognormal(-5.0, 0.7, 3000)
+
+
+def settled(values, goal):
+    """The decisions as a study makes them, batch by batch, up to the last."""
+    made = [decide(values[:0], goal)]
+    while not made[-1].reason:
+        made.append(decide(values[: made[-1].wanted], goal))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("looks", "constant"), [(1, 1.960), (2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040), (10, 2.087)]
+)
+def test_boundaries_are_those_of_the_tables(looks, constant):
+    """Jennison & Turnbull, Group Sequential Methods (2000), Table 2.3, alpha = 0.05, three decimals."""
+    assert boundary(0.95, looks) == pytest.approx(constant, abs=6e-4)
+
+
+def test_the_boundary_is_crossed_as_often_as_it_says():
+    sums = np.random.default_rng(0).standard_normal((40_000, 10)).cumsum(axis=1)
+    crossed = (np.abs(sums) > boundary(0.9, 10) * np.sqrt(10)).any(axis=1).mean()
+    assert crossed == pytest.approx(0.1, abs=0.006)  # four standard errors
+
+
+def test_a_study_grows_batch_by_batch_until_the_number_is_known():
+    goal = Goal(half_width=0.1)
+    made = settled(VALUES, goal)
+    sizes = [each.wanted for each in made[:-1]]
+    assert sizes[0] == FIRST
+    assert sizes == sorted(set(sizes))
+    assert all(new <= np.ceil(GROWTH * 1.05 * old) for old, new in pairwise(sizes))
+    last = made[-1].looks[-1]
+    assert (made[-1].reason, last.n, made[-1].wanted) == ("known", sizes[-1], sizes[-1])
+    assert last.half_width <= 0.1 < made[-2].looks[-1].half_width
+    how = Interval(confidence=confidence_of_a_look(0.95))
+    np.testing.assert_allclose([last.low, last.high], interval(VALUES[: last.n, None], how))
+    assert last.low < VALUES.mean() < last.high
+
+
+def test_values_beyond_what_a_goal_needs_change_nothing_and_a_stricter_goal_goes_on_from_them():
+    wide, narrow = Goal(half_width=0.2), Goal(half_width=0.05)
+    first, second = settled(VALUES, wide), settled(VALUES, narrow)
+    assert decide(VALUES, wide) == first[-1]
+    assert second[-1].wanted > first[-1].wanted
+    assert decide(VALUES[: first[-1].wanted], narrow).wanted > first[-1].wanted  # which has all of the earlier ones
+
+
+def test_a_cell_has_no_more_seeds_than_it_may():
+    made = settled(VALUES, Goal(half_width=0.001, at_most=200))
+    assert (made[-1].reason, made[-1].wanted) == ("at most", 200)
+    assert [each.expected for each in made] == [FIRST, *[200] * (len(made) - 1)]
+
+
+def test_what_is_expected_is_about_what_it_takes():
+    made = settled(VALUES, Goal(half_width=0.05))
+    assert made[-2].expected == pytest.approx(made[-1].wanted, rel=0.1)
+
+
+@pytest.mark.parametrize("of", ["mean", "median", "ratio"])
+def test_every_kind_of_number_is_known_in_the_end(of):
+    rng = np.random.default_rng(5)
+    truth = {"mean": np.exp(-5.0 + 0.245), "median": np.exp(-5.0), "ratio": np.exp(1.045)}[of]
+    holds = 0
+    for _ in range(20):
+        values = rng.lognormal(-5.0, 0.7, 1500)
+        both = np.stack([values * rng.lognormal(1.0, 0.3, 1500), values]) if of == "ratio" else values
+        last = decide(both, Goal(of=of, half_width=0.2))
+        assert last.reason == "known"
+        holds += last.looks[-1].low < truth < last.looks[-1].high
+    assert holds >= 17  # of 20 at 95 %, fewer have a chance of 0.3 %
+
+
+def test_an_absolute_width_and_seeds_that_failed():
+    absolute = decide(VALUES, Goal(half_width=2e-3, relative=False))
+    assert absolute.looks[-1].half_width <= 2e-3
+    lost = VALUES.copy()
+    lost[:18] = np.nan  # two of the first batch: there is no interval
+    assert decide(lost, Goal()).looks[0].half_width == np.inf
+    assert decide(lost, Goal()).looks[1].n == 42  # the next size on the grid from twice as many on
+    assert decide(np.full(3000, np.nan), Goal()).reason == "at most"
+
+
+def test_batches_go_where_numbers_are_known_worst():
+    """A study of three cells that grows as it is told: each ends where it would alone, whatever the others need."""
+    goal = Goal(half_width=0.2)
+    rng = np.random.default_rng(6)
+    pools = {name: rng.lognormal(0.0, sigma, 2000) for name, sigma in (("calm", 0.2), ("wild", 1.2), ("mean", 0.6))}
+    have = dict.fromkeys(pools, 0)
+    assert next_batches({name: pools[name][:0] for name in pools}, goal) == dict.fromkeys(pools, FIRST)
+    orders = []
+    while wanted := next_batches({name: pools[name][:count] for name, count in have.items()}, goal):
+        orders.append(list(wanted))
+        have |= wanted
+    assert orders[1] == ["wild", "mean"]  # twenty seeds are enough for the calm one
+    assert have == {name: decide(pool, goal).wanted for name, pool in pools.items()}
+    assert have["calm"] == FIRST < have["mean"] < have["wild"]
+
+
+def test_cells_of_one_size_are_looked_at_together():
+    rows = VALUES[:120].reshape(4, 1, 30)
+    together = np.array(look(rows, Goal()))
+    for row in range(4):
+        np.testing.assert_allclose(np.array(look(rows[row : row + 1], Goal()))[:, 0], together[:, row], rtol=1e-12)
+    assert next_sizes(np.array([0.1001, 0.2, 9.0, np.inf]), 100, Goal()).tolist() == [106, 209, 209, 209]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"of": "mode"}, "`of` must be one of mean, median, ratio, got 'mode'"),
+        ({"half_width": 0.0}, '`half_width` must be a positive number, got 0.0; use e.g. "10 %"'),
+        ({"confidence": 95}, "`confidence` must be in [0.5, 1), got 95; use e.g. 0.95"),
+        ({"at_most": 5}, "`at_most` must be at least 20, the first batch, got 5"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_told(wrong, said):
+    with pytest.raises(ParameterError) as caught:
+        Goal(**wrong)
+    assert str(caught.value) == said

@@ -1,0 +1,139 @@
+"""Studies that ask for a precision: seeds where they are needed, nothing twice, the same whoever computes."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import evogt_study as evs
+from evogt_study.errors import StudyError
+from evogt_study.inference.sequential import Goal, decide
+
+SOURCE = """
+import numpy as np
+
+def method(seed, kind, k):
+    rng = np.random.default_rng([seed, k])
+    if kind == "wild" and seed == 3:
+        raise ValueError("no luck")
+    return {"error": k * float(rng.lognormal(0.0, {"calm": 0.2, "wild": 0.8}[kind]))}
+"""
+REST = """
+[axes]
+kind = ["calm", "wild"]
+k = [1, 2]
+seed = { start = 0, count = 10 }
+[precision]
+half_width = "30 %"
+at_most = 200
+"""
+WORDS = {"calm": 0.2, "wild": 0.8}
+
+
+def value(kind, k, seed):
+    if kind == "wild" and seed == 3:
+        return np.nan
+    return k * np.random.default_rng([seed, k]).lognormal(0.0, WORDS[kind])
+
+
+def expected(goal):
+    """Seeds of each cell, decided from values that were drawn here."""
+    return [
+        [decide(np.array([value(kind, k, seed) for seed in range(200)]), goal).wanted for k in (1, 2)] for kind in WORDS
+    ]
+
+
+def planned(data):
+    return (data["case_key"] != "").transpose("kind", "k", "seed").values
+
+
+def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tmp_path):
+    study = own_study(SOURCE, REST)
+    output = tmp_path / "own.nc"
+    data = evs.run(study, client=client, output=output)
+    wanted = expected(Goal(half_width=0.3, at_most=200, first=10))
+    assert data["precision_seeds"].values.tolist() == planned(data).sum(axis=-1).tolist() == wanted
+    assert wanted[0] == [10, 10]
+    assert min(wanted[1]) > 10
+    assert (planned(data)[..., 1:] <= planned(data)[..., :-1]).all()  # the first seeds, one after the other
+    assert set(data["precision_reason"].values.ravel().tolist()) == {"known"}
+    assert (data["precision_half_width"] <= 0.3).all()
+    assert evs.summary(data["error"], missing="drop")["n_planned"].values.tolist() == wanted
+
+    computed = []
+    tighter = own_study(SOURCE, REST.replace("30 %", "20 %"))
+    more = evs.run(tighter, client=client, output=output, listener=computed.append)
+    assert planned(more).sum() > planned(data).sum()
+    assert (planned(more) | ~planned(data)).all()
+    assert computed[-1].done - computed[0].done >= 0
+    first = evs.run(tighter, client=client)
+    xr.testing.assert_equal(first["error"], more["error"])
+    xr.testing.assert_equal(first["precision_seeds"], more["precision_seeds"])
+    with evs.open(output) as read:
+        assert read["precision_reason"].values.tolist() == more["precision_reason"].values.tolist()
+
+
+def test_a_cell_stops_at_most(own_study, client):
+    data = evs.run(own_study(SOURCE, REST.replace("30 %", "1 %").replace("200", "25")), client=client)
+    assert (data["precision_seeds"] == 25).all()
+    assert (data["precision_reason"] == "at most").all()
+
+
+def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):
+    text = REST.replace("[precision]", '[precision]\nof = "ratio wild/calm"')
+    data = evs.run(own_study(SOURCE, text), client=client)
+    assert (data["precision_seeds"].sel(kind="calm") == data["precision_seeds"].sel(kind="wild")).all()
+    goal = Goal("ratio", 0.3, at_most=200, first=10)
+    for k in (1, 2):
+        pairs = np.array([[value(kind, k, seed) for seed in range(200)] for kind in ("wild", "calm")])
+        assert int(data["precision_seeds"].sel(kind="wild", k=k)) == decide(pairs, goal).wanted
+
+
+def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
+    study = own_study(SOURCE, REST)
+    code, out, _ = evogt("plan", study.file, "-o", tmp_path / "own.nc")
+    assert code == 0
+    assert "40 cases of 800 points" in out
+    assert "until the mean of error to a half width of 30 % is known in each cell, at most 200" in out
+    evs.run(study, client=client, output=tmp_path / "own.nc")
+    count = sum(map(sum, expected(Goal(half_width=0.3, at_most=200, first=10))))
+    out = evogt("plan", study.file, "-o", tmp_path / "own.nc")[1]
+    assert f"about {count} runs expected for the mean of error to a half width of 30 %; 4 of 4 cells have all" in out
+    assert f"{count} of {count} are finished" in out
+    code, out, _ = evogt("verify", tmp_path / "own.nc", "--code", tmp_path / "method.py")
+    assert (code, out.splitlines()[-1]) == (0, f"{tmp_path / 'own.nc'}: all well")
+    assert (
+        evogt("replay", tmp_path / "own.nc", "--at", "kind=calm,k=1,seed=3", "--code", tmp_path / "method.py")[0] == 0
+    )
+    assert f"{count} runs, {count - 2} ok, 2 failed" in evogt("status", tmp_path / "own.nc")[1]
+
+
+def test_results_of_two_goals_are_joined_to_that_of_the_stricter_one(own_study, client, evogt, tmp_path):
+    evs.run(own_study(SOURCE, REST), client=client, output=tmp_path / "wide.nc")
+    tighter = own_study(SOURCE, REST.replace("30 %", "20 %"))
+    narrow = evs.run(tighter, client=client, output=tmp_path / "narrow.nc")
+    files = (tmp_path / "wide.nc", tmp_path / "narrow.nc")
+    code, _, told = evogt("merge", *files, "-o", tmp_path / "joined.nc", "--study", tighter.file)
+    assert code == 1, told  # since two runs failed
+    with evs.open(tmp_path / "joined.nc") as joined:
+        xr.testing.assert_equal(joined["precision_seeds"], narrow["precision_seeds"])
+        xr.testing.assert_equal(joined["error"].reset_coords(drop=True), narrow["error"].reset_coords(drop=True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("count = 10", "count = 5", "`precision` must be of a study with a `seed` axis of at least 6 integers, got 5"),
+        ('"30 %"', '"a tenth"', "`half_width` must be a number, or relative like \"10 %\", got 'a tenth'"),
+        ('"30 %"', "-1", "`half_width` must be a positive number, got -1.0"),
+        ("at_most = 200", "at_most = 8", "`at_most` must be at least 10, the first batch, got 8"),
+        ("at_most = 200", 'of = "mode"', "`of` must be one of mean, median, ratio, got 'mode'"),
+        ("at_most = 200", 'of = "ratio a/b"', '`of` must be mean, median, or "ratio A/B" of two labels of one axis'),
+        ("half_width", "halfwidth", "unknown key `precision.halfwidth`"),
+    ],
+)
+def test_a_precision_that_cannot_be_is_told_with_its_place(own_study, old, new, said):
+    with pytest.raises(StudyError) as caught:
+        own_study(SOURCE, REST.replace(old, new))
+    assert said in str(caught.value)
+    assert "own.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
