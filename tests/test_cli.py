@@ -407,7 +407,10 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--format", "html"), ["`format` must be one of text, markdown, latex, csv", "got 'html'"]),
         (
             ("--statistic", "avg"),
-            ["`statistic` must be one of mean, std, median, geometric_mean, min, max, ci", "'avg'"],
+            [
+                "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile in percent like q25",
+                "'avg'",
+            ],
         ),
         (("--rows", "gamma"), ["`rows` and `columns` must be of family, epsilon, got gamma"]),
         (("--rows", "family"), ["must name each of family, epsilon once, got family; epsilon is left out"]),
@@ -421,7 +424,10 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--at", "family"), ["`--at` must read axis=value,axis=value, got 'family'"]),
         (("--digits", "0"), ["`digits` must be from 1 to 17, got 0"]),
         (("--notation", "e"), ["`notation` must be one of scientific, plain, got 'e'"]),
-        (("--interval", "normal"), ["`method` must be one of percentile, bca, got 'normal'"]),
+        (
+            ("--interval", "normal"),
+            ["`method` must be one of bootstrap-t, student, order, percentile, bca, got 'normal'"],
+        ),
         (("--confidence", "95"), ["`confidence` must be in (0, 1), got 95.0; use e.g. 0.95"]),
         (("--missing", "skip"), ["`missing` must be one of warn, raise, drop, got 'skip'"]),
         (("--pilot",), ["own.nc must have pilot runs, got a result without them"]),
@@ -545,8 +551,10 @@ def test_a_summary(evogt, folder, result):
     code, out, err = evogt("summary", "own.nc", "--format", "csv")
     assert code == 0
     lines = [line.split(",") for line in out.splitlines()]
-    assert lines[0] == ["family", "epsilon", "mean", "std", "median", "ci lower", "ci upper", "n"]
-    assert [line[:5] + line[7:] for line in lines[1:]] == [
+    intervals = ["ci lower", "ci upper", "median", "median_ci lower", "median_ci upper"]
+    assert lines[0] == ["family", "epsilon", "mean", "std", *intervals, "n", "note"]
+    assert {line[-1] for line in lines[1:]} == {"few: 2", "few: 3"}
+    assert [[*line[:4], line[6], line[9]] for line in lines[1:]] == [
         ["a", "0.2", "4.000e-01", "2.000e-01", "4.000e-01", "3/3"],
         ["a", "0.1", "2.000e-01", "1.000e-01", "2.000e-01", "3/3"],
         ["b", "0.2", "3.000e-01", "1.414e-01", "3.000e-01", "2/3"],
@@ -569,18 +577,19 @@ def test_a_summary_in_other_forms(evogt, result, form, start):
 def test_a_summary_over_several_dimensions_of_another_variable(evogt, result):
     code, out, _ = evogt("summary", "own.nc", "--over", "seed, epsilon", "--variable", "rank", "--format", "csv")
     assert code == 0
-    assert [line.split(",")[:2] + line.split(",")[-1:] for line in out.splitlines()] == [
+    assert [line.split(",")[:2] + line.split(",")[-2:-1] for line in out.splitlines()] == [
         ["family", "mean", "n"],
-        ["a", "7.000e+00", "6/6"],
-        ["b", "7.000e+00", "4/6"],
+        ["a", "7.000e+00", "3/3"],  # seeds
+        ["b", "7.000e+00", "2/3"],
     ]
 
 
 def test_a_summary_over_everything(evogt, result):
     code, out, _ = evogt("summary", "own.nc", "--over", "family,epsilon,seed", "--format", "csv")
     assert code == 0
-    assert out.splitlines()[0] == "mean,std,median,ci lower,ci upper,n"
-    assert out.splitlines()[1].endswith(",10/12")
+    assert out.splitlines()[0] == "mean,std,ci lower,ci upper,median,median_ci lower,median_ci upper,n,note"
+    assert out.splitlines()[1].endswith(",2/3,few: 3")
+    assert evogt("summary", "own.nc", "--over", "seed", "--units", "seed,epsilon")[0] == 2
 
 
 def test_a_summary_as_a_table_with_an_axis_across(evogt, result):

@@ -85,7 +85,9 @@ def test_the_readmes_questions_have_answers(capsys):
     assert capsys.readouterr().out.endswith("order 2.000 in dt\n")
     assert names["gain"]["ratio_of_means"].values.round(1).tolist() == [125.0, 204.8, 55.2]
     assert names["order"]["place"].sel(dictionary="gtransnet").values.tolist() == [1.0, 1.0, 1.0]
-    assert (names["low"]["ci"].sel(bound="lower") < names["low"]["ci"].sel(bound="upper")).all()
+    assert (names["low"]["q25_ci"].sel(bound="lower") < names["low"]["q25_ci"].sel(bound="upper")).all()
+    assert names["pooled"]["n_ok"].values.tolist() == [20] * 4
+    assert names["best"]["settled"].all()
 
 
 @pytest.mark.parametrize("file", ["README.md", "studies/README.md", "data/README.md", "CONTRIBUTING.md"])

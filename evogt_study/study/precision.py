@@ -9,14 +9,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 from evogt_study.errors import ParameterError, StudyError, shortened
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, text_label
 from evogt_study.study.case_space import Axis, CaseSpace, Chosen
-from evogt_study.study.declared_values import Declared
-from evogt_study.study.study_file import PrecisionTable
+
+if TYPE_CHECKING:  # of a result that is read no study file is
+    from evogt_study.study.declared_values import Declared
+    from evogt_study.study.study_file import PrecisionTable
 
 SEED = "seed"
 Labels = tuple[str, ...]
