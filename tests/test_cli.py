@@ -408,7 +408,7 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (
             ("--statistic", "avg"),
             [
-                "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile in percent like q25",
+                "`statistic` must be one of mean, std, median, geometric_mean, min, max, a quantile",
                 "'avg'",
             ],
         ),

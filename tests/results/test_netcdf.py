@@ -124,7 +124,8 @@ def test_a_result_of_a_later_minor_version_is_read(of_schema, evogt):
     path = of_schema("1.7")
     assert read_study(path).error.notnull().all()
     assert evogt("status", path)[0] == 0
-    assert "4/4" in evogt("summary", path, "--over", "seed,dictionary")[1]
+    assert "2/2" in evogt("summary", path, "--over", "seed,dictionary")[1]  # seeds
+    assert "4/4" in evogt("summary", path, "--over", "seed,dictionary", "--units", "seed,dictionary")[1]
 
 
 @pytest.mark.parametrize("version", ["2.0", "next"])
