@@ -110,6 +110,8 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     if type(integrator) not in _IN_MODES:
         known = " or ".join(name for name, kind in INTEGRATORS.kinds.items() if kind in _IN_MODES)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
+    if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
+        raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)
     if points < 1 or points**problem.dimension > MAX_POINTS:
         wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"

@@ -328,7 +328,7 @@ def _text(part: TimeGrid | CoefficientReference) -> str:
 @lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
-    return canonical_json({name: value for name, value in asdict(integrator).items() if value != 0})
+    return canonical_json({name: value for name, value in asdict(integrator).items() if value})
 
 
 @lru_cache(maxsize=KNOWN)

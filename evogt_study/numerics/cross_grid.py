@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.problem import Separable, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions, trial_values
+from evogt_study.numerics.stiffness import StiffnessTerm, computed, stiffness_terms, weighted_gram
 
 NODES_AT_ONCE = 512
 """Nodes of a block whose features, gradients and products are held at once."""

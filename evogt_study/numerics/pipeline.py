@@ -15,7 +15,7 @@ from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
+from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
@@ -27,6 +27,7 @@ from evogt_study.numerics.retained_space import (
     trial_functions,
     weighted_svd,
 )
+from evogt_study.numerics.stiffness import StiffnessTerm
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.numerics.validation import Target
 
@@ -198,7 +199,7 @@ def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
 
 
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
-    features = run.dictionary.sample(run.seed, problem.dimension)
+    features = problem.domain.features(run.dictionary, run.seed)
     return trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
 
 

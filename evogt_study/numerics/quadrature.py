@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -77,10 +78,14 @@ def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain."""
+    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain.
+
+    faces: the rule on each natural face of the domain, by the face's name.
+    """
 
     nodes: Array
     weights: Array
+    faces: Mapping[str, Quadrature] = field(default_factory=dict)
 
     def integrate(self, values: Array) -> Array:
         """sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""

@@ -413,11 +413,11 @@ BAD = {
     ),
     "finite_difference: unknown integrator": (
         toml("finite_difference", {"time_integrator": '"euler"'}),
-        ["`time_integrator` must be one of implicit_midpoint, stabilized_semi_implicit", "got 'euler'"],
+        ["`time_integrator` must be one of implicit_midpoint, trapezoidal, ", "got 'euler'"],
     ),
     "finite_difference: a potential by the midpoint rule": (
         toml("finite_difference", problem=POTENTIAL),
-        ["`time_integrator` must be stabilized_semi_implicit for a problem with a potential",
+        ["`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for a problem with a potential",
          "got 'implicit_midpoint'", "constants.time_integrator"],
     ),
     "space_time_regression: negative ridge": (

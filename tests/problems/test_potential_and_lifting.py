@@ -360,7 +360,8 @@ def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():
     with pytest.raises(ParameterError) as caught:
         evs.solve(problem, dictionary, seed=0, quadrature=12, dt=0.05)
     assert str(caught.value) == (
-        "`time_integrator` must be stabilized_semi_implicit for a problem with a potential, got 'implicit_midpoint'"
+        "`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for a problem with a potential, "
+        "got 'implicit_midpoint'"
     )
     ds = evs.solve(
         problem, dictionary, seed=0, quadrature=12, dt=0.05, time_integrator="stabilized_semi_implicit",

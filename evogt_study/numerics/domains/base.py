@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Dictionary, Features
 from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 
 
@@ -28,8 +32,21 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_points(self) -> Array:
-        """Points on all parts of the boundary, (P, d), at which boundary values are looked at."""
+        """Points on all parts of the boundary with Dirichlet data, (P, d), at which boundary values are looked at."""
 
     @abstractmethod
     def axes(self, points: int) -> tuple[Array, ...]:
         """Coordinates of a uniform grid that spans the domain, boundary included: (points,) for each direction."""
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """Faces on which the flux is given, not the value; none unless a domain says otherwise."""
+        return ()
+
+    def features(self, dictionary: Dictionary, seed: int) -> Features:
+        """The sampled dictionary as functions on the domain: features see coordinates of the unit cube."""
+        return dictionary.sample(seed, self.dimension)
+
+    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
+        """Whether points of the box that `axes` span lie in the closed domain, (P, d) -> (P,)."""
+        return np.ones(len(nodes), dtype=bool)

@@ -28,7 +28,7 @@ class UnitCube(Domain):
             raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
         nodes, weights = rule.on_unit_interval
         product = reduce(np.multiply.outer, [weights] * self.dimension)
-        return Quadrature(_tensor([nodes] * self.dimension), np.array(product).ravel())
+        return Quadrature(tensor_points([nodes] * self.dimension), np.array(product).ravel())
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l x_l (1 - x_l) with its derivatives."""
@@ -41,7 +41,7 @@ class UnitCube(Domain):
 
     def boundary_points(self) -> Array:
         """Points on every face, corners included."""
-        points = _tensor([LOOKED_AT] * self.dimension)
+        points = tensor_points([LOOKED_AT] * self.dimension)
         return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
 
     def axes(self, points: int) -> tuple[Array, ...]:
@@ -55,7 +55,7 @@ def check_unit_cube(domain: Domain, method: str) -> None:
         raise ProblemError(f"{method} must have a problem on the unit cube, got one on {domain}")
 
 
-def _tensor(along: list[Array]) -> Array:
+def tensor_points(along: list[Array]) -> Array:
     """The points of a tensor product of coordinates, (n^d, d), in C order."""
     return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)
 

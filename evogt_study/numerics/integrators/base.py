@@ -20,17 +20,18 @@ def number(
 ) -> dict[str, Any]:
     """Metadata of a field that holds a number.
 
-    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.
+    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.  A field
+    that holds something else has also `read`, which makes it of what a study file has.
     """
     return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
 
 
 @dataclass(frozen=True)
 class Integrator(ABC):
-    """A scheme for alpha' + K(t) alpha + g(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+    """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-    Its fields are numbers, declared by `number`: they are parameters of a study, and what is not zero is part of a
-    run's identity.  Raises ParameterError for one that is not admitted.
+    Its fields are declared by `number`, or like it: they are parameters of a study, and what is neither zero nor None
+    is part of a run's identity.  Raises ParameterError for one that is not admitted.
     """
 
     def __post_init__(self) -> None:
@@ -55,6 +56,5 @@ class Integrator(ABC):
     def check(self, problem: Problem) -> None:
         """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""
         if problem.potential is not None:
-            raise ParameterError(
-                "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
-            )
+            wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
+            raise ParameterError("time_integrator", wanted, self.name)
