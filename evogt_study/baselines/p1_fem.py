@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 import skfem
-from scipy.special import roots_jacobi
 
 from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.triangulated import simplex_rule
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
@@ -162,25 +162,6 @@ def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -
     """Number of quadrature nodes of all elements, on which memory depends."""
     degree = DEGREES[dimension] if degree is None else degree
     return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
-
-
-def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
-    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
-
-    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
-    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
-    (scikit-fem's own rules end at degree 19 on triangles, and those for tetrahedra beyond degree 4 are exact to one
-    degree less than their name in version 12.0.)
-    """
-    nodes, weights = np.empty((0, 1)), np.ones(1)
-    remainder = np.ones(1)
-    for power in reversed(range(dimension)):
-        x, w = roots_jacobi(points, float(power), 0.0)
-        r = (1.0 + x) / 2.0
-        nodes = np.concatenate([np.repeat(nodes, points, axis=1), np.outer(remainder, r).reshape(1, -1)])
-        remainder = np.outer(remainder, 1.0 - r).ravel()
-        weights = np.outer(weights, w / 2.0 ** (power + 1)).ravel()
-    return nodes, weights
 
 
 @dataclass(frozen=True, eq=False)

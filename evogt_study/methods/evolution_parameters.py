@@ -10,7 +10,7 @@ from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.integrators import INTEGRATORS
-from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, QuadratureRule
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, TriangleRule
 from evogt_study.schema.parameters import (
     Parameter,
     choice,
@@ -30,8 +30,12 @@ MAX_POINTS = 100_000
 
 def quadrature_rule(raw: Any) -> Value:
     """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
-    if isinstance(raw, QuadratureRule):
+    if isinstance(raw, (QuadratureRule, TriangleRule)):
         return raw
+    if isinstance(raw, dict) and raw.get("rule") == TRIANGLES:
+        if set(raw) != {"rule", "refinements", "degree"}:
+            raise ValueError
+        return TriangleRule(raw["refinements"], raw["degree"])
     if isinstance(raw, dict):
         if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
             raise ValueError
@@ -49,7 +53,8 @@ REFERENCES = ("exact", "finite_difference")
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
     'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
-    f"n at most {MAX_POINTS:,}"
+    f"n at most {MAX_POINTS:,}; "
+    'off boxes { rule = "triangles", refinements = n, degree = m }'
 )
 
 

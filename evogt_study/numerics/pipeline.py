@@ -18,7 +18,7 @@ from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.retained_space import (
     RetainedSpace,
     TrialFunctions,
@@ -45,11 +45,11 @@ class Discretisation:
     dictionary: Dictionary
     seed: int
     tau: float
-    quadrature: QuadratureRule
-    validation: QuadratureRule
+    quadrature: Rule
+    validation: Rule
     grid: TimeGrid
     integrator: Integrator = field(default_factory=ImplicitMidpoint)
-    assessment: QuadratureRule | None = None
+    assessment: Rule | None = None
     coefficient_reference: CoefficientReference | None = None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.problem import Problem, SpaceTimeFunction
 
+_LOOKED_AT = np.array([0.0, 0.37, 1.0])
 TOLERANCE = 1e-9
 """Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""
 
@@ -29,6 +31,8 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
 
     on_boundary = problem.domain.boundary_points()
+    if not len(on_boundary):
+        return
     with np.errstate(all="ignore"):
         excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
         scale = float(np.abs(stated(_inside(problem))).max())
@@ -40,6 +44,25 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         raise ProblemError(
             f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}"
         )
+
+
+def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
+    """Raise ProblemError, with the measured difference, where the exact solution has not the flux given on a face.
+
+    flux: A grad u of the exact solution, a function for each direction.
+    """
+    rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
+    with np.errstate(all="ignore"):
+        for data in problem.faces:
+            nodes, axis, sign = rule.faces[data.face].nodes, "xyz".index(data.face[0]), (-1.0, 1.0)[int(data.face[1])]
+            outward, wanted = sign * flux[axis](nodes, times), data.flux(nodes, times)
+            if data.transfer is not None and problem.exact is not None:
+                wanted = wanted - data.transfer(nodes, times) * problem.exact(nodes, times)
+            excess = float(np.abs(outward - wanted).max())
+            scale = max(float(np.abs(part(rule.nodes, times)).max()) for part in flux)
+            if not _negligible(excess, max(scale, float(np.abs(wanted).max()))):
+                got = f"a difference of {excess:.3g}{parameters_told(problem)}"
+                raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
 
 
 def check_start(problem: Problem) -> None:
@@ -68,7 +91,7 @@ def parameters_told(problem: Problem) -> str:
 
 
 def _inside(problem: Problem) -> Array:
-    return problem.domain.quadrature(QuadratureRule("gauss_legendre", 16)).nodes
+    return problem.domain.quadrature(problem.domain.usual_rule).nodes
 
 
 def _negligible(excess: float, scale: float) -> bool:

@@ -12,7 +12,12 @@ from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
+TRIANGLES = "triangles"
 MAX_NODES = 10_000_000
+MAX_REFINEMENTS = 10
+"""Each makes four triangles of one: a million of one."""
+MAX_DEGREE = 60
+"""961 nodes a triangle."""
 MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
 
@@ -66,6 +71,42 @@ class QuadratureRule:
         and weights 1/n.
         """
         return _on_unit_interval(self.rule, self.points)
+
+
+@dataclass(frozen=True)
+class TriangleRule:
+    """On the triangles of a domain after `refinements`, a rule that is exact for polynomials of the `degree`.
+
+    Scalars only, so it can identify a run.  Raises ParameterError for numbers out of range.
+    """
+
+    refinements: int
+    degree: int
+
+    def __post_init__(self) -> None:
+        for name, most in (("refinements", MAX_REFINEMENTS), ("degree", MAX_DEGREE)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                raise ParameterError(name, f"an integer from 0 to {most}", value)
+
+    def content(self) -> dict[str, str | int]:
+        """Its parts, by which it is identified."""
+        return {"rule": TRIANGLES, "refinements": self.refinements, "degree": self.degree}
+
+    @property
+    def label(self) -> str:
+        """Its short word."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{TRIANGLES}({self.refinements},{self.degree})"
+
+    def another(self, dimension: int) -> TriangleRule:
+        """A rule of two degrees more, on which to look again at what this rule has made."""
+        return TriangleRule(self.refinements, min(self.degree + 2, MAX_DEGREE))
+
+
+Rule = QuadratureRule | TriangleRule
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD

@@ -47,6 +47,15 @@ def separated(expression: sympy.Expr) -> Terms | None:
     return regrouped if 1 < len(pairs) >= len(regrouped) else pairs
 
 
+Split = tuple[sympy.Expr, Terms | None]
+"""An expression with its split into modulations and profiles."""
+
+
+def split(expression: sympy.Expr) -> Split:
+    """The expression with what `separated` makes of it."""
+    return expression, separated(expression)
+
+
 def _by_profile(pairs: Terms) -> Terms:
     """The same sum, with the factors of one function of space, which has no constant of its own, in one modulation."""
     modulations: dict[sympy.Expr, sympy.Expr] = {}
@@ -150,6 +159,15 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression at t = 0 as a function of space: nodes (Q, d) -> (Q,)."""
     return lambda nodes: _at_nodes(expression, nodes, {**values, "t": 0.0})
+
+
+def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
+    """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
+
+    def function(u: Array, nodes: Array, t: float) -> Array:
+        return _broadcast(evaluate(expression, {**values, **_columns(nodes), "t": t, "u": u}), len(nodes))
+
+    return function
 
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:

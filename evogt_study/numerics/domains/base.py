@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Dictionary, Features
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Domain(ABC):
     dimension: int
 
     @abstractmethod
-    def quadrature(self, rule: QuadratureRule) -> Quadrature:
+    def quadrature(self, rule: Rule) -> Quadrature:
         """The nodes and weights that `rule` means here.  Raises ParameterError, for `points`, for too many."""
 
     @abstractmethod
@@ -50,3 +50,13 @@ class Domain(ABC):
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
         """Whether points of the box that `axes` span lie in the closed domain, (P, d) -> (P,)."""
         return np.ones(len(nodes), dtype=bool)
+
+    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The lower and the upper corner of a large box inside, on which formulas are looked at."""
+        along = self.axes(2)
+        return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
+
+    @property
+    def usual_rule(self) -> Rule:
+        """A rule for looking at data."""
+        return QuadratureRule("gauss_legendre", 16)

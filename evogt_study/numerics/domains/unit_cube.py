@@ -10,7 +10,7 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.base import Domain
-from evogt_study.numerics.quadrature import MAX_NODES, Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
 LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and others without a pattern."""
@@ -20,8 +20,10 @@ LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
-    def quadrature(self, rule: QuadratureRule) -> Quadrature:
+    def quadrature(self, rule: Rule) -> Quadrature:
         """The tensor product of the rule on the unit interval."""
+        if not isinstance(rule, QuadratureRule):
+            raise ParameterError("rule", f"{' or '.join(RULES)} on a box", str(rule))
         count = rule.points**self.dimension
         if count > MAX_NODES:
             got = f"{rule.points}^{self.dimension} = {count:,}"
