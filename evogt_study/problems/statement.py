@@ -48,7 +48,9 @@ class Statement:
     file, (0, 1)^dimension where it is left out; with the boundary values of lifting: u_b(x, t) (remark nonhomo), zero
     where it is left out, and boundary: a table of periodic directions and of faces with a flux.  potential: F(u), a
     formula in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".
-    `final_time` is the customary T.  Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
+    `final_time` is the customary T.
+
+    Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
 
     >>> heat = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
