@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
     from evogt_study.numerics.dictionaries.base import Dictionary
-    from evogt_study.numerics.problem import Problem
+    from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
     from evogt_study.operations.merge import merge
     from evogt_study.operations.replay import replay
@@ -58,7 +58,10 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 _HOMES = {
+    "NaturalFace": "evogt_study.numerics.problem",
+    "NonlinearReaction": "evogt_study.numerics.problem",
     "Problem": "evogt_study.numerics.problem",
+    "Tensor": "evogt_study.numerics.problem",
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
@@ -93,10 +96,13 @@ _GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
 __all__ = [
     "Dictionary",
     "Interval",
+    "NaturalFace",
+    "NonlinearReaction",
     "Problem",
     "QuadratureRule",
     "Statement",
     "Study",
+    "Tensor",
     "compare",
     "errors",
     "merge",

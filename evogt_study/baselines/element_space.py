@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class ElementSpace:
         elements, local = self._located(nodes)
         columns = self.basis.element_dofs[:, elements]
         values = [
-            self.basis.elem.gbasis(self.basis.mapping, local[:, :, None], i, tind=elements)[0].value[:, 0]
+            np.asarray(self.basis.elem.gbasis(self.basis.mapping, local[:, :, None], i, tind=elements)[0])[:, 0]
             for i in range(len(columns))
         ]
         rows = np.broadcast_to(np.arange(len(nodes)), columns.shape)
@@ -117,9 +118,10 @@ def _check_size(domain: Domain, size: int, degree: int) -> None:
     if not isinstance(size, int) or size < 1:
         raise ParameterError("reference_points", "an integer >= 1", size)
     per_element = (degree // 2 + 1) ** domain.dimension
-    elements = (
-        100 * 4**size if isinstance(domain, Triangulated) else (1, 2, 6)[domain.dimension - 1] * size**domain.dimension
-    )
+    if isinstance(domain, Triangulated):
+        elements = 4**size * int(domain.coarsest().t.shape[1])
+    else:
+        elements = factorial(domain.dimension) * size**domain.dimension
     if elements * per_element > MOST_NODES:
         wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
         raise ParameterError("reference_points", wanted, size)

@@ -46,6 +46,24 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         )
 
 
+def check_periodic(problem: Problem) -> None:
+    """Raise ProblemError, with the measured difference, where the stated solution is not periodic as its domain is."""
+    nodes = _inside(problem)
+    key = "initial" if problem.exact is None else "exact"
+    with np.errstate(all="ignore"):
+        for axis, (low, high) in problem.domain.periods().items():
+            at_faces = [np.where(np.arange(problem.dimension) == axis, side, nodes) for side in (low, high)]
+            one, two = (_stated(problem, places) for places in at_faces)
+            excess, scale = float(np.abs(one - two).max()), float(np.abs(_stated(problem, nodes)).max())
+            if not _negligible(excess, scale):
+                got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
+                raise ProblemError(f"`{key}` must be periodic in {'xyz'[axis]}, got {got}")
+
+
+def _stated(problem: Problem, nodes: Array) -> Array:
+    return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, _LOOKED_AT)
+
+
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
     """Raise ProblemError, with the measured difference, where the exact solution has not the flux given on a face.
 
@@ -81,6 +99,7 @@ def check_start(problem: Problem) -> None:
 def check_data(problem: Problem, final_time: float | None = None) -> None:
     """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
     check_boundary(problem, final_time)
+    check_periodic(problem)
     check_start(problem)
 
 

@@ -17,7 +17,7 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.numerics.problem import Lifting, Potential, Problem
-from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, parameters_told
+from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
@@ -123,6 +123,7 @@ class Statement:
             faces=data.split.faces_at(values),
         )
         check_boundary(problem)
+        check_periodic(problem)
         if data.flux is not None:
             check_fluxes(problem, [space_time_function(*part, values) for part in data.flux])
         _check_weak_forms(self, problem)

@@ -43,6 +43,10 @@ class Domain(ABC):
         """Faces on which the flux is given, not the value; none unless a domain says otherwise."""
         return ()
 
+    def periods(self) -> dict[int, tuple[float, float]]:
+        """The numbers of periodic directions with the coordinates of their two faces; none unless a domain says so."""
+        return {}
+
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         """The sampled dictionary as functions on the domain: features see coordinates of the unit cube."""
         return dictionary.sample(seed, self.dimension)

@@ -60,6 +60,11 @@ class Box(Domain):
         """Faces on which the flux is given."""
         return self.natural_faces
 
+    def periods(self) -> dict[int, tuple[float, float]]:
+        """The periodic directions."""
+        numbers = [DIRECTIONS.index(name) for name in self.periodic]
+        return {axis: (self.lower[axis], self.upper[axis]) for axis in numbers}
+
     @property
     def widths(self) -> Array:
         """upper - lower, (d,)."""

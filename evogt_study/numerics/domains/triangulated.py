@@ -66,11 +66,10 @@ def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
     import skfem  # a third of a second, which workers would pay at start
 
     nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
-    mesh = domain.refined(rule.refinements)
-    count = mesh.t.shape[1] * len(weights)
+    count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
     if count > MAX_NODES:
         raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
-    basis = skfem.Basis(mesh, skfem.ElementTriP1(), quadrature=(nodes, weights))
+    basis = skfem.Basis(domain.refined(rule.refinements), skfem.ElementTriP1(), quadrature=(nodes, weights))
     return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel())
 
 
