@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
+    from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
@@ -71,6 +72,7 @@ _HOMES = {
     "return_level": "evogt_study.analysis.beyond_the_mean",
     "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
     "verdict": "evogt_study.analysis.verdict",
+    "evaluate": "evogt_study.operations.evaluate",
     "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
@@ -105,6 +107,7 @@ __all__ = [
     "Tensor",
     "compare",
     "errors",
+    "evaluate",
     "merge",
     "observed_orders",
     "plots",

@@ -98,14 +98,14 @@ class ElementSpace:
         return elements, local[best, point].T
 
 
-def element_space(domain: Domain, order: int, size: int, degree: int) -> ElementSpace:
+def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
     """Elements of `order` 1 or 2 on the domain, with element rules that are exact to `degree`.
 
-    size: cells a direction of a box, or refinements of another domain's triangulation.  Raises ParameterError for a
-    space that is too large.
+    size: cells a direction of a box, or refinements of another domain's triangulation, from the parameter `name`.
+    Raises ParameterError for a space that is too large.
     """
     d = domain.dimension
-    _check_size(domain, size, degree)
+    check_element_space(domain, size, degree, name)
     mesh = domain.refined(size) if isinstance(domain, Triangulated) else _box_mesh(as_box(domain), size)
     element = _ELEMENTS[order, d]()
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
@@ -114,9 +114,10 @@ def element_space(domain: Domain, order: int, size: int, degree: int) -> Element
     return ElementSpace(basis, reduction, _sparse(basis, reduction), faces)
 
 
-def _check_size(domain: Domain, size: int, degree: int) -> None:
+def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
+    """Raise the ParameterError of `element_space`, without building it."""
     if not isinstance(size, int) or size < 1:
-        raise ParameterError("reference_points", "an integer >= 1", size)
+        raise ParameterError(name, "an integer >= 1", size)
     per_element = (degree // 2 + 1) ** domain.dimension
     if isinstance(domain, Triangulated):
         elements = 4**size * int(domain.coarsest().t.shape[1])
@@ -124,7 +125,7 @@ def _check_size(domain: Domain, size: int, degree: int) -> None:
         elements = factorial(domain.dimension) * size**domain.dimension
     if elements * per_element > MOST_NODES:
         wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
-        raise ParameterError("reference_points", wanted, size)
+        raise ParameterError(name, wanted, size)
 
 
 def _box_mesh(box: Box, cells: int) -> Any:

@@ -23,6 +23,7 @@ from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import in_blocks
 from evogt_study.numerics.integrators import INTEGRATORS, ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.time_grid import TimeGrid
 
 MAX_POINTS = 4_000_000
@@ -73,6 +74,11 @@ class FiniteDifferenceReference:
     def key(self) -> Hashable:
         """What the solution depends on besides the problem."""
         return "finite_difference", self.points, self.grid, self.integrator
+
+    @property
+    def coarser(self) -> None:
+        """None: the paper's own refinement is a study."""
+        return None
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
@@ -258,6 +264,7 @@ def constant_diffusion(problem: Problem) -> float:
     check_unit_cube(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
+    check_terms(problem, "finite differences")
     if not problem.diffusion.steady:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
     values = problem.diffusion(_scattered(problem.dimension), np.zeros(1))

@@ -9,7 +9,7 @@ elements carry u - u_b.  Stages are solved by sparse LU, those of nonlinear reac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -19,6 +19,7 @@ from evogt_study.baselines.element_space import ElementSpace, SparseBasis, Spars
 from evogt_study.baselines.sparse_solve import solver_of
 from evogt_study.errors import DivergedError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.triangulated import Triangulated
 from evogt_study.numerics.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
 from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.numerics.stiffness import steady_operator
@@ -81,6 +82,12 @@ class FiniteElementReference:
         """What the solution depends on besides the problem."""
         return "finite_elements", self.size, self.grid
 
+    @property
+    def coarser(self) -> FiniteElementReference:
+        """Elements of twice the size, or one refinement less, and the same steps."""
+        boxed = not isinstance(self.problem.domain, Triangulated)
+        return replace(self, size=max(1, self.size // 2 if boxed else self.size - 1))
+
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
@@ -99,7 +106,7 @@ def finite_elements(
     initial = problem.initial(rule.nodes)
     if problem.lifting is not None:
         initial = initial - problem.lifting.value(rule.nodes, zero)[0]
-    u = solver_of(step.mass, symmetric=True)(space.interior.values.T @ (rule.weights * initial))
+    u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
     observed, states = set(grid.observed), {0: u}
     for number, times in enumerate(tableau.times(grid).tolist()):
         u = step(u, times)
@@ -139,7 +146,7 @@ class _Step:
         A, d = self.tableau.matrix, self.tableau.closing
         stages, slopes = list[Array](), list[Array]()
         for i, t in enumerate(times):
-            side, load = self.mass @ u, self.load(t)
+            side, load = np.asarray(self.mass @ u), self.load(t)
             for a, slope in zip(A[i], slopes, strict=False):
                 side = side + self.dt * a * slope
             U = self.solved(side, load, u, A[i, i], t)
@@ -191,7 +198,7 @@ class _Reaction:
 
     def nodal(self, U: Array, t: float) -> Array:
         """u at the nodes."""
-        u, lifting = self.basis.values @ U, self.problem.lifting
+        u, lifting = np.asarray(self.basis.values @ U), self.problem.lifting
         return u if lifting is None else u + lifting.value(self.basis.rule.nodes, np.array([t]))[0]
 
     def value(self, U: Array, t: float) -> Array:

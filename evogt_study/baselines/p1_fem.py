@@ -22,13 +22,16 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import skfem
 
+from evogt_study.baselines.element_space import element_space
+from evogt_study.baselines.finite_elements import MIDPOINT, ElementSolution, finite_elements
 from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains import UnitCube
+from evogt_study.numerics.domains.box import check_box
 from evogt_study.numerics.domains.triangulated import simplex_rule
-from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
-from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.time_grid import TimeGrid
 
@@ -185,24 +188,42 @@ class FiniteElementSolution:
         return np.asarray((self.space.interpolation(nodes) @ self.states.T).T)
 
 
-def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> FiniteElementSolution:
+def p1_fem(
+    problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None
+) -> FiniteElementSolution | ElementSolution:
     """Solve `problem` by P1 elements with `unknowns` interior vertices a direction, and the implicit midpoint rule.
 
     `grid` says which steps are kept (its observed ones: the saved ones, the first and the last).  `degree` is the
     polynomial degree of the element integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
 
     Raises ParameterError (see `p1_space`), and ProblemError where the diffusion is not positive at a quadrature node,
-    and for another domain than the unit cube.
+    for a potential, and for another domain than a box.
     """
-    check_unit_cube(problem.domain, "p1_fem")
+    check_admitted(problem)
+    diffusion = problem.diffusion
+    if not is_basic(problem) or isinstance(diffusion, Tensor):
+        every = element_space(problem.domain, 1, unknowns + 1, degree or DEGREES[problem.dimension], "unknowns")
+        check_diffusion(problem, every.interior.rule, grid.midpoints)
+        return finite_elements(problem, every, grid, MIDPOINT)
     space = p1_space(problem.dimension, unknowns, degree)
     _check_diffusion(space, problem, grid)
     mass = space.mass()
     initial = factorised(mass)(space.load(problem.initial(space.quadrature.nodes)))
-    stiffness, load = _stiffness(space, problem.diffusion), _load(space, problem.source)
-    steady = problem.diffusion.steady
-    states = _march(mass, stiffness, load, initial, grid, steady=steady)
+    stiffness, load = _stiffness(space, diffusion), _load(space, problem.source)
+    states = _march(mass, stiffness, load, initial, grid, steady=diffusion.steady)
     return FiniteElementSolution(space, grid.observed_times, states)
+
+
+def is_basic(problem: Problem) -> bool:
+    """Whether it is the paper's problem: a scalar diffusion and zero values on the boundary of the unit cube."""
+    return problem.plain and problem.lifting is None and isinstance(problem.domain, UnitCube)
+
+
+def check_admitted(problem: Problem) -> None:
+    """Raise ProblemError for a potential, and for another domain than a box."""
+    check_box(problem.domain, "p1_fem")
+    if problem.potential is not None:
+        raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
 
 
 def _check_diffusion(space: P1Space, problem: Problem, grid: TimeGrid) -> None:

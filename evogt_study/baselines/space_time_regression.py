@@ -29,6 +29,7 @@ from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction
+from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
 from evogt_study.problems.statement import Statement, derived, manufactured_source
@@ -62,6 +63,7 @@ def strong_form(statement: Statement, values: Mapping[str, float]) -> StrongForm
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
+    check_terms(problem, "space-time regression")
     gradient, initial_residual = _strong_expressions(statement)
     numbers = {name: float(value) for name, value in values.items()}
     return StrongForm(
@@ -132,6 +134,7 @@ def space_time_regression(
     strong form is not finite at a residual point.
     """
     check_unit_cube(strong.problem.domain, "space-time regression")
+    check_terms(strong.problem, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)

@@ -175,10 +175,11 @@ def _taken(family: type[Dictionary]) -> tuple[str, ...]:
 def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
-    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution.
+    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
+    their domain.
     """
     for name, datum in record.variables.items():
-        if name not in ("initial_error", "error_history", "exact_field") and not np.isfinite(datum.values).all():
+        if name not in ("initial_error", "error_history", "exact_field", "field") and not np.isfinite(datum.values).all():
             worst = datum.values[~np.isfinite(datum.values)].flat[0]
             raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
     return record

@@ -206,13 +206,14 @@ def assemble(
     rule = space.quadrature
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
     load = _moments(problem.source, rule.nodes, space.project, nodal.source)
-    faces = {face.face: _on_face(space, face.face) for face in problem.faces}
+    faces = {face.face: on_face(space, rule, face.face) for face in problem.faces}
     load = _with_faces(load, problem, faces)
     lifting = None
     if problem.lifting is not None:
         lifting = _assembled_lifting(space, problem.lifting)
         load = _lifted_load(space, load, problem.lifting, lifting)
-    stiffness, diffusion = _stiffness(space, problem, faces, nodal.diffusion, term)
+    basis = NodalBasis(rule, space.values, space.gradients)
+    stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
     return GalerkinSystem(
         stiffness=stiffness,
         autonomous=steady_operator(problem),
@@ -226,15 +227,14 @@ def assemble(
     )
 
 
-def _stiffness(
-    space: RetainedSpace,
+def operator_matrix(
+    basis: NodalBasis,
     problem: Problem,
     faces: dict[str, NodalBasis],
-    profiles: Array | None,
-    term: StiffnessTerm,
+    profiles: Array | None = None,
+    term: StiffnessTerm = computed,
 ) -> tuple[MatrixInTime, MatrixInTime | None]:
-    """K, and its diffusion's part where there are others."""
-    basis = NodalBasis(space.quadrature, space.values, space.gradients)
+    """K on a basis, and its diffusion's part where there are others; `profiles` of a scalar diffusion at the nodes."""
     if isinstance(problem.diffusion, Tensor):
         diffusion = diffusion_matrix(basis, problem)
     else:
@@ -248,9 +248,9 @@ def _stiffness(
     return lambda t: diffusion(t) + others(t), diffusion
 
 
-def _on_face(space: RetainedSpace, name: str) -> NodalBasis:
-    """The retained basis on a face of the domain, by the rule of the assembly."""
-    rule = space.quadrature.faces[name]
+def on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> NodalBasis:
+    """The retained basis on a face of the domain, by the face's part of a rule."""
+    rule = quadrature.faces[name]
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
     return NodalBasis(rule, values, np.empty((0, *values.shape)))
 
@@ -364,7 +364,7 @@ def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> N
     for part in in_blocks(times[:1] if problem.diffusion.steady else times):
         values = problem.diffusion(quadrature.nodes, part)
         if tensor and np.isfinite(values).all():
-            values = np.linalg.eigvalsh(values)
+            values = np.asarray(np.linalg.eigvalsh(values), dtype=np.float64)
         smallest, largest = float(np.min(values)), float(np.max(values))
         if not smallest > 0.0:  # so that NaN is refused too
             got = f"a least eigenvalue of {smallest:.6g}" if tensor else f"a minimum of {smallest:.6g}"

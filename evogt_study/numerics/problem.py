@@ -115,7 +115,8 @@ class Lifting:
     """u_b(x, t), whose trace is the Dirichlet data (remark nonhomo), with what the lifted load is made of.
 
     value u_b; rate u_b,t; gradient and flux: d u_b/dx_l and (A grad u_b)_l, one function for each direction;
-    lower_order: b . grad u_b - c u_b, where the problem has an advection or a linear reaction g = c u.
+    lower_order: b . grad u_b - c u_b, where the problem has an advection or a linear reaction g = c u.  formula: of
+    u_b, where it is one.
     """
 
     value: SpaceTimeFunction
@@ -123,6 +124,7 @@ class Lifting:
     gradient: tuple[SpaceTimeFunction, ...]
     flux: tuple[SpaceTimeFunction, ...]
     lower_order: SpaceTimeFunction | None = None
+    formula: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,7 @@ class Problem:
 
     advection: b, one function for each direction.  reaction: c of the linear reaction g = c u, or a
     `NonlinearReaction`.  faces: data on the natural faces of the domain, each of which has to have some.
+    exact_gradient: (nodes (Q, d), t) -> grad u (d, Q), where it is known.
 
     `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
     was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of
@@ -190,6 +193,7 @@ class Problem:
     advection: tuple[SpaceTimeFunction, ...] | None = None
     reaction: SpaceTimeFunction | NonlinearReaction | None = None
     faces: tuple[NaturalFace, ...] = ()
+    exact_gradient: Callable[[Array, float], Array] | None = None
 
     def __post_init__(self) -> None:
         if self.domain is None:

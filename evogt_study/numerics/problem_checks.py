@@ -8,7 +8,7 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.problem import Problem, SpaceTimeFunction
+from evogt_study.numerics.problem import Problem, SpaceTimeFunction, Tensor
 
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
 TOLERANCE = 1e-9
@@ -81,6 +81,20 @@ def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
             if not _negligible(excess, max(scale, float(np.abs(wanted).max()))):
                 got = f"a difference of {excess:.3g}{parameters_told(problem)}"
                 raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
+
+
+def check_terms(problem: Problem, method: str) -> None:
+    """Raise ProblemError for a term that a `method` for scalar diffusion does not admit."""
+    terms = {
+        "diffusion tensor": isinstance(problem.diffusion, Tensor),
+        "advection": problem.advection is not None,
+        "reaction": problem.reaction is not None,
+    }
+    extra = [name for name, there in terms.items() if there]
+    if extra:
+        raise ProblemError(
+            f"{method} must have a problem of scalar diffusion and source, got one with {' and '.join(extra)}"
+        )
 
 
 def check_start(problem: Problem) -> None:

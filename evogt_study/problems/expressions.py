@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,18 @@ def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Calla
         return _broadcast(evaluate(expression, {**values, **_columns(nodes), "t": t, "u": u}), len(nodes))
 
     return function
+
+
+def gradient_function(
+    expression: sympy.Expr, dimension: int, values: Mapping[str, float]
+) -> Callable[[Array, float], Array]:
+    """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first asked for."""
+
+    @lru_cache(maxsize=1)
+    def slopes() -> list[sympy.Expr]:
+        return [sympy.diff(expression, x) for x in COORDINATES[:dimension]]
+
+    return lambda nodes, t: np.stack([_at_nodes(slope, nodes, {**values, "t": t}) for slope in slopes()])
 
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:

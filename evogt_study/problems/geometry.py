@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evogt_study.errors import FormulaError, ParameterError, shortened
-from evogt_study.numerics.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube
+from evogt_study.numerics.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
 from evogt_study.numerics.domains.box import DIRECTIONS
 
 FaceData = str | tuple[tuple[str, str], ...]
@@ -25,8 +25,8 @@ _WANTED = (
 
 def boundary_of(raw: Any) -> Boundary:
     """The boundary table in its one form.  Raises ParameterError for what is neither periodic nor a face's data."""
-    if isinstance(raw, tuple):
-        return raw
+    if isinstance(raw, (tuple, list)):  # what this function gave, perhaps from JSON
+        return tuple((name, data if isinstance(data, str) else tuple(map(tuple, data))) for name, data in raw)
     if not isinstance(raw, Mapping):
         raise ParameterError("boundary", "a table of faces and periodic directions", raw)
     return tuple((str(name), _face_data(str(name), raw[name])) for name in sorted(raw))
@@ -67,11 +67,13 @@ def _shape(dimension: int, raw: Any) -> Domain:
         return UnitCube(dimension)
     if isinstance(raw, Domain):
         return raw
+    if isinstance(raw, Mapping) and "kind" in raw:
+        return domain_from(raw)
     kind = _SHAPES.get(frozenset(raw)) if isinstance(raw, Mapping) else None
     if kind is None:
         raise ParameterError("domain", _WANTED, raw)
     if kind == "box":
-        return Box(dimension, *(_numbers(raw[name], f"domain.{name}") for name in ("lower", "upper")))
+        return Box(dimension, _numbers(raw["lower"], "domain.lower"), _numbers(raw["upper"], "domain.upper"))
     if dimension != 2:
         raise ParameterError("domain", f"a box in {dimension}-D", raw)
     if kind == "disk":

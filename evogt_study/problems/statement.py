@@ -8,7 +8,7 @@ made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Lifting, Potential, Problem
 from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.problems.expressions import (
@@ -25,6 +26,7 @@ from evogt_study.problems.expressions import (
     Terms,
     elementwise_function,
     elementwise_functions,
+    gradient_function,
     profile_function,
     separated,
     space_time_function,
@@ -89,6 +91,15 @@ class Statement:
         derived(self)
 
     @property
+    def content(self) -> dict[str, Any]:
+        """What it was made with, as JSON-able content from which it can be made again; defaults are left out."""
+        given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
+        content = {name: value for name, value in given.items() if value not in (None, (), "")}
+        return (
+            content if isinstance(self.domain, UnitCube) else content | {"domain": content_of(self.domain, whole=True)}
+        )
+
+    @property
     def parameters(self) -> frozenset[str]:
         """Names in the formulas that need a value."""
         return derived(self).parameters
@@ -115,12 +126,13 @@ class Statement:
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.at(values),
+            lifting=None if data.lifting is None else data.lifting.at(values, str(self.lifting)),
             potential=None if data.potential is None else _potential(data.potential, values),
             domain=self.domain,
             advection=data.split.advection_at(values),
             reaction=data.split.reaction_at(values),
             faces=data.split.faces_at(values),
+            exact_gradient=None if data.exact is None else gradient_function(data.exact, self.dimension, values),
         )
         check_boundary(problem)
         check_periodic(problem)
@@ -160,14 +172,15 @@ class SymbolicLifting:
             None if lower_order == 0 else split(lower_order),
         )
 
-    def at(self, values: dict[str, float]) -> Lifting:
-        """The lifting as functions, for these parameter values."""
+    def at(self, values: dict[str, float], formula: str = "") -> Lifting:
+        """The lifting as functions, for these parameter values; `formula` is its text."""
         return Lifting(
             space_time_function(*self.value, values),
             space_time_function(*self.rate, values),
             tuple(space_time_function(*slope, values) for slope in self.gradient),
             tuple(space_time_function(*flux, values) for flux in self.flux),
             None if self.lower_order is None else space_time_function(*self.lower_order, values),
+            formula,
         )
 
     @property

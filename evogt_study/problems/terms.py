@@ -97,8 +97,8 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     if isinstance(raw, str):
         return parsed(raw, "diffusion", dimension)
     if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
-        rows = f"{dimension} formulas or {dimension} rows of them"
-        raise FormulaError(f"`diffusion` must be a formula, or {rows} in {dimension}-D, got {shortened(raw)}")
+        wanted = f"{dimension} formulas or {dimension} rows of them"
+        raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shortened(raw)}")
     if all(isinstance(row, str) for row in raw):
         diagonal = [parsed(text, "diffusion", dimension) for text in raw]
         return tuple(
@@ -151,9 +151,13 @@ def parsed(text: str, key: str, dimension: int, *, steady: bool = False, solutio
 
 @dataclass(frozen=True, eq=False)
 class SplitTerms:
-    """The terms with time and space split where they do, ready to be made functions."""
+    """The terms with time and space split where they do, ready to be made functions.
 
-    diffusion: Split | tuple[tuple[Split, ...], ...]
+    scalar: the diffusion, where there is no `tensor`.
+    """
+
+    scalar: Split
+    tensor: tuple[tuple[Split, ...], ...] | None
     advection: tuple[Split, ...]
     coefficient: Split | None
     nonlinear: tuple[sympy.Expr, sympy.Expr] | None
@@ -164,7 +168,8 @@ class SplitTerms:
         """Split all terms."""
         rows = terms.diffusion
         return SplitTerms(
-            tuple(tuple(map(split, row)) for row in rows) if isinstance(rows, tuple) else split(rows),
+            (sympy.S.Zero, ()) if isinstance(rows, tuple) else split(rows),
+            tuple(tuple(map(split, row)) for row in rows) if isinstance(rows, tuple) else None,
             tuple(map(split, terms.advection)),
             split(terms.coefficient) if terms.coefficient != 0 else None,
             None if terms.linear else (terms.reaction, terms.slope),
@@ -173,10 +178,9 @@ class SplitTerms:
 
     def diffusion_at(self, values: dict[str, float]) -> SpaceTimeFunction | Tensor:
         """The diffusion as functions, for these parameter values."""
-        if not isinstance(self.diffusion[0], tuple):
-            return space_time_function(*self.diffusion, values)  # type: ignore[arg-type]  # a split, as just seen
-        rows: Any = self.diffusion
-        d = range(len(rows))
+        if self.tensor is None:
+            return space_time_function(*self.scalar, values)
+        rows, d = self.tensor, range(len(self.tensor))
         upper = {
             (i, j): None if rows[i][j][0] == 0 else space_time_function(*rows[i][j], values)
             for i in d for j in d if i <= j

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.numerics.arrays import Array
 
@@ -97,7 +98,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
     return nearest
 
 
-def inside(nodes: Array, starts: Array, ends: Array) -> Array:
+def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
     """Whether a ray from each point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)
     for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):

@@ -47,6 +47,11 @@ class Domain(ABC):
         """The numbers of periodic directions with the coordinates of their two faces; none unless a domain says so."""
         return {}
 
+    @property
+    def feature_dimension(self) -> int:
+        """Number of coordinates that features see."""
+        return self.dimension
+
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         """The sampled dictionary as functions on the domain: features see coordinates of the unit cube."""
         return dictionary.sample(seed, self.dimension)

@@ -130,9 +130,14 @@ class Box(Domain):
         """From face to face in each direction."""
         return tuple(np.linspace(low, high, points) for low, high in zip(self.lower, self.upper, strict=True))
 
+    @property
+    def feature_dimension(self) -> int:
+        """One for each direction, two for a periodic one."""
+        return self.dimension + len(self.periodic)
+
     def features(self, dictionary: Dictionary, seed: int) -> Features:
         """The dictionary sampled in as many directions as features see, a periodic one being two."""
-        inner = dictionary.sample(seed, self.dimension + len(self.periodic))
+        inner = dictionary.sample(seed, self.feature_dimension)
         periodic = tuple(name in self.periodic for name in DIRECTIONS[: self.dimension])
         return MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
 

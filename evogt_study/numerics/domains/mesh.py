@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
@@ -21,7 +22,11 @@ class Mesh(Segmented):
 
     digest: str
     vertices: Array = field(compare=False, repr=False)
-    triangles: Array = field(compare=False, repr=False)
+    triangles: npt.NDArray[np.int64] = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices", np.asarray(self.vertices, dtype=float))
+        object.__setattr__(self, "triangles", np.asarray(self.triangles, dtype=np.int64))
 
     @staticmethod
     def read(path: Any) -> Mesh:
@@ -44,15 +49,14 @@ class Mesh(Segmented):
     @staticmethod
     def of(vertices: Array, triangles: Any) -> Mesh:
         """The mesh with these vertices (V, 2) and triangles of their numbers (T, 3)."""
-        numbers = np.asarray(triangles, dtype=np.int64)
-        digest = blake2b(np.asarray(vertices, dtype=float).tobytes() + numbers.tobytes(), digest_size=16).hexdigest()
-        return Mesh(2, digest, np.asarray(vertices, dtype=float), numbers)
+        places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
+        return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
 
     def coarsest(self) -> Any:
         """The mesh itself."""
         import skfem
 
-        return skfem.MeshTri(self.vertices.T.copy(), self.triangles.T.astype(np.int64).copy())
+        return skfem.MeshTri(self.vertices.T.copy(), self.triangles.T.copy())
 
     def segments(self) -> tuple[Array, Array]:
         """The boundary's edges, joined where they go on in the same direction."""
@@ -61,7 +65,7 @@ class Mesh(Segmented):
 
 @lru_cache(maxsize=8)  # asked for with every evaluation of the boundary factor
 def _segments(mesh: Mesh) -> tuple[Array, Array]:
-    triangles = mesh.triangles.astype(int)
+    triangles = mesh.triangles
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     _, first, count = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True)
     neighbours: dict[int, list[int]] = {}

@@ -121,7 +121,7 @@ class Segmented(Triangulated):
         """Inside, or on the boundary but for rounding."""
         starts, ends = self.segments()
         edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
-        return np.asarray(inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge))
+        return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """A square about the node of the usual rule that is farthest from the boundary."""

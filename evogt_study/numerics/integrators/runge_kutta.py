@@ -163,8 +163,9 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
     A, d, K = tableau.matrix, tableau.closing, system.stiffness(0.0)
     r, count = len(K), len(A)
     stages = np.eye(r * count) + grid.dt * np.kron(A, K)
-    sides = np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r))
-    solved = np.einsum("i,ikjl->jkl", d, _solved(stages, sides, 0.0).reshape(count, r, count + 1, r))
+    sides = np.asarray(np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r)), dtype=np.float64)
+    columns = _solved(stages, sides, 0.0).reshape(count, r, count + 1, r)
+    solved = np.asarray(np.tensordot(d, columns, axes=1).swapaxes(0, 1), dtype=np.float64)
     propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
     loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
     forcing = np.einsum("njl,jkl->nk", loads, solved[1:], optimize=True)

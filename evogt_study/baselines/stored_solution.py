@@ -1,0 +1,101 @@
+"""A solution kept as the coefficients of its features, which can be evaluated anywhere without its problem.
+
+    u(x, t) = u_b(x, t) + D(x) psi(x) . c(t),    c = T_r alpha
+
+The dictionary gives the features psi again; the lifting u_b is a formula.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import ResultError, shortened
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.domains import Domain, content_of, domain_from
+from evogt_study.numerics.pipeline import Solution
+from evogt_study.numerics.retained_space import trial_values
+from evogt_study.problems.expressions import separated, space_time_function
+from evogt_study.problems.terms import parsed
+
+_BY_FUNCTION = "a function"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSolution:
+    """coefficients c (S, N) at `times` (S,); `attributes` name the features, the domain and the lifting."""
+
+    times: Array
+    coefficients: Array
+    attributes: Mapping[str, Any]
+    coarser: None = None
+
+    @property
+    def key(self) -> Hashable:
+        """All that it depends on."""
+        told = repr(sorted((name, str(self.attributes[name])) for name in self.attributes if name != "problem"))
+        return "stored", blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode()).hexdigest()
+
+    @property
+    def domain(self) -> Domain:
+        """Where it lives."""
+        return domain_from(json.loads(self.attributes["domain"]))
+
+    def evaluate(self, nodes: Array) -> Array:
+        """Values at any points of the domain and all times, (P, d) -> (S, P)."""
+        content = json.loads(self.attributes["features"])
+        family = content.pop("family")
+        given: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in content.items()
+        }
+        features = self.domain.features(
+            FAMILIES[family](**{"family": family, **given}), int(self.attributes["feature_seed"])
+        )
+        values = self.coefficients @ trial_values(self.domain, features, nodes).T
+        return np.asarray(values + self._lifted(nodes))
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ResultError for a time that it lacks."""
+        places = np.argmin(np.abs(self.times - times[:, None]), axis=1)
+        apart = np.abs(self.times[places] - times)
+        if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
+            got = shortened(times[np.argmax(apart)].item())
+            raise ResultError(f"the reference must have been saved at the times of the run, got none at t = {got}")
+        return self.evaluate(nodes)[places]
+
+    def _lifted(self, nodes: Array) -> Array | float:
+        formula = self.attributes.get("lifting")
+        if formula is None:
+            return 0.0
+        if formula == _BY_FUNCTION:
+            raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
+        expression = parsed(formula, "lifting", self.domain.dimension)
+        values = json.loads(self.attributes["lifting_parameters"])
+        return np.asarray(space_time_function(expression, separated(expression), values)(nodes, self.times))
+
+
+def what_to_store(solution: Solution) -> dict[str, Any]:
+    """The attributes of a `StoredSolution`."""
+    problem, run = solution.problem, solution.discretisation
+    told = {
+        "problem": problem.name,
+        "domain": json.dumps(content_of(problem.domain, whole=True)),
+        "features": json.dumps(run.dictionary.content()),
+        "feature_seed": run.seed,
+    }
+    if problem.lifting is not None:
+        told["lifting"] = problem.lifting.formula or _BY_FUNCTION
+        told["lifting_parameters"] = json.dumps(dict(problem.parameters))
+    return told
+
+
+def feature_coefficients(solution: Solution) -> Array:
+    """c = T_r alpha at the saved times, (S, N)."""
+    saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
+    return np.asarray(saved @ solution.space.transform.T)
