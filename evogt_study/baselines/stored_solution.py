@@ -77,7 +77,9 @@ class StoredSolution:
             raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
         expression = parsed(formula, "lifting", self.domain.dimension)
         values = json.loads(self.attributes["lifting_parameters"])
-        return np.asarray(space_time_function(expression, separated(expression), values)(nodes, self.times))
+        lifting = space_time_function(expression, separated(expression), values)
+        lifted: Array = lifting(nodes, self.times)
+        return lifted
 
 
 def what_to_store(solution: Solution) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evogt_study.baselines.references import NAMES as REFERENCES
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.integrators import INTEGRATORS
-from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, TriangleRule
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.parameters import (
     Parameter,
     choice,
@@ -47,8 +48,6 @@ def quadrature_rule(raw: Any) -> Value:
         raise ValueError
     return QuadratureRule(rule, count)
 
-
-REFERENCES = ("exact", "finite_difference")
 
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
@@ -107,8 +106,8 @@ class EvolutionParameters:
         remedy="use e.g. 1e-12",
         default=1e-12,
     )
-    quadrature: QuadratureRule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
-    validation: QuadratureRule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")
+    quadrature: Rule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
+    validation: Rule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")
     dt: float = declared("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
     final_time: float = declared("a positive number", real(0.0), "T", "final time")
     time_integrator: str = declared(
@@ -125,13 +124,17 @@ class EvolutionParameters:
         "an integer >= 1",
         integer(1),
         "interior points per direction of the reference",
-        "used by finite_difference only",
+        "of finite_elements its cells per direction, or refinements of the triangles",
         optional=True,
     )
     reference_dt: float | None = declared(
-        "a positive number", real(0.0), "time step of the reference", "dt where left out", optional=True
+        "a positive number",
+        real(0.0),
+        "time step of the reference",
+        "dt where left out, an eighth of it for refined",
+        optional=True,
     )
-    assessment: QuadratureRule | None = declared(
+    assessment: Rule | None = declared(
         _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
     coefficient_reference: str | None = declared(

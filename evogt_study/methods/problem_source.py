@@ -35,6 +35,11 @@ class ProblemSource:
     dimension: int | None
     statement: Statement | None = None
 
+    @property
+    def feature_dimension(self) -> int:
+        """Number of coordinates that features see, of a problem in formulas."""
+        return 0 if self.statement is None else self.statement.domain.feature_dimension
+
     @staticmethod
     def of(given: Statement | PythonFile) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""

@@ -18,6 +18,8 @@ MAX_REFINEMENTS = 10
 """Each makes four triangles of one: a million of one."""
 MAX_DEGREE = 60
 """961 nodes a triangle."""
+COARSEST = 4
+"""Triangles of a disk and of an L-shape: for estimates, where the domain is not known."""
 MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
 
@@ -63,6 +65,10 @@ class QuadratureRule:
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
 
+    def count(self, dimension: int) -> int:
+        """Number of nodes."""
+        return int(self.points**dimension)
+
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction on (0, 1), (points,) each.
@@ -101,12 +107,17 @@ class TriangleRule:
     def __str__(self) -> str:
         return f"{TRIANGLES}({self.refinements},{self.degree})"
 
+    def count(self, dimension: int) -> int:
+        """Number of nodes, of a domain of `COARSEST` triangles before refinement."""
+        return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
+
     def another(self, dimension: int) -> TriangleRule:
         """A rule of two degrees more, on which to look again at what this rule has made."""
         return TriangleRule(self.refinements, min(self.degree + 2, MAX_DEGREE))
 
 
 Rule = QuadratureRule | TriangleRule
+"""In one direction of a box, or on triangles."""
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD

@@ -71,7 +71,7 @@ MEASURED = {
         Variable("error_max_over_time", "largest relative L2 error at the saved times, 0 and T",
                  "eq:validation_error, its maximum over time"),
         Variable("reference_error", "relative L2 difference of the reference from its own coarser version at T",
-                 "of finite_elements that of elements of twice the size; of refined the run itself with its seed"),
+                 "elements of twice the size; of refined two thirds of the features and half of the steps"),
         Variable("reference_share", "reference_error over error",
                  "above a tenth the error says as much of the reference as of the run", limit=0.1, later=True,
                  doubt="the reference is too coarse for errors this small; use a finer one"),

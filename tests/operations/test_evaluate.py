@@ -1,4 +1,4 @@
-"""One run by `solve`: what it is measured against, other norms, a field, and its values at any points, from file too."""
+"""One run by `solve`: what it is measured against, other norms, a field, and its values anywhere, from file too."""
 
 import numpy as np
 import pytest
