@@ -67,7 +67,7 @@ class StoredSolution:
         if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
             got = shortened(times[np.argmax(apart)].item())
             raise ResultError(f"the reference must have been saved at the times of the run, got none at t = {got}")
-        return self.evaluate(nodes)[places]
+        return np.asarray(self.evaluate(nodes)[places], dtype=np.float64)
 
     def _lifted(self, nodes: Array) -> Array | float:
         formula = self.attributes.get("lifting")

@@ -51,9 +51,9 @@ def quadrature_rule(raw: Any) -> Value:
 
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
     'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
-    f"n at most {MAX_POINTS:,}; "
-    'off boxes { rule = "triangles", refinements = n, degree = m }'
+    f"n at most {MAX_POINTS:,}"
 )
 
 

@@ -29,7 +29,8 @@ from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
-_MAY_BE_NAN = ("initial_error", "error_history", "exact_field", "field")
+MAY_BE_NAN = ("initial_error", "error_history", "field")
+"""Errors relative to zero, and what is off a domain."""
 KNOWN = 1024
 """Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
 in common, and making one takes as long as all the rest of a case's key."""
@@ -180,11 +181,9 @@ def finite(record: Record) -> Record:
     their domain.
     """
     for name, datum in record.variables.items():
-        if (
-            name not in ("initial_error", "error_history", "exact_field", "field")
-            and not np.isfinite(datum.values).all()
-        ):
-            worst = datum.values[~np.isfinite(datum.values)].flat[0]
+        bad = ~np.isfinite(datum.values) & ~(np.isnan(datum.values) if name in MAY_BE_NAN else False)
+        if name != "exact_field" and bad.any():
+            worst = datum.values[bad].flat[0]
             raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
     return record
 

@@ -50,7 +50,8 @@ def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
 def _nodes(points: Any, domain: Domain) -> Array:
     try:
         nodes = np.asarray(points, dtype=float)
-        nodes = nodes.reshape(-1, 1) if domain.dimension == 1 else np.atleast_2d(nodes)
+        if nodes.ndim < 2:
+            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
     except (TypeError, ValueError):
         nodes = np.empty((0, 0))
     if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():

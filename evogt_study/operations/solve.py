@@ -20,7 +20,7 @@ from evogt_study.methods.recordable import check_norms, fields, histories, scala
 from evogt_study.methods.user_code import PythonFile
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.integrators import Integrator
+from evogt_study.numerics.integrators import Integrator, Start
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
@@ -56,6 +56,7 @@ def solve(
     times: int | tuple[float, ...] | None = None,
     time_integrator: str | Integrator = "implicit_midpoint",
     stabilization: float = 0.0,
+    start: Start | dict[str, int] | None = None,
     reference: str | Path | Reference | None = None,
     reference_points: int | None = None,
     reference_dt: float | None = None,
@@ -66,17 +67,13 @@ def solve(
 ) -> xr.Dataset:
     """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
 
-    quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
-    validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
-    saved ones: None for every step, a count of evenly spaced ones, or a list.  time_integrator is a name or an
-    `Integrator` with its parameters; stabilization is S of stabilized_semi_implicit where that is named, which a
-    problem with a potential needs.
-
-    reference is what errors are measured against, as in a study file ("finite_elements", "refined", "other.nc", ...),
-    or a `evogt_study.numerics.pipeline.Reference`; the exact solution where it is left out.  assessment: a rule for
-    cross-grid defects; coefficient_reference: as in a study file.  norms: of the error, beside the relative L2 norm:
-    error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on which the
-    solution is given too.  What is returned can be evaluated anywhere by `evogt_study.evaluate`.
+    quadrature, validation, assessment: rules as in a study file; the latter two may be left out.  final_time defaults
+    to the problem's own.  times are the saved ones: None for every step, a count of evenly spaced ones, or a list.
+    time_integrator is a name or an `Integrator` with its parameters; with a name, stabilization and start are those
+    of a study file.  reference is what errors are measured against, by its name in a study file, "other.nc" of another
+    run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.numerics.pipeline.Reference`.  norms: of the error
+    too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
+    which the solution is given; `evogt_study.evaluate` gives it anywhere.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
     (feature).  ``.attrs`` name the problem and the dictionary.  Gives a `evogt_study.errors.DoubtWarning` where the
@@ -85,29 +82,13 @@ def solve(
     Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
     errors of a run (`evogt_study.errors.RunError`).
     """
+    integrator = _integrator(time_integrator, stabilization, start)
+    rules = {"quadrature": quadrature, "validation": validation, "assessment": assessment}
     final_time = problem.final_time if final_time is None else final_time
-    if final_time is None:
-        raise ParameterError("final_time", "given, since the problem names none", None)
-    if not isinstance(time_integrator, Integrator):
-        time_integrator = integrator_of({"time_integrator": time_integrator, "stabilization": stabilization})
-    if isinstance(coefficient_reference, str):
-        coefficient_reference = CoefficientReference(coefficient_reference)
-    run = Discretisation(
-        dictionary=dictionary,
-        seed=_checked("seed", seed),
-        tau=_checked("tau", tau),
-        quadrature=_checked("quadrature", quadrature),
-        validation=_validation(problem) if validation is None else _checked("validation", validation),
-        grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
-        integrator=time_integrator,
-        assessment=None if assessment is None else _checked("assessment", assessment),
-        coefficient_reference=coefficient_reference,
-    )
-    dictionary.check_dimension(problem.domain.feature_dimension)
+    numbers = {"seed": seed, "tau": tau, "final_time": final_time, "dt": dt}
+    run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     check_norms(problem, norms)
-    if coefficient_reference is not None:
-        coefficient_reference.check(problem)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # what is not finite is refused below
@@ -117,6 +98,44 @@ def solve(
         data = labelled(solution, field)
     warn_of_doubts(data)
     return data
+
+
+def _integrator(named: str | Integrator, stabilization: float, start: Start | dict[str, int] | None) -> Integrator:
+    if isinstance(named, Integrator):
+        return named
+    given: dict[str, Any] = {"time_integrator": named, "stabilization": stabilization}
+    return integrator_of(given if start is None else given | {"start": Start.read(start)})
+
+
+def _discretisation(
+    problem: Problem,
+    dictionary: Dictionary,
+    integrator: Integrator,
+    rules: dict[str, Any],
+    numbers: dict[str, Any],
+    times: int | tuple[float, ...] | None,
+    coefficient_reference: str | CoefficientReference | None,
+) -> Discretisation:
+    """The run of `solve`.  Raises ParameterError and ProblemError where its parts do not fit together."""
+    if numbers["final_time"] is None:
+        raise ParameterError("final_time", "given, since the problem names none", None)
+    checked = {name: _checked(name, value) for name, value in {**rules, **numbers}.items() if value is not None}
+    if isinstance(coefficient_reference, str):
+        coefficient_reference = CoefficientReference(coefficient_reference)
+    if coefficient_reference is not None:
+        coefficient_reference.check(problem)
+    dictionary.check_dimension(problem.domain.feature_dimension)
+    return Discretisation(
+        dictionary=dictionary,
+        seed=checked["seed"],
+        tau=checked["tau"],
+        quadrature=checked["quadrature"],
+        validation=checked.get("validation") or _validation(problem),
+        grid=TimeGrid.of(checked["final_time"], checked["dt"], times),
+        integrator=integrator,
+        assessment=checked.get("assessment"),
+        coefficient_reference=coefficient_reference,
+    )
 
 
 def _named_reference(

@@ -552,4 +552,4 @@ def test_a_factorys_potential_is_refused_by_p1_fem_when_read(tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["plan", str(tmp_path / "tiny.toml")], prog_name="evogt")
     assert stopped.value.code == 2
-    assert "p1_fem must have a linear problem" in capsys.readouterr().err
+    assert "p1_fem must have a problem without `potential`" in capsys.readouterr().err
