@@ -10,21 +10,26 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from evogt_study.errors import ResultError, shortened
+from evogt_study.errors import ProblemError, ResultError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains import Domain, content_of, domain_from
 from evogt_study.numerics.pipeline import Solution
+from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.retained_space import trial_values
 from evogt_study.problems.expressions import separated, space_time_function
 from evogt_study.problems.terms import parsed
 
 _BY_FUNCTION = "a function"
+PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
+"""The attributes that it needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +41,46 @@ class StoredSolution:
     attributes: Mapping[str, Any]
     coarser: None = None
 
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all that it holds."""
+        told = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
+        return blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode(), digest_size=10).hexdigest()
+
     @property
     def key(self) -> Hashable:
         """All that it depends on."""
-        told = repr(sorted((name, str(self.attributes[name])) for name in self.attributes if name != "problem"))
-        return "stored", blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode()).hexdigest()
+        return "stored", self.digest
+
+    def content(self) -> dict[str, str]:
+        """What it is identified by."""
+        return {"stored": self.digest}
+
+    @property
+    def label(self) -> str:
+        """Its short word."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"stored({self.digest})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoredSolution) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def domain(self) -> Domain:
         """Where it lives."""
         return domain_from(json.loads(self.attributes["domain"]))
+
+    def fitting(self, problem: Problem, times: Array) -> StoredSolution:
+        """Itself.  Raises ProblemError where it is no reference of `problem` at `times`."""
+        if content_of(self.domain) != content_of(problem.domain):
+            raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
+        self._places(times)
+        return self
 
     def evaluate(self, nodes: Array) -> Array:
         """Values at any points of the domain and all times, (P, d) -> (S, P)."""
@@ -61,13 +96,16 @@ class StoredSolution:
         return np.asarray(values + self._lifted(nodes))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ResultError for a time that it lacks."""
-        places = np.argmin(np.abs(self.times - times[:, None]), axis=1)
+        """Values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for a time that it lacks."""
+        return np.asarray(self.evaluate(nodes)[self._places(times)], dtype=np.float64)
+
+    def _places(self, times: Array) -> npt.NDArray[np.intp]:
+        places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
         if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
-            got = shortened(times[np.argmax(apart)].item())
-            raise ResultError(f"the reference must have been saved at the times of the run, got none at t = {got}")
-        return np.asarray(self.evaluate(nodes)[places], dtype=np.float64)
+            got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
+            raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
+        return np.asarray(places, dtype=np.intp)
 
     def _lifted(self, nodes: Array) -> Array | float:
         formula = self.attributes.get("lifting")

@@ -14,6 +14,7 @@ from evogt_study.baselines.finite_difference import (
     finite_difference_memory,
 )
 from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, reference_of
+from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
@@ -173,6 +174,8 @@ class EvolutionCase(BoundCase):
     def reference(self, problem: Problem) -> Reference | None:
         """What errors are measured against instead of the exact solution.  Raises ParameterError and ProblemError."""
         given = self.given
+        if isinstance(given.reference, StoredSolution):
+            return given.reference.fitting(problem, self.discretisation.grid.observed_times)
         return reference_of(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evogt_study.baselines.references import NAMES as REFERENCES
+from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionaries import FAMILIES
@@ -55,6 +56,15 @@ _RULE = (
     'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
     f"n at most {MAX_POINTS:,}"
 )
+
+
+def _reference(raw: Any) -> Value:
+    """A name, or the parts of a stored run, which the reader of a study takes from its file."""
+    if isinstance(raw, StoredSolution):
+        return raw
+    if isinstance(raw, dict) and set(raw) == {"times", "coefficients", "attributes"}:
+        return StoredSolution(**raw)
+    return choice(REFERENCES)(raw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +123,9 @@ class EvolutionParameters:
     time_integrator: str = declared(
         INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint"
     )
-    reference: str | None = declared(
-        f"one of {', '.join(REFERENCES)}",
-        choice(REFERENCES),
+    reference: str | StoredSolution | None = declared(
+        f"one of {', '.join(REFERENCES)}, or the file.nc of one run",
+        _reference,
         "what errors are measured against",
         "the problem's exact solution where left out",
         optional=True,

@@ -466,10 +466,13 @@ BAD = {
         ["space_time_regression must have a problem in formulas", "got own.py:heat"],
     ),
     **{
-        f"{method}: {extra}": (toml(method, problem=problem), [f"{method} must have a linear problem", f"a {extra}"])
-        for method in ("p1_fem", "space_time_regression")
+        f"space_time_regression: {extra}": (
+            toml("space_time_regression", problem=problem),
+            ["space_time_regression must have a linear problem", f"a {extra}"],
+        )
         for extra, problem in (("lifting", LIFTED), ("potential", POTENTIAL))
     },
+    "p1_fem: potential": (toml("p1_fem", problem=POTENTIAL), ["p1_fem must have a problem without `potential`"]),
     # outputs
     **{
         f"{method}: record of nothing that there is": (

@@ -9,6 +9,7 @@ from helpers import computed, keys, section
 
 import evogt_study as evs
 from evogt_study.cli.main import main
+from evogt_study.errors import StudyError
 from evogt_study.numerics.domains import Mesh
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
@@ -135,6 +136,26 @@ def test_errors_without_an_exact_solution_are_those_with_it(reference, more, sha
         assert reference == "refined" or found["reference_error"][0] == found["reference_error"][1]  # one for all seeds
 
 
+def test_errors_are_measured_against_a_run_in_a_file(tmp_path):
+    heat = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    fine = {"seed": 5, "quadrature": 90, "validation": 30, "final_time": 0.1, "dt": 0.025 / 8, "times": 3}
+    evs.solve(heat, evs.Dictionary("gtransnet", N=60, N1=120, gamma=5), **fine).to_netcdf(tmp_path / "fine.nc")
+    text = toml(constants={"N": 6, "reference": '"fine.nc"'})
+    study = Study.from_text(text, str(tmp_path / "tiny.toml"))
+    ds = evs.run(study)
+    assert ds.error.values == pytest.approx(errors(toml(constants={"N": 6})), rel=1e-3)
+    assert set(ds.case_key.values).isdisjoint(keys(toml(constants={"N": 6})))
+    mistakes = {
+        "none.nc": (text.replace("fine.nc", "none.nc"), "`reference` must be a file of what `solve` returned"),
+        "times": (text + section("output", {"times": "5", "record": '["error_history"]'}), "got none at t = 0.025"),
+        "domain": (text + "domain = { lower = [0], upper = [2] }\n", "`reference` must be on the problem's domain"),
+    }
+    for wrong, told in mistakes.values():
+        with pytest.raises(StudyError) as caught:
+            Study.from_text(wrong.replace("sin(pi*x)", "sin(pi*x/2)") if "upper" in wrong else wrong, study.file)
+        assert told in str(caught.value)
+
+
 def test_other_norms_are_recorded_where_they_are_asked_for():
     names = ["error_h1", "error_max", "error_absolute", "error_max_over_time"]
     _, _, found = computed(toml(output={"record": f"{names}".replace("'", '"')}))
@@ -212,7 +233,7 @@ REFUSED = {
     ),
     "finite_difference: advection": (
         baseline("finite_difference", WAVE | {"advection": '["1"]'}, DIFFERENCES),
-        "finite differences must have a problem of scalar diffusion and source alone, got one with advection",
+        "finite differences must have a problem of scalar diffusion and source, got one with advection",
     ),
     "finite_difference: start": (
         baseline("finite_difference", WAVE, DIFFERENCES | {"start": "{ implicit_euler_half_steps = 2 }"}),

@@ -206,11 +206,11 @@ def _panel(axes: Axes, points: xr.DataArray, values: npt.NDArray[np.float64], ti
     axes.set_title(title, fontsize=LABEL_SIZE)
     axes.set_xlabel(_name(points, across), fontsize=LABEL_SIZE)
     axes.tick_params(labelsize=TICK_SIZE)
-    for dim, along in ((across, axes.xaxis), (up, axes.yaxis)):
-        low, high = float(points[dim].min()), float(points[dim].max())
+    ends = [(float(points[dim].min()), float(points[dim].max())) for dim in (across, up)]
+    axes.set(xlim=ends[0], ylim=ends[1])
+    for along, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
         places = [low, (low + high) / 2, high]
         along.set_ticks(places, labels=[f"{place:.4g}".replace("-", "\N{MINUS SIGN}") for place in places])
-        along.set_view_interval(low, high, ignore=True)
     return mesh
 
 
