@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
 from evogt_study.numerics.arrays import Array
@@ -26,8 +27,8 @@ from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 MOST_ITERATIONS = 20
 """Newton's method needs 3 to 5 where it converges."""
-CONVERGED = 1e-10
-"""Relative size of Newton's last change; convergence is quadratic, so what is left is rounding."""
+CONVERGED = 1e-7
+"""Relative size of Newton's last change; convergence is quadratic, so what is left is rounding of its square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +262,12 @@ class _Step:
             J = [K + jacobian(U, lifted(t), t) for K, U, t in zip(J, stages, times.tolist(), strict=True)]
         if count == 1 and stages is None and self.system.symmetric:
             return _definite(np.eye(r) + self.dt * A[0, 0] * J[0], sides[0], float(times[0]))[None]
-        matrix = np.eye(count * r).reshape(count, r, count, r)
+        blocks = np.empty((count, r, count, r))
         for j, part in enumerate(J):
-            matrix[:, :, j] += self.dt * A[:, j, None, None] * part
-        return _solved(matrix.reshape(count * r, -1), sides.ravel(), float(times[-1])).reshape(count, r)
+            np.multiply(self.dt * A[:, j, None, None], part, out=blocks[:, :, j])
+        matrix = blocks.reshape(count * r, -1)
+        matrix.ravel()[:: count * r + 1] += 1.0
+        return _solved(matrix, sides.ravel(), float(times[-1])).reshape(count, r)
 
 
 def _definite(matrix: Array, side: Array, t: float) -> Array:
@@ -276,7 +279,8 @@ def _definite(matrix: Array, side: Array, t: float) -> Array:
 
 
 def _solved(matrix: Array, side: Array, t: float) -> Array:
-    try:
-        return np.asarray(np.linalg.solve(matrix, side))
-    except np.linalg.LinAlgError as error:
-        raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}: {error}") from None
+    """matrix^{-1} side; the matrix, in C order, is overwritten by the factors of its transpose."""
+    factors, pivots, failed = dgetrf(matrix.T, overwrite_a=True)
+    if failed:
+        raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}")
+    return np.asarray(dgetrs(factors, pivots, side, trans=1)[0])
