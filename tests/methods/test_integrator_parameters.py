@@ -106,6 +106,17 @@ def test_a_potential_is_refused_unless_the_scheme_says_otherwise():
         evs.solve(flow, evs.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="own_euler", **RUN)
 
 
+@pytest.mark.parametrize(
+    ("term", "told"), [({"reaction": "u**2"}, "a nonlinear reaction"), ({"advection": ["1"]}, "an advection")]
+)
+def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, told, monkeypatch):
+    problem, dictionary = evs.Statement(1, initial="x*(1-x)", **term)(), evs.Dictionary("transnet", N=5, gamma=3)
+    with pytest.raises(ParameterError, match=f"must be one that admits {told}, got 'own_euler'"):
+        evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
+    monkeypatch.setattr(OwnEuler, "GENERAL", True)
+    assert evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"
+
+
 def test_one_without_its_parts_is_an_error_of_one_line():
     told = "`time_integrator` must be complete; `unfinished` is without march, got 'unfinished'"
     with pytest.raises(ParameterError) as caught:

@@ -18,6 +18,7 @@ class AdaptiveRadau(Integrator):
     """Steps such that the error of each is below rtol |alpha_i| + atol; `dt` says which times may be observed."""
 
     name = "adaptive_radau"
+    GENERAL = True
 
     rtol: float = field(
         metadata=number("in [2.3e-14, 1)", lambda rtol: 2.3e-14 <= rtol < 1.0, "rtol", "relative tolerance of a step")

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
@@ -33,6 +33,9 @@ class Integrator(ABC):
     Its fields are declared by `number`, or like it: they are parameters of a study, and what is neither zero nor None
     is part of a run's identity.  Raises ParameterError for one that is not admitted.
     """
+
+    GENERAL: ClassVar[bool] = False
+    """Whether it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -57,4 +60,8 @@ class Integrator(ABC):
         """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""
         if problem.potential is not None:
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
+            raise ParameterError("time_integrator", wanted, self.name)
+        nonlinear = isinstance(problem.reaction, NonlinearReaction)
+        if not self.GENERAL and (nonlinear or problem.advection is not None):
+            wanted = f"one that admits {'a nonlinear reaction' if nonlinear else 'an advection'}"
             raise ParameterError("time_integrator", wanted, self.name)

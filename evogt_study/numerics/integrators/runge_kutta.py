@@ -71,6 +71,7 @@ IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
 class RungeKutta(Integrator):
     """An implicit Runge-Kutta method; its `start` may be by half steps of the implicit Euler rule."""
 
+    GENERAL = True
     tableau: ClassVar[Tableau]
 
     start: Start | None = field(
