@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
     from evogt_study.numerics.dictionaries.base import Dictionary
-    from evogt_study.numerics.problem import Problem
+    from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
+    from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
@@ -58,7 +59,10 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 _HOMES = {
+    "NaturalFace": "evogt_study.numerics.problem",
+    "NonlinearReaction": "evogt_study.numerics.problem",
     "Problem": "evogt_study.numerics.problem",
+    "Tensor": "evogt_study.numerics.problem",
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
@@ -68,6 +72,7 @@ _HOMES = {
     "return_level": "evogt_study.analysis.beyond_the_mean",
     "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
     "verdict": "evogt_study.analysis.verdict",
+    "evaluate": "evogt_study.operations.evaluate",
     "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
@@ -93,12 +98,16 @@ _GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
 __all__ = [
     "Dictionary",
     "Interval",
+    "NaturalFace",
+    "NonlinearReaction",
     "Problem",
     "QuadratureRule",
     "Statement",
     "Study",
+    "Tensor",
     "compare",
     "errors",
+    "evaluate",
     "merge",
     "observed_orders",
     "plots",

@@ -25,6 +25,30 @@ def test_first_study(client):
     assert (mean.diff("N") < 0).all()
 
 
+OPEN = {"advection_layer": 1e-2, "fisher_kpp": 5e-4, "heat_l_shape": 5e-2, "periodic_transport": 3e-3}
+"""Bounds of the mean errors of gtransnet, with all features."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPEN)
+def test_open_problems(name, client):
+    data = evs.run(study(name), client=client)
+    assert (data.status == 1).all()
+    data = data.sel(dictionary="gtransnet") if "dictionary" in data.dims else data
+    mean = data.error.mean("seed")
+    assert (mean.isel(N=-1) < OPEN[name]).all()
+    assert (mean.isel(N=-1) < mean.isel(N=0)).all()
+
+
+@pytest.mark.slow
+def test_anisotropic_diffusion(client):
+    data = evs.run(study("anisotropic_diffusion"), client=client)
+    mean = data.error.mean("seed").isel(N=-1)
+    assert float(mean.sel(dictionary="sine")) < 1e-6
+    assert float(mean.sel(dictionary="legendre")) < 1e-3
+    assert (mean.sel(dictionary=["transnet", "gtransnet", "gaussian_rf", "uniform_elm"]) > 0.3).all()  # as it is
+
+
 def test_own_method(client):
     data = evs.run(study("own_method"), client=client)
     mean = evs.summary(data.error, over="seed")["mean"]
@@ -88,6 +112,13 @@ def test_the_readmes_questions_have_answers(capsys):
     assert (names["low"]["q25_ci"].sel(bound="lower") < names["low"]["q25_ci"].sel(bound="upper")).all()
     assert names["pooled"]["n_ok"].values.tolist() == [20] * 4
     assert names["best"]["settled"].all()
+
+
+def test_the_readmes_channel_is_solved(capsys):
+    exec(code_blocks("README.md", "python")[2], {"evs": evs})
+    error, reference_error, value = map(float, capsys.readouterr().out.split())
+    assert 10 * reference_error < error < 1e-2
+    assert 0.1 < value < 1.0
 
 
 @pytest.mark.parametrize("file", ["README.md", "studies/README.md", "data/README.md", "CONTRIBUTING.md"])

@@ -23,6 +23,7 @@ from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import in_blocks
 from evogt_study.numerics.integrators import INTEGRATORS, ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.time_grid import TimeGrid
 
 MAX_POINTS = 4_000_000
@@ -74,6 +75,11 @@ class FiniteDifferenceReference:
         """What the solution depends on besides the problem."""
         return "finite_difference", self.points, self.grid, self.integrator
 
+    @property
+    def coarser(self) -> None:
+        """None: the paper's own refinement is a study."""
+        return None
+
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
@@ -110,6 +116,8 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     if type(integrator) not in _IN_MODES:
         known = " or ".join(name for name, kind in INTEGRATORS.kinds.items() if kind in _IN_MODES)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
+    if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
+        raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)
     if points < 1 or points**problem.dimension > MAX_POINTS:
         wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
@@ -256,6 +264,7 @@ def constant_diffusion(problem: Problem) -> float:
     check_unit_cube(problem.domain, "finite differences")
     if problem.lifting is not None:
         raise ProblemError("finite differences must have zero boundary values, got a problem with a lifting")
+    check_terms(problem, "finite differences")
     if not problem.diffusion.steady:
         raise ProblemError("finite differences must have a constant `diffusion`, got one that depends on t")
     values = problem.diffusion(_scattered(problem.dimension), np.zeros(1))

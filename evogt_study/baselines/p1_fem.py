@@ -21,14 +21,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 import skfem
-from scipy.special import roots_jacobi
 
+from evogt_study.baselines.element_space import element_space
+from evogt_study.baselines.finite_elements import MIDPOINT, ElementSolution, finite_elements
 from evogt_study.baselines.sparse_solve import SparseMatrix, factorised
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.domains.unit_cube import check_unit_cube
+from evogt_study.numerics.domains import UnitCube
+from evogt_study.numerics.domains.box import check_box
+from evogt_study.numerics.domains.triangulated import simplex_rule
 from evogt_study.numerics.galerkin import check_diffusion
-from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.time_grid import TimeGrid
 
@@ -164,25 +167,6 @@ def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -
     return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
 
 
-def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
-    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
-
-    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
-    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
-    (scikit-fem's own rules end at degree 19 on triangles, and those for tetrahedra beyond degree 4 are exact to one
-    degree less than their name in version 12.0.)
-    """
-    nodes, weights = np.empty((0, 1)), np.ones(1)
-    remainder = np.ones(1)
-    for power in reversed(range(dimension)):
-        x, w = roots_jacobi(points, float(power), 0.0)
-        r = (1.0 + x) / 2.0
-        nodes = np.concatenate([np.repeat(nodes, points, axis=1), np.outer(remainder, r).reshape(1, -1)])
-        remainder = np.outer(remainder, 1.0 - r).ravel()
-        weights = np.outer(weights, w / 2.0 ** (power + 1)).ravel()
-    return nodes, weights
-
-
 @dataclass(frozen=True, eq=False)
 class FiniteElementSolution:
     """Nodal values `states` (S, n^d) of the interior vertices at the observed `times` (S,)."""
@@ -204,24 +188,42 @@ class FiniteElementSolution:
         return np.asarray((self.space.interpolation(nodes) @ self.states.T).T)
 
 
-def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> FiniteElementSolution:
+def p1_fem(
+    problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None
+) -> FiniteElementSolution | ElementSolution:
     """Solve `problem` by P1 elements with `unknowns` interior vertices a direction, and the implicit midpoint rule.
 
     `grid` says which steps are kept (its observed ones: the saved ones, the first and the last).  `degree` is the
     polynomial degree of the element integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
 
     Raises ParameterError (see `p1_space`), and ProblemError where the diffusion is not positive at a quadrature node,
-    and for another domain than the unit cube.
+    for a potential, and for another domain than a box.
     """
-    check_unit_cube(problem.domain, "p1_fem")
+    check_admitted(problem)
+    diffusion = problem.diffusion
+    if not is_basic(problem) or isinstance(diffusion, Tensor):
+        every = element_space(problem.domain, 1, unknowns + 1, degree or DEGREES[problem.dimension], "unknowns")
+        check_diffusion(problem, every.interior.rule, grid.midpoints)
+        return finite_elements(problem, every, grid, MIDPOINT)
     space = p1_space(problem.dimension, unknowns, degree)
     _check_diffusion(space, problem, grid)
     mass = space.mass()
     initial = factorised(mass)(space.load(problem.initial(space.quadrature.nodes)))
-    stiffness, load = _stiffness(space, problem.diffusion), _load(space, problem.source)
-    steady = problem.diffusion.steady
-    states = _march(mass, stiffness, load, initial, grid, steady=steady)
+    stiffness, load = _stiffness(space, diffusion), _load(space, problem.source)
+    states = _march(mass, stiffness, load, initial, grid, steady=diffusion.steady)
     return FiniteElementSolution(space, grid.observed_times, states)
+
+
+def is_basic(problem: Problem) -> bool:
+    """Whether it is the paper's problem: a scalar diffusion and zero values on the boundary of the unit cube."""
+    return problem.plain and problem.lifting is None and isinstance(problem.domain, UnitCube)
+
+
+def check_admitted(problem: Problem) -> None:
+    """Raise ProblemError for a potential, and for another domain than a box."""
+    check_box(problem.domain, "p1_fem")
+    if problem.potential is not None:
+        raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
 
 
 def _check_diffusion(space: P1Space, problem: Problem, grid: TimeGrid) -> None:

@@ -29,6 +29,7 @@ from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction
+from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
 from evogt_study.problems.statement import Statement, derived, manufactured_source
@@ -62,6 +63,7 @@ def strong_form(statement: Statement, values: Mapping[str, float]) -> StrongForm
     if statement.dimension > 2:
         raise ParameterError("dimension", "1 or 2 for space-time regression", statement.dimension)
     problem = statement(**values)
+    check_terms(problem, "space-time regression")
     gradient, initial_residual = _strong_expressions(statement)
     numbers = {name: float(value) for name, value in values.items()}
     return StrongForm(
@@ -79,9 +81,9 @@ def _strong_expressions(statement: Statement) -> tuple[tuple[Split, ...], Split]
     """grad a and f + div(a grad u_0), each with its terms."""
     data = derived(statement)
     initial = data.initial.subs(TIME, 0)
-    gradient = [sympy.diff(data.diffusion, x) for x in COORDINATES[: statement.dimension]]
+    gradient = [sympy.diff(data.terms.diffusion, x) for x in COORDINATES[: statement.dimension]]
     # u_0 has no time derivative, so the source manufactured from it is -div(a grad u_0)
-    residual = data.source - manufactured_source(initial, data.diffusion, statement.dimension)
+    residual = data.source - manufactured_source(initial, data.terms)
     if residual.has(sympy.zoo, sympy.nan, sympy.oo, sympy.DiracDelta, sympy.Derivative):
         raise FormulaError(
             "`initial` must have second derivatives for a residual in strong form, "
@@ -132,6 +134,7 @@ def space_time_regression(
     strong form is not finite at a residual point.
     """
     check_unit_cube(strong.problem.domain, "space-time regression")
+    check_terms(strong.problem, "space-time regression")
     _check(strong.problem.dimension, dictionary, final_time, points, levels, ridge)
     features = dictionary.sample(seed, strong.problem.dimension + 1)
     nodes, times = residual_points(strong.problem.dimension, final_time, points, levels)

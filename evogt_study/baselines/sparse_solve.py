@@ -1,4 +1,4 @@
-"""Sparse LU of symmetric positive definite matrices."""
+"""Sparse LU of symmetric positive definite matrices, and of others."""
 
 from __future__ import annotations
 
@@ -16,4 +16,13 @@ SparseMatrix = scipy.sparse.csc_array[np.float64]
 def factorised(matrix: SparseMatrix) -> Callable[[Array], Array]:
     """b -> matrix^{-1} b.  A definite matrix needs no pivoting, so the order can be one for its symmetric pattern."""
     factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return lambda b: np.asarray(factor.solve(b))
+
+
+def solver_of(matrix: scipy.sparse.sparray, *, symmetric: bool) -> Callable[[Array], Array]:
+    """b -> matrix^{-1} b, as `factorised` where the matrix is symmetric and definite, else with pivoting."""
+    columns = scipy.sparse.csc_array(matrix)
+    if symmetric:
+        return factorised(columns)
+    factor = splu(columns)
     return lambda b: np.asarray(factor.solve(b))

@@ -21,7 +21,8 @@ from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.problem_checks import check_terms
+from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.validation import relative_errors
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
@@ -52,7 +53,7 @@ class BaselineParameters(Protocol):
     """What the parameters of every baseline have."""
 
     @property
-    def validation(self) -> QuadratureRule: ...
+    def validation(self) -> Rule: ...
 
 
 P = TypeVar("P", bound=BaselineParameters)
@@ -153,7 +154,7 @@ class BaselineCase(BoundCase, Generic[P]):
         problem = self.method.example(self.values)
         if problem is None:
             return None
-        looked_at = self.given.validation.points**problem.dimension
+        looked_at = self.given.validation.count(problem.dimension)
         return seconds_of(self.flops(problem) + LOOKED_AT * looked_at)
 
     @abstractmethod
@@ -208,6 +209,7 @@ def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
 def check_plain(name: str, problem: Problem) -> None:
     """Raise ProblemError where a method for linear problems on the unit cube cannot solve this one."""
     check_unit_cube(problem.domain, name)
+    check_terms(problem, name)
     if problem.lifting is not None or problem.potential is not None:
         extra = "lifting" if problem.lifting is not None else "potential"
         raise ProblemError(f"{name} must have a linear problem with zero boundary values, got one with a {extra}")

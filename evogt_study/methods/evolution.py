@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from evogt_study.baselines.finite_difference import (
-    FiniteDifferenceReference,
-    check_differences,
     finite_difference_flops,
     finite_difference_memory,
 )
-from evogt_study.errors import ProblemError, StudyError
+from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, reference_of
+from evogt_study.baselines.stored_solution import StoredSolution
+from evogt_study.errors import StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.problem_method import (
@@ -28,14 +28,14 @@ from evogt_study.methods.problem_method import (
     seconds_of,
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.recordable import RECORDABLE, record
+from evogt_study.methods.recordable import RECORDABLE, check_norms, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.integrators import Integrator
-from evogt_study.numerics.pipeline import Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.numerics.problem import Problem, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_outside_ball
 from evogt_study.schema.parameters import typed
@@ -47,8 +47,8 @@ FRAGMENTED = 1.25
 TANH, FACTORED, DOP853 = 25, 30, 12
 """Operations of the rough work: of a tanh and its derivatives; of an SVD or eigendecomposition by N^3; stages of a step
 of the reference of the coefficients."""
-_NOTHING_TO_MEASURE_AGAINST = (
-    "`record` must leave out error_history for a problem without exact solution or reference (output.record)"
+NOTHING_TO_MEASURE_AGAINST = (
+    "`record` must leave out {} for a problem without exact solution or reference (output.record)"
 )
 
 
@@ -70,6 +70,9 @@ class Evolution(ProblemMethod):
         known = ["initial_error", "rank", "retained_condition", "raw_resolution", "mass_defect", "quadrature_defect"]
         if self.has_final_error(values.get("reference")):
             known.insert(0, "error")
+        if values.get("reference") in (ELEMENTS, REFINED):
+            known += ["reference_error", "reference_share"]
+        known += [name for name in NORMS if name in self.output.record]
         if "coefficient_reference" in values:
             known.append("coefficient_error")
         if "assessment" in values:
@@ -80,10 +83,10 @@ class Evolution(ProblemMethod):
 
     def has_final_error(self, reference: Value | None) -> bool:
         """Whether there may be something to measure the final error against: a factory's problem may be anything."""
-        return reference == "finite_difference" or self.source.has_exact is not False
+        return reference not in (None, EXACT) or self.source.has_exact is not False
 
     def required(self, values: Values) -> tuple[str, ...]:
-        more = ("reference_points",) if values.get("reference") == "finite_difference" else ()
+        more = ("reference_points",) if values.get("reference") in SIZED else ()
         return super().required(values) + more
 
     @property
@@ -143,9 +146,11 @@ class EvolutionCase(BoundCase):
     def reference_content(self) -> dict[str, Value]:
         """The parameters of the reference, where it is not the exact solution."""
         given = self.given
-        if given.reference != "finite_difference" or given.reference_points is None:
+        if given.reference is None or given.reference == EXACT:
             return {}
-        content: dict[str, Value] = {"reference": given.reference, "reference_points": given.reference_points}
+        content: dict[str, Value] = {"reference": given.reference}
+        if given.reference in SIZED and given.reference_points is not None:
+            content["reference_points"] = given.reference_points
         own = given.reference_dt is not None and given.reference_dt != given.dt
         return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
 
@@ -153,21 +158,25 @@ class EvolutionCase(BoundCase):
     def stages(self) -> Mapping[str, Hashable]:
         problem = text_hash(self.method.problem_text(self.values))
         reference = content_hash(self.reference_content)
+        if self.given.reference == REFINED:  # that of all seeds is one
+            reference += _content(replace(self.discretisation, seed=0))
         return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
         problem = self.method.shared_problem(self.values, share)
-        reference: Reference | None = self.reference(problem)
+        reference = self.reference(problem)
         if reference is not None:
             reference = ReferenceAmongWorkers(reference, text_hash(self.method.problem_text(self.values)))
-        return finite(record(solve(problem, self.discretisation, share, reference), self.method.output))
+        output = self.method.output
+        norms = [name for name in NORMS if name in output.record]
+        return finite(record(solve(problem, self.discretisation, share, reference, norms), output))
 
-    def reference(self, problem: Problem) -> FiniteDifferenceReference | None:
-        """What errors are measured against instead of the exact solution.  Raises ParameterError for its time step."""
-        points, run = self.given.reference_points, self.discretisation
-        if self.given.reference != "finite_difference" or points is None:
-            return None
-        return FiniteDifferenceReference(problem, points, self.reference_grid, run.integrator)
+    def reference(self, problem: Problem) -> Reference | None:
+        """What errors are measured against instead of the exact solution.  Raises ParameterError and ProblemError."""
+        given = self.given
+        if isinstance(given.reference, StoredSolution):
+            return given.reference.fitting(problem, self.discretisation.grid.observed_times)
+        return reference_of(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
 
     @property
     def reference_grid(self) -> TimeGrid:
@@ -177,12 +186,12 @@ class EvolutionCase(BoundCase):
     def check(self) -> None:
         run, method = self.discretisation, self.method
         if method.source.dimension is not None:
-            run.dictionary.check_dimension(method.source.dimension)
+            run.dictionary.check_dimension(method.source.feature_dimension)
             warn_outside_ball(run.dictionary, method.source.dimension)
         if not method.output.record:  # then no time is saved, but what the file says has to make sense all the same
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
-            raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
+            raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
         key = self.checked_content
         if key not in method.checked:  # many cases have the same problem, and looking at all of its nodes takes time
             with np.errstate(all="ignore"):
@@ -210,7 +219,7 @@ class EvolutionCase(BoundCase):
         if run.coefficient_reference is not None:
             run.coefficient_reference.check(problem)
         run.integrator.check(problem)
-        run.dictionary.check_dimension(problem.dimension)
+        run.dictionary.check_dimension(problem.domain.feature_dimension)
         check_diffusion_on_nodes(problem, run.quadrature, run.integrator.times(run.grid), self.method.source.name)
         quadrature_of("validation", run.validation, problem)
         if run.assessment is not None:
@@ -218,17 +227,16 @@ class EvolutionCase(BoundCase):
 
     def check_reference(self, problem: Problem) -> None:
         """Raise InputError where errors cannot be measured as they are asked for."""
-        reference = self.reference(problem)
-        if reference is not None:
-            check_differences(problem, reference.points, reference.integrator, "reference_points")
-        elif problem.exact is None and self.given.reference == "exact":
-            raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
-        elif problem.exact is None and "error_history" in self.method.output.record:
-            raise StudyError(_NOTHING_TO_MEASURE_AGAINST)
+        wanted = self.method.output.record
+        if self.reference(problem) is None and problem.exact is None:
+            asked = [name for name in ("error_history", *NORMS) if name in wanted]
+            if asked:
+                raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(asked[0]))
 
     def check_record(self, problem: Problem) -> None:
         """Raise StudyError where something is to be recorded that the run does not have."""
         wanted = self.method.output.record
+        check_norms(problem, wanted)
         if problem.potential is None and "free_energy_history" in wanted:
             raise StudyError(
                 "`record` must leave out free_energy_history for a problem without potential (output.record)"
@@ -251,12 +259,12 @@ class EvolutionCase(BoundCase):
     @property
     def memory(self) -> float:
         run, dimension = self.discretisation, self.method.dimension(self.values)
-        nodes, validation = run.quadrature.points**dimension, run.validation.points**dimension
+        nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
         N, widths, observed = run.dictionary.N, run.dictionary.widths, len(run.grid.observed)
         trial = nodes * N * (1 + (dimension if len(widths) > 1 else 1))
         retained = nodes * N * (1 + dimension)
         layers = sum(map(operator.mul, widths, widths[1:])) * (1 + dimension) + 2 * BLOCK_ENTRIES * (1 + dimension)
-        assessed = 0 if run.assessment is None else run.assessment.points**dimension * N * dimension
+        assessed = 0 if run.assessment is None else run.assessment.count(dimension) * N * dimension
         checked = validation * (N + observed * 3)
         most = max(trial + 3 * nodes * N, trial + retained, retained + checked + assessed)
         reference = 0.0
@@ -268,14 +276,14 @@ class EvolutionCase(BoundCase):
 def rough_flops(run: Discretisation, problem: Problem) -> float:
     """Rough operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
     d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps
-    Q, V = run.quadrature.points**d, run.validation.points**d
-    A = 0 if run.assessment is None else run.assessment.points**d
+    Q, V = run.quadrature.count(d), run.validation.count(d)
+    A = 0 if run.assessment is None else run.assessment.count(d)
     r = min(N, Q)
     layers = 2 * sum(map(operator.mul, widths, widths[1:])) + TANH * sum(widths)
     features = layers * ((1 + d) * (Q + A) + V)
     space = 2 * Q * N**2 + FACTORED * N**3 + 2 * (1 + d) * (Q + A) * N * r
     stiffness = d * (Q + A) * r**2
-    step = 2 * r**2  # states of all steps from the eigenbasis of K
+    step: float = 2 * r**2  # states of all steps from the eigenbasis of K
     if not problem.diffusion.steady:
         step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
     rates = 0.0
@@ -315,7 +323,7 @@ def _content(run: Discretisation) -> str:
 
 
 @lru_cache(maxsize=KNOWN)
-def _rule_text(rule: QuadratureRule) -> str:
+def _rule_text(rule: Rule) -> str:
     """Its content; of a mark in its place the mark's (`Hints.copied`)."""
     return canonical_json(rule)
 
@@ -328,7 +336,7 @@ def _text(part: TimeGrid | CoefficientReference) -> str:
 @lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
-    return canonical_json({name: value for name, value in asdict(integrator).items() if value != 0})
+    return canonical_json({name: value for name, value in asdict(integrator).items() if value})
 
 
 @lru_cache(maxsize=KNOWN)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evogt_study.baselines.references import NAMES as REFERENCES
+from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.integrators import INTEGRATORS
-from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, QuadratureRule
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.parameters import (
     Parameter,
     choice,
@@ -30,8 +32,12 @@ MAX_POINTS = 100_000
 
 def quadrature_rule(raw: Any) -> Value:
     """A number of Gauss-Legendre points, or a table ``{ rule = "...", points = n }``; both per direction."""
-    if isinstance(raw, QuadratureRule):
+    if isinstance(raw, (QuadratureRule, TriangleRule)):
         return raw
+    if isinstance(raw, dict) and raw.get("rule") == TRIANGLES:
+        if set(raw) != {"rule", "refinements", "degree"}:
+            raise ValueError
+        return TriangleRule(raw["refinements"], raw["degree"])
     if isinstance(raw, dict):
         if set(raw) != {"rule", "points"} or raw["rule"] not in RULES:
             raise ValueError
@@ -44,13 +50,21 @@ def quadrature_rule(raw: Any) -> Value:
     return QuadratureRule(rule, count)
 
 
-REFERENCES = ("exact", "finite_difference")
-
 _RULE = (
     f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
     'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
     f"n at most {MAX_POINTS:,}"
 )
+
+
+def _reference(raw: Any) -> Value:
+    """A name, or the parts of a stored run, which the reader of a study takes from its file."""
+    if isinstance(raw, StoredSolution):
+        return raw
+    if isinstance(raw, dict) and set(raw) == {"times", "coefficients", "attributes"}:
+        return StoredSolution(**raw)
+    return choice(REFERENCES)(raw)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +116,16 @@ class EvolutionParameters:
         remedy="use e.g. 1e-12",
         default=1e-12,
     )
-    quadrature: QuadratureRule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
-    validation: QuadratureRule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")
+    quadrature: Rule = declared(_RULE, quadrature_rule, "assembly rule", "points per direction")
+    validation: Rule = declared(_RULE, quadrature_rule, "validation rule", "points per direction")
     dt: float = declared("a positive number", real(0.0), "Δt", "time step, eq:im_retained")
     final_time: float = declared("a positive number", real(0.0), "T", "final time")
     time_integrator: str = declared(
         INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint"
     )
-    reference: str | None = declared(
-        f"one of {', '.join(REFERENCES)}",
-        choice(REFERENCES),
+    reference: str | StoredSolution | None = declared(
+        f"one of {', '.join(REFERENCES)}, or the file.nc of one run",
+        _reference,
         "what errors are measured against",
         "the problem's exact solution where left out",
         optional=True,
@@ -120,13 +134,17 @@ class EvolutionParameters:
         "an integer >= 1",
         integer(1),
         "interior points per direction of the reference",
-        "used by finite_difference only",
+        "of finite_elements its cells per direction, or refinements of the triangles",
         optional=True,
     )
     reference_dt: float | None = declared(
-        "a positive number", real(0.0), "time step of the reference", "dt where left out", optional=True
+        "a positive number",
+        real(0.0),
+        "time step of the reference",
+        "dt where left out, an eighth of it for refined",
+        optional=True,
     )
-    assessment: QuadratureRule | None = declared(
+    assessment: Rule | None = declared(
         _RULE, quadrature_rule, "cross-grid assessment rule", "points per direction, app:cross_grid", optional=True
     )
     coefficient_reference: str | None = declared(

@@ -16,7 +16,7 @@ from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Datum, Record
@@ -27,7 +27,7 @@ from evogt_study.schema.variables import MEASURED
 class DifferenceParameters:
     """What a case of the method is made of, but for the parameters of its integrator."""
 
-    validation: QuadratureRule = same_as(EvolutionParameters, "validation")
+    validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
     time_integrator: str = same_as(EvolutionParameters, "time_integrator")

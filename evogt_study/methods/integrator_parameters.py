@@ -19,7 +19,14 @@ def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
     """The parameters that belong to these integrators, by name; the case decides which of them are required."""
     each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
     return {
-        name: Parameter(name, own["wanted"], admitted(own["admits"]), own["symbol"], own["meaning"], optional=True)
+        name: Parameter(
+            name,
+            own["wanted"],
+            own.get("read") or admitted(own["admits"]),
+            own["symbol"],
+            own["meaning"],
+            optional=True,
+        )
         for name, own in each
     }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
+from evogt_study.methods.baseline import BaselineCase, with_scalars
 from evogt_study.methods.evolution import time_grid
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Record
@@ -20,7 +20,7 @@ from evogt_study.schema.values import Value
 class P1Parameters:
     """What a case of the method is made of."""
 
-    validation: QuadratureRule = same_as(EvolutionParameters, "validation")
+    validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
     final_time: float = same_as(EvolutionParameters, "final_time")
     unknowns: int = declared("an integer >= 1", integer(1), "interior vertices per direction", "h = 1/(unknowns + 1)")
@@ -43,9 +43,9 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
 
     def check_problem(self, problem: Problem) -> None:
-        from evogt_study.baselines.p1_fem import check_size
+        from evogt_study.baselines.p1_fem import check_admitted, check_size
 
-        check_plain(self.NAME, problem)
+        check_admitted(problem)
         check_size(problem.dimension, self.given.unknowns, self.given.degree)
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 

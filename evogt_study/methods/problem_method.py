@@ -22,13 +22,15 @@ from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.problems.grammar import RESERVED
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
+MAY_BE_NAN = ("initial_error", "error_history", "field")
+"""Errors relative to zero, and what is off a domain."""
 KNOWN = 1024
 """Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
 in common, and making one takes as long as all the rest of a case's key."""
@@ -175,16 +177,18 @@ def _taken(family: type[Dictionary]) -> tuple[str, ...]:
 def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
-    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution.
+    Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
+    their domain.
     """
     for name, datum in record.variables.items():
-        if name not in ("initial_error", "error_history", "exact_field") and not np.isfinite(datum.values).all():
-            worst = datum.values[~np.isfinite(datum.values)].flat[0]
+        bad = np.isinf(datum.values) if name in MAY_BE_NAN else ~np.isfinite(datum.values)
+        if name != "exact_field" and bad.any():
+            worst = datum.values[bad].flat[0]
             raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))
     return record
 
 
-def check_diffusion_on_nodes(problem: Problem, rule: QuadratureRule, times: Array, name: str) -> None:
+def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: str) -> None:
     """Raise ProblemError unless a > 0 there; a problem of the user's own making may not even be a function.
 
     Raises ParameterError for a rule of too many nodes in the problem's dimension.
@@ -205,7 +209,7 @@ def users_functions(named: str) -> Iterator[None]:
         raise ProblemError(f"{named} must have values at nodes and times: {told}") from error
 
 
-def quadrature_of(name: str, rule: QuadratureRule, problem: Problem) -> Quadrature:
+def quadrature_of(name: str, rule: Rule, problem: Problem) -> Quadrature:
     """The rule that the parameter `name` means.  Raises ParameterError, in its name, for too many nodes."""
     try:
         return problem.domain.quadrature(rule)

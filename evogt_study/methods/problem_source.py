@@ -9,6 +9,7 @@ from typing import Any
 
 from evogt_study.errors import InputError, ProblemError
 from evogt_study.methods.user_code import PythonFile, signature_parameters
+from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter, real
@@ -34,6 +35,11 @@ class ProblemSource:
     dimension: int | None
     statement: Statement | None = None
 
+    @property
+    def feature_dimension(self) -> int:
+        """Number of coordinates that features see, of a problem in formulas."""
+        return 0 if self.statement is None else self.statement.domain.feature_dimension
+
     @staticmethod
     def of(given: Statement | PythonFile) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""
@@ -57,7 +63,14 @@ def _from_statement(statement: Statement) -> ProblemSource:
     content = {
         key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
     }  # not its name: the same formulas are the same problem
-    optional = {"lifting": statement.lifting, "potential": statement.potential}
+    optional = {
+        "lifting": statement.lifting,
+        "potential": statement.potential,
+        "advection": statement.advection,
+        "reaction": statement.reaction,
+        "boundary": statement.boundary or None,
+        "domain": None if isinstance(statement.domain, UnitCube) else content_of(statement.domain),
+    }
     content |= {key: formula for key, formula in optional.items() if formula is not None}
     parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}
     return ProblemSource(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
+from evogt_study.errors import ProblemError
 from evogt_study.methods.protocol import Output
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.pipeline import Solution
+from evogt_study.numerics.pipeline import NORMS, Solution
 from evogt_study.numerics.problem import Problem
 from evogt_study.problems.grammar import SPACE
 from evogt_study.schema.doubts import outside_ball
@@ -25,6 +26,7 @@ RECORDABLE = (
     "reference_coefficients",
     "singular_values",
     "field",
+    *NORMS,
 )
 
 
@@ -61,10 +63,21 @@ def scalars(solution: Solution) -> dict[str, Datum]:
     if solution.cross_grid is not None:
         known["mass_defect_cross_grid"] = solution.cross_grid.mass
         known["stiffness_defect_cross_grid"] = solution.cross_grid.stiffness
+    if solution.reference_error is not None:
+        known["reference_error"] = solution.reference_error
+        if solution.has_final_error and solution.errors[-1] > 0.0:
+            known["reference_share"] = solution.reference_error / solution.errors[-1]
     energies = free_energies(solution)
     if energies is not None:
         known |= energy_scalars(energies)
+    known |= solution.norms
     return {name: Datum((), np.asarray(value)) for name, value in known.items()}
+
+
+def check_norms(problem: Problem, wanted: Collection[str]) -> None:
+    """Raise ProblemError where the error's seminorm is asked for and the gradient of the solution is not known."""
+    if "error_h1" in wanted and problem.exact_gradient is None:
+        raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
 
 def free_energies(solution: Solution) -> Array | None:
@@ -107,13 +120,21 @@ def fields(
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
     """Numerical and, where known, exact solution on `points` per direction, boundary included, and the coordinates.
 
-    evaluate: nodes (P, d) -> values at `times`, (S, P).
+    Off the domain they are NaN, so that a numerical solution that is not a number is told as infinite.  evaluate: nodes
+    (P, d) -> values at `times`, (S, P).
     """
     axes = problem.domain.axes(points)
     nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-    space = SPACE[: len(axes)]
+    space, inside = SPACE[: len(axes)], problem.domain.contains(nodes)
     dims, shape = ("time", *space), (len(times), *map(len, axes))
-    data = {"field": Datum(dims, evaluate(nodes).reshape(shape))}
+
+    def on_grid(values: Array) -> Datum:
+        whole = np.full((len(times), len(nodes)), np.nan)
+        whole[:, inside] = values
+        return Datum(dims, whole.reshape(shape))
+
+    values = evaluate(nodes[inside])
+    data = {"field": on_grid(np.where(np.isnan(values), np.inf, values))}
     if problem.exact is not None:
-        data["exact_field"] = Datum(dims, problem.exact(nodes, times).reshape(shape))
+        data["exact_field"] = on_grid(problem.exact(nodes[inside], times))
     return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}

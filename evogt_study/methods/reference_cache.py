@@ -38,6 +38,12 @@ class ReferenceAmongWorkers:
         """That of the reference."""
         return self.reference.key
 
+    @property
+    def coarser(self) -> Reference | None:
+        """Its coarser version, shared likewise."""
+        coarser = self.reference.coarser
+        return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
+
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values of the reference, (Q, d) and (T,) -> (T, Q)."""
         told = repr((self.content, self.key, nodes.shape, times.shape)).encode()

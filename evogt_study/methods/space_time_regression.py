@@ -15,7 +15,7 @@ from evogt_study.methods.problem_method import dictionary_of
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.problems import Statement
 from evogt_study.schema.doubts import outside_ball, warn_outside_ball
 from evogt_study.schema.parameters import declared, integer, real, same_as
@@ -76,7 +76,7 @@ class RegressionParameters:
     delta: float = same_as(EvolutionParameters, "delta")
     radius: float | None = same_as(EvolutionParameters, "radius")
     centre: float | tuple[float, ...] = same_as(EvolutionParameters, "centre")
-    validation: QuadratureRule = same_as(EvolutionParameters, "validation")
+    validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
     points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=68)
     levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=69)

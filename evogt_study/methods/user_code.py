@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import tokenize
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -63,7 +63,7 @@ class PythonFile:
         known = {"name": self.attribute, "content": self.content}
         loaded = self.load()
         if isinstance(loaded, Statement):
-            return canonical_json({**known, "statement": asdict(loaded)})
+            return canonical_json({**known, "statement": loaded.content})
         parameters = signature_parameters(loaded, self.attribute).values()
         return canonical_json(
             {**known, "parameters": [[each.name, each.optional, each.default] for each in parameters]}

@@ -8,6 +8,7 @@
 - `problem`: the data of a parabolic problem, as functions of nodes and times
 - `problem_checks`: what the data of a problem have to agree on
 - `retained_space`: trial functions, their weighted SVD, and its truncation to identity mass
+- `stiffness`: the matrix of the linear terms in the retained space
 - `galerkin`: stiffness, load and initial value in the retained space
 - `time_grid`: time steps, the steps that are observed, and the trajectory
 - `integrators`: schemes that march from the initial value to the final time

@@ -13,12 +13,13 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem, has_steady_load
-from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem import NonlinearReaction, Problem
+from evogt_study.numerics.stiffness import steady_operator
 
 NAMES = ("eigendecomposition", "dop853")
 _NOT_STEADY = (
-    "`coefficient_reference` eigendecomposition must have a linear problem whose diffusion, source and lifting do not "
-    "depend on t; use dop853"
+    "`coefficient_reference` eigendecomposition must have a linear problem without advection whose terms do not depend "
+    "on t; use dop853"
 )
 
 
@@ -40,7 +41,8 @@ class CoefficientReference:
 
     def check(self, problem: Problem) -> None:
         """Raise ProblemError where the eigendecomposition is asked for and the problem is not steady and linear."""
-        steady = problem.diffusion.steady and has_steady_load(problem) and problem.potential is None
+        linear = problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
+        steady = steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
         if self.name == "eigendecomposition" and not steady:
             raise ProblemError(_NOT_STEADY)
 
@@ -78,15 +80,12 @@ def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
     rate = system.load(times)[0] - system.stiffness(t) @ alpha
     if system.reaction is None:
         return np.asarray(rate)
-    u = system.reaction.values @ alpha
-    if system.lifting is not None:
-        u += system.lifting.nodal(times)[0]
-    return np.asarray(rate - (system.reaction.weights * system.reaction.potential.slope(u)) @ system.reaction.values)
+    return np.asarray(rate - system.reaction.prepared()(alpha, system.nodal_lifting(t), t)[0])
 
 
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
-    if not (system.autonomous and system.steady_load) or system.reaction is not None:
+    if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
         raise ProblemError(_NOT_STEADY)
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     exponents = -final_time * eigenvalues

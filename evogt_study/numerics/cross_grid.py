@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, computed, stiffness_terms, weighted_gram
-from evogt_study.numerics.problem import Separable, SpaceTimeFunction
+from evogt_study.numerics.galerkin import GalerkinSystem, on_face, operator_matrix
+from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions, trial_values
+from evogt_study.numerics.stiffness import NodalBasis, StiffnessTerm, computed, stiffness_terms, weighted_gram
 
 NODES_AT_ONCE = 512
 """Nodes of a block whose features, gradients and products are held at once."""
@@ -68,7 +69,7 @@ def cross_grid_defects(
 ) -> CrossGridDefects:
     """Mass and stiffness of the fixed retained basis on the assessment rule a, against the assembly rule q.
 
-    `term` as in `assemble`.
+    For a scalar diffusion alone; `term` as in `assemble`.
     """
     times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if diffusion.steady else None]
     modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
@@ -82,6 +83,21 @@ def cross_grid_defects(
     return CrossGridDefects(basis.mass_defect, max(defects))
 
 
+def general_defects(
+    space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float
+) -> CrossGridDefects:
+    """The same for a problem with any linear terms, all of which are in K."""
+    rule = basis.quadrature
+    values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
+    assessed, _ = operator_matrix(
+        NodalBasis(rule, values, basis.gradients),
+        problem,
+        {face.face: on_face(space, rule, face.face) for face in problem.faces},
+    )
+    times = np.linspace(0.0, final_time, QUARTERS + 1)[: 1 if system.autonomous else None].tolist()
+    return CrossGridDefects(basis.mass_defect, max(_relative(assessed(t), system.stiffness(t)) for t in times))
+
+
 def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Array, Array]:
     """Modulations (K, T) and profiles (K, Q); a function that does not split has a profile for each time."""
     if isinstance(diffusion, Separable):
@@ -90,7 +106,9 @@ def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Ar
 
 
 def _relative(matrix: Array, reference: Array) -> float:
-    return _spectral_norm(matrix - reference) / _spectral_norm(reference)
+    symmetric = np.array_equal(reference, reference.T)
+    norm = _spectral_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))
+    return norm(matrix - reference) / norm(reference)
 
 
 def _spectral_norm(symmetric: Array) -> float:

@@ -24,15 +24,14 @@ def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
 def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     """The quadrature diffusion energy sum_q w_q a |grad u|^2 at the observed times, (S,).
 
-    Without a lifting it is alpha^T K(t) alpha (eq:quadrature_diffusion_energy).
+    Without a lifting it is alpha^T K(t) alpha, with the diffusion's part of K (eq:quadrature_diffusion_energy).
     """
     states = trajectory.coefficients
+    stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:
-        images = states @ system.stiffness(0.0)
+        images = states @ stiffness(0.0)
     else:
-        images = np.stack(
-            [system.stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)]
-        )
+        images = np.stack([stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)])
     energies = np.sum(images * states, axis=1)
     if system.lifting is not None:
         mixed = np.sum(system.lifting.flux(trajectory.times) * states, axis=1)

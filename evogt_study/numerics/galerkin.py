@@ -1,7 +1,8 @@
-"""Galerkin assembly on the retained space: alpha' + K(t) alpha + g(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+"""Galerkin assembly on the retained space: alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-g_i = (F'(u), phi~_i)_q is absent unless the problem has a potential F (eq:ac_g_quad, where g has the other sign).  With
-a lifting u = u_b + phi~ . alpha, and b is the lifted load (eq:lifted_load).
+r_i = (F'(u), phi~_i)_q of a potential F (eq:ac_g_quad, where it has the other sign), or -(g(u, x, t), phi~_i)_q of a
+nonlinear reaction; absent where the problem has neither.  With a lifting u = u_b + phi~ . alpha, and b is the lifted
+load (eq:lifted_load).
 
 Separable data are assembled once per profile.  Data whose time and space do not split are assembled from the nodes at
 each time they are asked for; the numbers are the same.
@@ -10,20 +11,39 @@ each time they are asked for; the numbers are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import dataclass, fields, replace
+from functools import reduce
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.problem import Lifting, NonSeparable, Potential, Problem, Separable, SpaceTimeFunction
+from evogt_study.numerics.problem import (
+    Diffusion,
+    Lifting,
+    NaturalFace,
+    NonlinearReaction,
+    Potential,
+    Problem,
+    Separable,
+    SpaceTimeFunction,
+    Tensor,
+)
 from evogt_study.numerics.quadrature import Quadrature
-from evogt_study.numerics.retained_space import RetainedSpace
+from evogt_study.numerics.retained_space import RetainedSpace, trial_values
+from evogt_study.numerics.stiffness import (
+    MatrixInTime,
+    NodalBasis,
+    StiffnessTerm,
+    computed,
+    diffusion_matrix,
+    lower_order_matrix,
+    scalar_diffusion,
+    steady_operator,
+    weighted_gram,
+)
 
 TIMES_AT_ONCE = 64
-NODES_AT_ONCE = 1024
 
 Series = Callable[[Array], Array]
 """A quantity at several times: (T,) -> (T, ...)."""
@@ -43,40 +63,112 @@ class AssembledLifting:
     energy: Series
     nodal: Series
 
+    def later(self, start: float) -> AssembledLifting:
+        """The same with times that begin at `start`."""
+        return AssembledLifting(*(_later(getattr(self, part.name), start) for part in fields(self)))
+
+
+def _later(series: Series, start: float) -> Series:
+    return lambda times: series(times + start)
+
+
+@dataclass(frozen=True, eq=False)
+class NodalRate:
+    """g(u, x, t) and dg/du at the assembly nodes, each as a function of u (Q,) and t, (Q,)."""
+
+    value: Callable[[Array, float], Array]
+    slope: Callable[[Array, float], Array]
+
 
 @dataclass(frozen=True, eq=False)
 class Reaction:
-    """The potential F with what projects F'(u): retained basis values Phi~ (Q, r) and weights w_q (Q,)."""
+    """The nonlinear term r = F'(u) of a potential, or r = -g(u, x, t), with what projects it.
 
-    potential: Potential
+    values: retained basis Phi~ (Q, r); weights w_q (Q,).  There is a potential, or a rate g.
+    """
+
+    potential: Potential | None
     values: Array
     weights: Array
+    rate: NodalRate | None = None
+
+    def prepared(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
+        """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
+        values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
+        u, weighted = np.empty_like(weights), np.empty_like(weights)
+        nodal = self._nodal(u.shape)
+
+        def reacted(alpha: Array, lifted: Array | None, t: float) -> tuple[Array, float]:
+            np.matmul(values, alpha, out=u)
+            if lifted is not None:
+                np.add(u, lifted, out=u)
+            value, slope = nodal(u, t)
+            np.matmul(np.multiply(weights, slope, out=weighted), values, out=projected)
+            return projected, 0.0 if value is None else float(weights @ value)
+
+        return reacted
+
+    def _nodal(self, shape: tuple[int, ...]) -> Callable[[Array, float], tuple[Array | None, Array]]:
+        """(u, t) -> F(u), where there is one, and r."""
+        if self.potential is not None:
+            potential = self.potential.at(shape)
+            return lambda u, t: potential(u)  # type: ignore[return-value]  # F and F'
+        assert self.rate is not None  # noqa: S101  # there is one of the two
+        rate, negative = self.rate.value, np.empty(shape)
+        return lambda u, t: (None, np.negative(rate(u, t), out=negative))
+
+    def later(self, start: float) -> Reaction:
+        """The same with times that begin at `start`."""
+        rate = self.rate
+        if rate is None:
+            return self
+        later = NodalRate(lambda u, t: rate.value(u, t + start), lambda u, t: rate.slope(u, t + start))
+        return replace(self, rate=later)
+
+    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
+        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
+        assert self.rate is not None  # noqa: S101  # potentials are never implicit
+        u = self.values @ alpha
+        if lifted is not None:
+            u += lifted
+        return -weighted_gram(self.values[None], self.weights * self.rate.slope(u, t))
 
 
 @dataclass(frozen=True, eq=False)
 class GalerkinSystem:
     """The retained identity-mass system.
 
-    stiffness: t -> K(t), (r, r) symmetric; autonomous: whether K does not depend on t; load: times (T,) -> b, (T, r);
-    initial: alpha(0), (r,); steady_load: whether b is known not to depend on t.
+    stiffness: t -> K(t), (r, r); autonomous: whether K does not depend on t; load: times (T,) -> b, (T, r); initial:
+    alpha(0), (r,); steady_load: whether b is known not to depend on t; symmetric: whether K is; diffusion: t -> the
+    part of K that the diffusion makes, K itself where that is None.
     """
 
-    stiffness: Callable[[float], Array]
+    stiffness: MatrixInTime
     autonomous: bool
     load: Series
     initial: Array
     lifting: AssembledLifting | None = None
     reaction: Reaction | None = None
     steady_load: bool = False
+    symmetric: bool = True
+    diffusion: MatrixInTime | None = None
 
+    def nodal_lifting(self, t: float) -> Array | None:
+        """u_b at the assembly nodes, (Q,); None where there is none."""
+        return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
-StiffnessTerm = Callable[[Array, Callable[[], Array]], Array]
-"""Given a profile at the nodes (Q,) and how to compute its stiffness, the stiffness: computed, or at hand."""
-
-
-def computed(profile: Array, compute: Callable[[], Array]) -> Array:
-    """The `StiffnessTerm` of a single system."""
-    return compute()
+    def later(self, start: float, state: Array) -> GalerkinSystem:
+        """The same system from alpha(start) = `state` on, whose times begin at zero again."""
+        stiffness, load, diffusion, reaction = self.stiffness, self.load, self.diffusion, self.reaction
+        return replace(
+            self,
+            stiffness=lambda t: stiffness(t + start),
+            load=lambda times: load(times + start),
+            initial=state,
+            lifting=None if self.lifting is None else self.lifting.later(start),
+            reaction=None if reaction is None else reaction.later(start),
+            diffusion=None if diffusion is None else lambda t: diffusion(t + start),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +191,7 @@ def nodal_data(problem: Problem, nodes: Array) -> NodalData:
     return NodalData(_profiles(problem.diffusion, nodes), _profiles(problem.source, nodes), initial)
 
 
-def _profiles(function: SpaceTimeFunction, nodes: Array) -> Array | None:
+def _profiles(function: Diffusion, nodes: Array) -> Array | None:
     return function.profiles(nodes) if isinstance(function, Separable) else None
 
 
@@ -114,85 +206,90 @@ def assemble(
     rule = space.quadrature
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
     load = _moments(problem.source, rule.nodes, space.project, nodal.source)
+    faces = {face.face: on_face(space, rule, face.face) for face in problem.faces}
+    load = _with_faces(load, problem, faces)
     lifting = None
     if problem.lifting is not None:
         lifting = _assembled_lifting(space, problem.lifting)
         load = _lifted_load(space, load, problem.lifting, lifting)
+    basis = NodalBasis(rule, space.values, space.gradients)
+    stiffness, diffusion = operator_matrix(basis, problem, faces, nodal.diffusion, term)
     return GalerkinSystem(
-        stiffness=_stiffness(space, problem.diffusion, nodal.diffusion, term),
-        autonomous=problem.diffusion.steady,
+        stiffness=stiffness,
+        autonomous=steady_operator(problem),
         load=load,
         initial=space.project(nodal.initial),
         lifting=lifting,
-        reaction=None if problem.potential is None else Reaction(problem.potential, space.values, rule.weights),
+        reaction=_reaction(space, problem),
         steady_load=has_steady_load(problem),
+        symmetric=problem.advection is None,
+        diffusion=diffusion,
     )
+
+
+def operator_matrix(
+    basis: NodalBasis,
+    problem: Problem,
+    faces: dict[str, NodalBasis],
+    profiles: Array | None = None,
+    term: StiffnessTerm = computed,
+) -> tuple[MatrixInTime, MatrixInTime | None]:
+    """K on a basis, and its diffusion's part where there are others; `profiles` of a scalar diffusion at the nodes."""
+    if isinstance(problem.diffusion, Tensor):
+        diffusion = diffusion_matrix(basis, problem)
+    else:
+        diffusion = scalar_diffusion(basis, problem.diffusion, profiles, term)
+    others = lower_order_matrix(basis, problem, faces)
+    if others is None:
+        return diffusion, None
+    if steady_operator(problem):
+        constant = diffusion(0.0) + others(0.0)
+        return lambda t: constant, diffusion
+    return lambda t: diffusion(t) + others(t), diffusion
+
+
+def on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> NodalBasis:
+    """The retained basis on a face of the domain, by the face's part of a rule."""
+    rule = quadrature.faces[name]
+    values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
+    return NodalBasis(rule, values, np.empty((0, *values.shape)))
+
+
+def _with_faces(load: Series, problem: Problem, faces: dict[str, NodalBasis]) -> Series:
+    """The load with (flux - transfer u_b, phi~_i) of the natural faces."""
+    parts = [load] + [_face_load(face, faces[face.face], problem.lifting) for face in problem.faces]
+    return _sum(parts) if len(parts) > 1 else load
+
+
+def _face_load(data: NaturalFace, face: NodalBasis, lifting: Lifting | None) -> Series:
+    project, nodes = _projection(face.values, face.rule.weights), face.rule.nodes
+    flux, transfer = _moments(data.flux, nodes, project), data.transfer
+    if lifting is None or transfer is None:
+        return flux
+    lifted = _product(transfer, lifting.value, nodes)
+    return lambda times: flux(times) - project(lifted(times))
+
+
+def _reaction(space: RetainedSpace, problem: Problem) -> Reaction | None:
+    weights, nodes, law = space.quadrature.weights, space.quadrature.nodes, problem.reaction
+    if problem.potential is not None:
+        return Reaction(problem.potential, space.values, weights)
+    if not isinstance(law, NonlinearReaction):
+        return None
+    rate = NodalRate(lambda u, t: law.value(u, nodes, t), lambda u, t: law.slope(u, nodes, t))
+    return Reaction(None, space.values, weights, rate)
 
 
 def has_steady_load(problem: Problem) -> bool:
     """Whether neither the source nor what a lifting adds to the load depends on t."""
     lifting = problem.lifting
     parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
+    if lifting is not None and lifting.lower_order is not None:
+        parts.append(lifting.lower_order)
+    for face in problem.faces:
+        parts.append(face.flux)
+        parts += [] if lifting is None or face.transfer is None else [face.transfer, lifting.value]
     return all(part.steady for part in parts)
-
-
-def weighted_gram(gradients: Array, nodal: Array) -> Array:
-    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r).
-
-    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
-    in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
-    """
-    roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
-    upper = np.zeros((gradients.shape[2],) * 2, order="F")
-    for gradient in gradients:
-        for start in range(0, len(nodal), NODES_AT_ONCE):
-            block = slice(start, start + NODES_AT_ONCE)
-            scaled, below = roots[block] * gradient[block], negative[block]
-            if below.any():
-                upper = dsyrk(-1.0, scaled[below].T, beta=1.0, c=upper, overwrite_c=1)
-                scaled = scaled[~below]
-            upper = dsyrk(1.0, scaled.T, beta=1.0, c=upper, overwrite_c=1)
-    return np.asarray(upper + np.triu(upper, 1).T)
-
-
-@dataclass(frozen=True, eq=False)
-class SeparableStiffness:
-    """K(t) = sum_k m_k(t) K_k, with K_k (K, r, r) assembled once for each profile."""
-
-    diffusion: Separable
-    terms: Array
-
-    def __call__(self, t: float) -> Array:
-        """K(t), (r, r)."""
-        return np.asarray(np.tensordot(self.diffusion.modulated(np.array([t]))[:, 0], self.terms, axes=1))
-
-
-@dataclass(frozen=True, eq=False)
-class NodalStiffness:
-    """K(t) assembled from the nodes at each t."""
-
-    diffusion: NonSeparable
-    space: RetainedSpace
-
-    def __call__(self, t: float) -> Array:
-        """K(t), (r, r)."""
-        rule = self.space.quadrature
-        return weighted_gram(self.space.gradients, rule.weights * self.diffusion.at(rule.nodes, t))
-
-
-def _stiffness(
-    space: RetainedSpace, diffusion: SpaceTimeFunction, profiles: Array | None, term: StiffnessTerm
-) -> SeparableStiffness | NodalStiffness:
-    if not isinstance(diffusion, Separable):
-        return NodalStiffness(diffusion, space)
-    if profiles is None:
-        profiles = diffusion.profiles(space.quadrature.nodes)
-    return SeparableStiffness(diffusion, stiffness_terms(space.gradients, space.quadrature.weights, profiles, term))
-
-
-def stiffness_terms(gradients: Array, weights: Array, profiles: Array, term: StiffnessTerm) -> Array:
-    """K_k = sum_l G_l^T diag(w p_k) G_l for the profiles p_k: (d, Q, r), (Q,) and (K, Q) -> (K, r, r)."""
-    return np.stack([term(profile, partial(weighted_gram, gradients, weights * profile)) for profile in profiles])
 
 
 def _moments(
@@ -209,9 +306,12 @@ def _moments(
 
 
 def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
-    """(f, phi~_i) - (u_b,t, phi~_i) - (a grad u_b, grad phi~_i) (eq:lifted_load)."""
+    """(f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), and less the lower-order terms."""
     rate = _moments(lifting.rate, space.quadrature.nodes, space.project)
-    return lambda times: load(times) - rate(times) - assembled.flux(times)
+    if lifting.lower_order is None:
+        return lambda times: load(times) - rate(times) - assembled.flux(times)
+    others = _moments(lifting.lower_order, space.quadrature.nodes, space.project)
+    return lambda times: load(times) - rate(times) - assembled.flux(times) - others(times)
 
 
 def _assembled_lifting(space: RetainedSpace, lifting: Lifting) -> AssembledLifting:
@@ -255,11 +355,19 @@ def in_blocks(times: Array) -> list[Array]:
 
 
 def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> None:
-    """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`."""
+    """Raise ProblemError, with the measured minimum, unless a > 0 at the assembly nodes at all `times`.
+
+    Of a tensor it is the least eigenvalue that has to be positive.
+    """
+    tensor = isinstance(problem.diffusion, Tensor)
+    wanted = "positive definite" if tensor else "positive"
     for part in in_blocks(times[:1] if problem.diffusion.steady else times):
         values = problem.diffusion(quadrature.nodes, part)
+        if tensor and np.isfinite(values).all():
+            values = np.asarray(np.linalg.eigvalsh(values), dtype=np.float64)
         smallest, largest = float(np.min(values)), float(np.max(values))
         if not smallest > 0.0:  # so that NaN is refused too
-            raise ProblemError(f"`diffusion` must be positive on the assembly nodes, got a minimum of {smallest:.6g}")
+            got = f"a least eigenvalue of {smallest:.6g}" if tensor else f"a minimum of {smallest:.6g}"
+            raise ProblemError(f"`diffusion` must be {wanted} on the assembly nodes, got {got}")
         if not largest < np.inf:
             raise ProblemError(f"`diffusion` must be finite on the assembly nodes, got a maximum of {largest:.6g}")

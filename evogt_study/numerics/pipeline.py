@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -13,12 +13,19 @@ import numpy as np
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.cross_grid import CrossGridDefects, assessed_basis, cross_grid_defects, mass_defect_on
+from evogt_study.numerics.cross_grid import (
+    AssessedBasis,
+    CrossGridDefects,
+    assessed_basis,
+    cross_grid_defects,
+    general_defects,
+    mass_defect_on,
+)
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.galerkin import GalerkinSystem, StiffnessTerm, assemble, check_diffusion, nodal_data
+from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.problem import Problem, Tensor
+from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.retained_space import (
     RetainedSpace,
     TrialFunctions,
@@ -27,8 +34,9 @@ from evogt_study.numerics.retained_space import (
     trial_functions,
     weighted_svd,
 )
+from evogt_study.numerics.stiffness import StiffnessTerm
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.numerics.validation import Target
+from evogt_study.numerics.validation import Target, relative_errors, seminorm_error
 
 T = TypeVar("T")
 
@@ -44,11 +52,11 @@ class Discretisation:
     dictionary: Dictionary
     seed: int
     tau: float
-    quadrature: QuadratureRule
-    validation: QuadratureRule
+    quadrature: Rule
+    validation: Rule
     grid: TimeGrid
     integrator: Integrator = field(default_factory=ImplicitMidpoint)
-    assessment: QuadratureRule | None = None
+    assessment: Rule | None = None
     coefficient_reference: CoefficientReference | None = None
 
 
@@ -65,14 +73,25 @@ def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
 
 
 class Reference(Protocol):
-    """A solution to measure errors against where the problem has no exact one; `key` identifies it."""
+    """A solution to measure errors against where the problem has no exact one; `key` identifies it.
+
+    coarser: the same with half the resolution, by which its own error is estimated; None where there is none.
+    """
 
     @property
     def key(self) -> Hashable:
         """What the reference depends on besides the problem."""
 
+    @property
+    def coarser(self) -> Reference | None:
+        """A coarser one."""
+
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values, (Q, d) and (T,) -> (T, Q)."""
+
+
+NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
+"""Norms of the error beside the relative L2 norm at the final time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +102,8 @@ class Solution:
     solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
     quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
     coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
+    norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at the final time between the
+    reference of the errors and its coarser version, where it has one.
     """
 
     problem: Problem
@@ -95,6 +116,8 @@ class Solution:
     quadrature_defect: float
     reference_state: Array | None = None
     cross_grid: CrossGridDefects | None = None
+    norms: Mapping[str, float] = field(default_factory=dict)
+    reference_error: float | None = None
 
     @property
     def has_final_error(self) -> bool:
@@ -144,10 +167,17 @@ def stage_keys(
     return keys
 
 
-def solve(problem: Problem, run: Discretisation, share: Share = afresh, reference: Reference | None = None) -> Solution:
+def solve(
+    problem: Problem,
+    run: Discretisation,
+    share: Share = afresh,
+    reference: Reference | None = None,
+    norms: Collection[str] = (),
+) -> Solution:
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
 
-    Errors are measured against the problem's exact solution; against `reference` where that is given.
+    Errors are measured against the problem's exact solution; against `reference` where that is given.  `norms`: those
+    of `NORMS` that are wanted too.
 
     Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,
     IndefiniteStiffnessError.
@@ -174,7 +204,42 @@ def solve(problem: Problem, run: Discretisation, share: Share = afresh, referenc
         quadrature_defect=share("quadrature defect", key["quadrature defect"], lambda: _looked_at_again(space, run)),
         reference_state=_reference_state(run, system, key, share),
         cross_grid=_cross_grid(problem, run, space, system, key, share),
+        norms=dict(_norms(problem, space, trajectory, target, features, rule, errors, norms)),
+        reference_error=None if reference is None else share(
+            "reference error", key["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
+        ),
     )  # fmt: skip
+
+
+def _norms(
+    problem: Problem,
+    space: RetainedSpace,
+    trajectory: Trajectory,
+    target: Target,
+    features: Array,
+    rule: Quadrature,
+    errors: Array,
+    wanted: Collection[str],
+) -> Iterator[tuple[str, float]]:
+    """Those of the wanted norms of which there is something to measure against."""
+    if not wanted or len(errors) != len(trajectory.times):
+        return
+    final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
+    known = target.final_norms(space.transform @ final, features) | {"error_max_over_time": float(np.nanmax(errors))}
+    if "error_h1" in wanted and problem.exact_gradient is not None:
+        lifted = np.zeros((problem.dimension, len(rule.nodes)))
+        if problem.lifting is not None:
+            lifted = np.stack([slope(rule.nodes, np.array([T]))[0] for slope in problem.lifting.gradient])
+        known["error_h1"] = seminorm_error(space, final, problem.exact_gradient(rule.nodes, T), lifted, rule)
+    yield from ((name, known[name]) for name in NORMS if name in wanted and name in known)
+
+
+def _reference_error(reference: Reference, rule: Quadrature, final_time: float) -> float | None:
+    coarser = reference.coarser
+    if coarser is None:
+        return None
+    T = np.array([final_time])
+    return float(relative_errors(coarser(rule.nodes, T), reference(rule.nodes, T), rule.weights)[0])
 
 
 def _spaces(
@@ -198,7 +263,7 @@ def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
 
 
 def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
-    features = run.dictionary.sample(run.seed, problem.dimension)
+    features = problem.domain.features(run.dictionary, run.seed)
     return trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
 
 
@@ -259,14 +324,23 @@ def _cross_grid(
         key["assessed basis"],
         lambda: assessed_basis(space, problem.domain.quadrature(rule)),
     )
+    term = _terms("assessed stiffness term", key["assessed basis"], share)
     return share(
         "assessment",
         key["assessment"],
-        lambda: cross_grid_defects(
-            basis,
-            problem.diffusion,
-            system,
-            run.grid.final_time,
-            _terms("assessed stiffness term", key["assessed basis"], share),
-        ),
+        lambda: _defects(problem, run, space, basis, system, term),
     )
+
+
+def _defects(
+    problem: Problem,
+    run: Discretisation,
+    space: RetainedSpace,
+    basis: AssessedBasis,
+    system: GalerkinSystem,
+    term: StiffnessTerm,
+) -> CrossGridDefects:
+    diffusion, final_time = problem.diffusion, run.grid.final_time
+    if problem.plain and not isinstance(diffusion, Tensor):
+        return cross_grid_defects(basis, diffusion, system, final_time, term)
+    return general_defects(space, basis, problem, system, final_time)

@@ -1,8 +1,9 @@
 """The data of a parabolic problem (eq:linear_parabolic), as functions that NumPy can evaluate.
 
-    u_t - div(a(x, t) grad u) + F'(u) = f(x, t) in the domain,    u = u_b on the boundary,    u(x, 0) = u_0(x)
+    u_t = div(A(x, t) grad u) - b . grad u + g(u, x, t) - F'(u) + f(x, t) in the domain,    u(x, 0) = u_0(x)
 
-The boundary values are zero unless the problem has a `Lifting`, and F is absent unless it has a `Potential`.
+A is a scalar, or a `Tensor`; advection b, reaction g and potential F are absent unless they are given.  u = u_b on the
+boundary, zero without a `Lifting`, but on the domain's natural faces, where n . (A grad u) = flux - transfer u.
 
 A function of space and time is a `Separable` sum of modulation(t) x profile(x) where its terms split, else a
 `NonSeparable` one.  Both answer the same call, ``function(nodes, times) -> (T, Q)``; the method uses the split to
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains import Domain, UnitCube
 
@@ -65,6 +66,45 @@ class NonSeparable:
 SpaceTimeFunction = Separable | NonSeparable
 
 
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A symmetric diffusion tensor A, (d, d) functions by rows; None stands for zero.
+
+    Raises ProblemError where it is not square, or not symmetric: the same function has to stand on both sides.
+    """
+
+    entries: tuple[tuple[SpaceTimeFunction | None, ...], ...]
+
+    def __post_init__(self) -> None:
+        rows = self.entries
+        if any(len(row) != len(rows) for row in rows):
+            raise ProblemError(f"`diffusion` must be a square tensor, got rows of {[len(row) for row in rows]}")
+        if any(rows[i][j] is not rows[j][i] for i in range(len(rows)) for j in range(i)):
+            raise ProblemError("`diffusion` must be a symmetric tensor, got different functions for A_ij and A_ji")
+
+    @property
+    def upper(self) -> dict[tuple[int, int], SpaceTimeFunction]:
+        """The entries on the diagonal and above it that are not zero."""
+        count = range(len(self.entries))
+        found = {(i, j): self.entries[i][j] for i in count for j in count if i <= j}
+        return {place: entry for place, entry in found.items() if entry is not None}
+
+    @property
+    def steady(self) -> bool:
+        """Whether no entry depends on time."""
+        return all(entry.steady for entry in self.upper.values())
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values, (Q, d) and (T,) -> (T, Q, d, d)."""
+        values = np.zeros((len(times), len(nodes), len(self.entries), len(self.entries)))
+        for (i, j), entry in self.upper.items():
+            values[..., i, j] = values[..., j, i] = entry(nodes, times)
+        return values
+
+
+Diffusion = SpaceTimeFunction | Tensor
+
+
 def zero(nodes: Array) -> Array:
     """The profile of a source that is absent, (Q, d) -> (1, Q)."""
     return np.zeros((1, len(nodes)))
@@ -74,13 +114,17 @@ def zero(nodes: Array) -> Array:
 class Lifting:
     """u_b(x, t), whose trace is the Dirichlet data (remark nonhomo), with what the lifted load is made of.
 
-    value u_b; rate u_b,t; gradient and flux: d u_b/dx_l and a d u_b/dx_l, one function for each direction.
+    value u_b; rate u_b,t; gradient and flux: d u_b/dx_l and (A grad u_b)_l, one function for each direction;
+    lower_order: b . grad u_b - c u_b, where the problem has an advection or a linear reaction g = c u.  formula: of
+    u_b, where it is one.
     """
 
     value: SpaceTimeFunction
     rate: SpaceTimeFunction
     gradient: tuple[SpaceTimeFunction, ...]
     flux: tuple[SpaceTimeFunction, ...]
+    lower_order: SpaceTimeFunction | None = None
+    formula: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +145,42 @@ class Potential:
         return lambda u: (self.value(u), self.slope(u))
 
 
+NodalFunction = Callable[[Array, Array, float], Array]
+"""Of the solution, and of space and time: u (Q,), nodes (Q, d) and t -> (Q,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class NonlinearReaction:
+    """g(u, x, t), `value`, and dg/du, `slope`."""
+
+    value: NodalFunction
+    slope: NodalFunction
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalFace:
+    """n . (A grad u) = flux(x, t) - transfer(x, t) u on a face "x0", "x1", "y0", ...; no transfer is zero."""
+
+    face: str
+    flux: SpaceTimeFunction
+    transfer: SpaceTimeFunction | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """diffusion a, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
+    """diffusion A, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
+
+    advection: b, one function for each direction.  reaction: c of the linear reaction g = c u, or a
+    `NonlinearReaction`.  faces: data on the natural faces of the domain, each of which has to have some.
+    exact_gradient: (nodes (Q, d), t) -> grad u (d, Q), where it is known.
 
     `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
     was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of
-    another dimension.
+    another dimension, and ProblemError for data that do not fit together.
     """
 
     dimension: int
-    diffusion: SpaceTimeFunction
+    diffusion: Diffusion
     initial: Callable[[Array], Array]
     source: SpaceTimeFunction = Separable(zero)
     exact: SpaceTimeFunction | None = None
@@ -121,9 +190,38 @@ class Problem:
     lifting: Lifting | None = None
     potential: Potential | None = None
     domain: Domain = None  # type: ignore[assignment]  # never None once made
+    advection: tuple[SpaceTimeFunction, ...] | None = None
+    reaction: SpaceTimeFunction | NonlinearReaction | None = None
+    faces: tuple[NaturalFace, ...] = ()
+    exact_gradient: Callable[[Array, float], Array] | None = None
 
     def __post_init__(self) -> None:
         if self.domain is None:
             object.__setattr__(self, "domain", UnitCube(self.dimension))
         elif self.domain.dimension != self.dimension:
             raise ParameterError("domain", f"one of dimension {self.dimension}", self.domain)
+        _check_terms(self)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is u_t = div(a grad u) - F'(u) + f with a scalar a, and Dirichlet data."""
+        extra = self.advection is not None or self.reaction is not None or self.domain.natural
+        return not (extra or isinstance(self.diffusion, Tensor))
+
+
+def _check_terms(problem: Problem) -> None:
+    """Raise ProblemError for terms that are not those of one problem."""
+    d = problem.dimension
+    if isinstance(problem.diffusion, Tensor) and len(problem.diffusion.entries) != d:
+        raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(problem.diffusion.entries)}")
+    if problem.advection is not None and len(problem.advection) != d:
+        raise ProblemError(f"`advection` must have {d} entries in {d}-D, got {len(problem.advection)}")
+    if problem.potential is not None and (problem.reaction is not None or problem.advection is not None):
+        beside = "reaction" if problem.reaction is not None else "advection"
+        raise ProblemError(f"`{beside}` must be left out beside `potential`, of whose gradient flow it is no part")
+    named = sorted(face.face for face in problem.faces)
+    if named != sorted(problem.domain.natural):
+        wanted = ", ".join(problem.domain.natural) or "none"
+        raise ProblemError(
+            f"`faces` must be the natural faces of the domain ({wanted}), got {', '.join(named) or 'none'}"
+        )

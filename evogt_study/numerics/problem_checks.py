@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.problem import Problem, SpaceTimeFunction, Tensor
 
+_LOOKED_AT = np.array([0.0, 0.37, 1.0])
 TOLERANCE = 1e-9
 """Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""
 
@@ -29,6 +31,8 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         return np.zeros(1) if problem.lifting is None else problem.lifting.value(nodes, times)
 
     on_boundary = problem.domain.boundary_points()
+    if not len(on_boundary):
+        return
     with np.errstate(all="ignore"):
         excess = float(np.abs(stated(on_boundary) - lifted(on_boundary)).max())
         scale = float(np.abs(stated(_inside(problem))).max())
@@ -39,6 +43,57 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
         raise ProblemError(
             f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}"
+        )
+
+
+def check_periodic(problem: Problem) -> None:
+    """Raise ProblemError, with the measured difference, where the stated solution is not periodic as its domain is."""
+    nodes = _inside(problem)
+    key = "initial" if problem.exact is None else "exact"
+    with np.errstate(all="ignore"):
+        for axis, (low, high) in problem.domain.periods().items():
+            at_faces = [np.where(np.arange(problem.dimension) == axis, side, nodes) for side in (low, high)]
+            one, two = (_stated(problem, places) for places in at_faces)
+            excess, scale = float(np.abs(one - two).max()), float(np.abs(_stated(problem, nodes)).max())
+            if not _negligible(excess, scale):
+                got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
+                raise ProblemError(f"`{key}` must be periodic in {'xyz'[axis]}, got {got}")
+
+
+def _stated(problem: Problem, nodes: Array) -> Array:
+    return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, _LOOKED_AT)
+
+
+def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
+    """Raise ProblemError, with the measured difference, where the exact solution has not the flux given on a face.
+
+    flux: A grad u of the exact solution, a function for each direction.
+    """
+    rule, times = problem.domain.quadrature(problem.domain.usual_rule), _LOOKED_AT
+    with np.errstate(all="ignore"):
+        for data in problem.faces:
+            nodes, axis, sign = rule.faces[data.face].nodes, "xyz".index(data.face[0]), (-1.0, 1.0)[int(data.face[1])]
+            outward, wanted = sign * flux[axis](nodes, times), data.flux(nodes, times)
+            if data.transfer is not None and problem.exact is not None:
+                wanted = wanted - data.transfer(nodes, times) * problem.exact(nodes, times)
+            excess = float(np.abs(outward - wanted).max())
+            scale = max(float(np.abs(part(rule.nodes, times)).max()) for part in flux)
+            if not _negligible(excess, max(scale, float(np.abs(wanted).max()))):
+                got = f"a difference of {excess:.3g}{parameters_told(problem)}"
+                raise ProblemError(f"`exact` must have the flux that `boundary.{data.face}` states, got {got}")
+
+
+def check_terms(problem: Problem, method: str) -> None:
+    """Raise ProblemError for a term that a `method` for scalar diffusion does not admit."""
+    terms = {
+        "diffusion tensor": isinstance(problem.diffusion, Tensor),
+        "advection": problem.advection is not None,
+        "reaction": problem.reaction is not None,
+    }
+    extra = [name for name, there in terms.items() if there]
+    if extra:
+        raise ProblemError(
+            f"{method} must have a problem of scalar diffusion and source, got one with {' and '.join(extra)}"
         )
 
 
@@ -58,6 +113,7 @@ def check_start(problem: Problem) -> None:
 def check_data(problem: Problem, final_time: float | None = None) -> None:
     """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
     check_boundary(problem, final_time)
+    check_periodic(problem)
     check_start(problem)
 
 
@@ -68,7 +124,7 @@ def parameters_told(problem: Problem) -> str:
 
 
 def _inside(problem: Problem) -> Array:
-    return problem.domain.quadrature(QuadratureRule("gauss_legendre", 16)).nodes
+    return problem.domain.quadrature(problem.domain.usual_rule).nodes
 
 
 def _negligible(excess: float, scale: float) -> bool:

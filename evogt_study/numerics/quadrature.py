@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +12,14 @@ from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
+TRIANGLES = "triangles"
 MAX_NODES = 10_000_000
+MAX_REFINEMENTS = 10
+"""Each makes four triangles of one: a million of one."""
+MAX_DEGREE = 60
+"""961 nodes a triangle."""
+COARSEST = 4
+"""Triangles of a disk and of an L-shape: for estimates, where the domain is not known."""
 MAX_GAUSS_POINTS = 2048
 """Gauss-Legendre nodes are eigenvalues of a matrix of this order."""
 
@@ -57,6 +65,10 @@ class QuadratureRule:
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
         return QuadratureRule("gauss_legendre", more if allowed else min(self.points, MAX_GAUSS_POINTS) - 1)
 
+    def count(self, dimension: int) -> int:
+        """Number of nodes."""
+        return int(self.points**dimension)
+
     @property
     def on_unit_interval(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction on (0, 1), (points,) each.
@@ -65,6 +77,47 @@ class QuadratureRule:
         and weights 1/n.
         """
         return _on_unit_interval(self.rule, self.points)
+
+
+@dataclass(frozen=True)
+class TriangleRule:
+    """On the triangles of a domain after `refinements`, a rule that is exact for polynomials of the `degree`.
+
+    Scalars only, so it can identify a run.  Raises ParameterError for numbers out of range.
+    """
+
+    refinements: int
+    degree: int
+
+    def __post_init__(self) -> None:
+        for name, most in (("refinements", MAX_REFINEMENTS), ("degree", MAX_DEGREE)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                raise ParameterError(name, f"an integer from 0 to {most}", value)
+
+    def content(self) -> dict[str, str | int]:
+        """Its parts, by which it is identified."""
+        return {"rule": TRIANGLES, "refinements": self.refinements, "degree": self.degree}
+
+    @property
+    def label(self) -> str:
+        """Its short word."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"{TRIANGLES}({self.refinements},{self.degree})"
+
+    def count(self, dimension: int) -> int:
+        """Number of nodes, of a domain of `COARSEST` triangles before refinement."""
+        return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
+
+    def another(self, dimension: int) -> TriangleRule:
+        """A rule of two degrees more, on which to look again at what this rule has made."""
+        return TriangleRule(self.refinements, min(self.degree + 2, MAX_DEGREE))
+
+
+Rule = QuadratureRule | TriangleRule
+"""In one direction of a box, or on triangles."""
 
 
 @lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
@@ -77,10 +130,14 @@ def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Quadrature:
-    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain."""
+    """Nodes x_q, shape (Q, d), and strictly positive weights w_q, shape (Q,), of a rule on a domain.
+
+    faces: the rule on each natural face of the domain, by the face's name.
+    """
 
     nodes: Array
     weights: Array
+    faces: Mapping[str, Quadrature] = field(default_factory=dict)
 
     def integrate(self, values: Array) -> Array:
         """sum_q w_q v(x_q) over the last axis of `values`, shape (..., Q) -> (...)."""

@@ -1,5 +1,6 @@
 """What a person does with studies and results.
 
+- `evaluate`: the solution of one run at any points
 - `solve`: one run, labelled
 - `progress`: events while a study runs
 - `complete`: whether a result is already all that its study asks for

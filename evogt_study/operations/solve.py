@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Collection
+from dataclasses import fields as fields_of
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from evogt_study.baselines.references import FunctionReference, reference_of
+from evogt_study.baselines.stored_solution import feature_coefficients, what_to_store
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import declared, integrator_of
 from evogt_study.methods.problem_source import formula_parameter
-from evogt_study.methods.recordable import histories, scalars
+from evogt_study.methods.recordable import check_norms, fields, histories, scalars
+from evogt_study.methods.user_code import PythonFile
+from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.integrators import Integrator
-from evogt_study.numerics.pipeline import Discretisation, Solution
+from evogt_study.numerics.integrators import Integrator, Start
+from evogt_study.numerics.pipeline import Discretisation, Reference, Solution
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.operations.evaluate import stored_solution
 from evogt_study.schema.doubts import warn_of_doubts
+from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
-Rule = int | dict[str, Any] | QuadratureRule
+Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
 
 DEFAULT_VALIDATION = {
     1: QuadratureRule("composite_midpoint", 4096),
@@ -48,14 +56,24 @@ def solve(
     times: int | tuple[float, ...] | None = None,
     time_integrator: str | Integrator = "implicit_midpoint",
     stabilization: float = 0.0,
+    start: Start | dict[str, int] | None = None,
+    reference: str | Path | Reference | None = None,
+    reference_points: int | None = None,
+    reference_dt: float | None = None,
+    assessment: Rule | None = None,
+    coefficient_reference: str | CoefficientReference | None = None,
+    norms: Collection[str] = (),
+    field: int | None = None,
 ) -> xr.Dataset:
     """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
 
-    quadrature, validation: points per direction of a Gauss-Legendre rule, or ``{"rule": ..., "points": ...}``;
-    validation defaults to the paper's rule for the dimension.  final_time defaults to the problem's own.  times are the
-    saved ones: None for every step, a count of evenly spaced ones, or a list.  time_integrator is a name or an
-    `Integrator` with its parameters; stabilization is S of stabilized_semi_implicit where that is named, which a
-    problem with a potential needs.
+    quadrature, validation, assessment: rules as in a study file; the latter two may be left out.  final_time defaults
+    to the problem's own.  times are the saved ones: None for every step, a count of evenly spaced ones, or a list.
+    time_integrator is a name or an `Integrator` with its parameters; with a name, stabilization and start are those
+    of a study file.  reference is what errors are measured against, by its name in a study file, "other.nc" of another
+    run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.numerics.pipeline.Reference`.  norms: of the error
+    too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
+    which the solution is given; `evogt_study.evaluate` gives it anywhere.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
     (feature).  ``.attrs`` name the problem and the dictionary.  Gives a `evogt_study.errors.DoubtWarning` where the
@@ -64,50 +82,111 @@ def solve(
     Raises ParameterError for a value outside its range, ProblemError for data the method does not admit, and the
     errors of a run (`evogt_study.errors.RunError`).
     """
+    integrator = _integrator(time_integrator, stabilization, start)
+    rules = {"quadrature": quadrature, "validation": validation, "assessment": assessment}
     final_time = problem.final_time if final_time is None else final_time
-    if final_time is None:
-        raise ParameterError("final_time", "given, since the problem names none", None)
-    if not isinstance(time_integrator, Integrator):
-        time_integrator = integrator_of({"time_integrator": time_integrator, "stabilization": stabilization})
-    run = Discretisation(
-        dictionary=dictionary,
-        seed=_checked("seed", seed),
-        tau=_checked("tau", tau),
-        quadrature=_checked("quadrature", quadrature),
-        validation=DEFAULT_VALIDATION[problem.dimension] if validation is None else _checked("validation", validation),
-        grid=TimeGrid.of(_checked("final_time", final_time), _checked("dt", dt), times),
-        integrator=time_integrator,
-    )
-    dictionary.check_dimension(problem.dimension)
+    numbers = {"seed": seed, "tau": tau, "final_time": final_time, "dt": dt}
+    run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
+    check_norms(problem, norms)
+    if isinstance(reference, (str, Path)):
+        reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # what is not finite is refused below
-        solution = solve_arrays(problem, run)
+        solution = solve_arrays(problem, run, reference=reference, norms=norms)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        data = labelled(solution)
+        data = labelled(solution, field)
     warn_of_doubts(data)
     return data
+
+
+def _integrator(named: str | Integrator, stabilization: float, start: Start | dict[str, int] | None) -> Integrator:
+    if isinstance(named, Integrator):
+        return named
+    given: dict[str, Any] = {"time_integrator": named, "stabilization": stabilization}
+    return integrator_of(given if start is None else given | {"start": Start.read(start)})
+
+
+def _discretisation(
+    problem: Problem,
+    dictionary: Dictionary,
+    integrator: Integrator,
+    rules: dict[str, Any],
+    numbers: dict[str, Any],
+    times: int | tuple[float, ...] | None,
+    coefficient_reference: str | CoefficientReference | None,
+) -> Discretisation:
+    """The run of `solve`.  Raises ParameterError and ProblemError where its parts do not fit together."""
+    if numbers["final_time"] is None:
+        raise ParameterError("final_time", "given, since the problem names none", None)
+    checked = {name: _checked(name, value) for name, value in {**rules, **numbers}.items() if value is not None}
+    if isinstance(coefficient_reference, str):
+        coefficient_reference = CoefficientReference(coefficient_reference)
+    if coefficient_reference is not None:
+        coefficient_reference.check(problem)
+    dictionary.check_dimension(problem.domain.feature_dimension)
+    return Discretisation(
+        dictionary=dictionary,
+        seed=checked["seed"],
+        tau=checked["tau"],
+        quadrature=checked["quadrature"],
+        validation=checked.get("validation") or _validation(problem),
+        grid=TimeGrid.of(checked["final_time"], checked["dt"], times),
+        integrator=integrator,
+        assessment=checked.get("assessment"),
+        coefficient_reference=coefficient_reference,
+    )
+
+
+def _named_reference(
+    name: str, problem: Problem, run: Discretisation, points: int | None, dt: float | None
+) -> Reference | None:
+    """The reference that a name, a file of one run, or ``file.py:function`` means."""
+    if name.endswith(".nc"):
+        return stored_solution(name)
+    if ".py:" in name:
+        file = PythonFile.named(name, Path())
+        return FunctionReference(file.load(), (file.content, file.attribute))
+    return reference_of(name, problem, run, points, dt)
+
+
+def _validation(problem: Problem) -> QuadratureRule | TriangleRule:
+    """The paper's rule, or on another domain than a box one of many triangles."""
+    boxed = isinstance(problem.domain.usual_rule, QuadratureRule)
+    return DEFAULT_VALIDATION[problem.dimension] if boxed else TriangleRule(4, 8)
 
 
 def _checked(name: str, raw: Any) -> Any:
     return PARAMETERS[name].value(raw)
 
 
-def labelled(solution: Solution) -> xr.Dataset:
-    """A solution as a Dataset with the names, labels and attributes of a study's result."""
+def labelled(solution: Solution, field: int | None = None) -> xr.Dataset:
+    """A solution as a Dataset with the names, labels and attributes of a study's result.
+
+    field: points per direction of the grid on which the solution is given too.
+    """
     wanted = (
         "error_history",
         "energy_history",
         "norm_history",
         "free_energy_history",
         "coefficients",
+        "reference_coefficients",
         "singular_values",
     )
-    measured = {**scalars(solution), **histories(solution, wanted)}
+    measured, coordinates = {**scalars(solution), **histories(solution, wanted)}, _coordinates(solution)
+    measured["feature_coefficients"] = Datum(("time", "feature"), feature_coefficients(solution))
+    if field is not None:
+        grid = solution.discretisation.grid
+        shown, axes = fields(
+            lambda nodes: solution.evaluate(nodes)[grid.saved_positions], solution.problem, grid.saved_times, field
+        )
+        measured |= shown
+        coordinates |= {name: (name, along.values, COORDINATES[name]) for name, along in axes.items()}
     data: dict[str, Any] = {
         name: (datum.dims, datum.values, MEASURED[name].attributes) for name, datum in measured.items()
     }
-    return xr.Dataset(data, _coordinates(solution), {"problem": solution.problem.name, "title": "one run"})
+    return xr.Dataset(data, coordinates, {**what_to_store(solution), "title": "one run"})
 
 
 def _coordinates(solution: Solution) -> dict[str, Any]:
@@ -116,11 +195,11 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     dictionary = run.dictionary
     parameters: dict[str, Any] = {
         "dictionary": dictionary.family, "seed": run.seed, **dictionary.labels(solution.problem.dimension),
-        "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation,
+        "tau": run.tau, "quadrature": run.quadrature, "validation": run.validation, "assessment": run.assessment,
         "final_time": run.grid.final_time, "dt": run.grid.dt, "time_integrator": run.integrator.name,
-        **asdict(run.integrator),
+        **{part.name: getattr(run.integrator, part.name) for part in fields_of(run.integrator)},
     }  # fmt: skip
-    shown = {name: labels([value])[0] for name, value in parameters.items()}
+    shown = {name: labels([value])[0] for name, value in parameters.items() if value is not None}
     known = PARAMETERS | declared([type(run.integrator)])
     constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
     own = {

@@ -9,6 +9,8 @@
 - `expressions`: separation of time and space
 - `evaluation`: expressions as operations on arrays
 - `weak_form`: symbolic derivatives held against weak ones
+- `geometry`: domains, and what is given on their boundary
+- `terms`: the terms of the equation as expressions
 - `statement`: a problem in formulas, and the data that follow from them
 - `oscillatory_1d`: the benchmark with an oscillatory coefficient
 - `target_1d`: the benchmark with an oscillatory solution

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,15 @@ def separated(expression: sympy.Expr) -> Terms | None:
     pairs = tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
     regrouped = _by_profile(pairs)
     return regrouped if 1 < len(pairs) >= len(regrouped) else pairs
+
+
+Split = tuple[sympy.Expr, Terms | None]
+"""An expression with its split into modulations and profiles."""
+
+
+def split(expression: sympy.Expr) -> Split:
+    """The expression with what `separated` makes of it."""
+    return expression, separated(expression)
 
 
 def _by_profile(pairs: Terms) -> Terms:
@@ -150,6 +160,27 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
 def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression at t = 0 as a function of space: nodes (Q, d) -> (Q,)."""
     return lambda nodes: _at_nodes(expression, nodes, {**values, "t": 0.0})
+
+
+def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
+    """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
+
+    def function(u: Array, nodes: Array, t: float) -> Array:
+        return _broadcast(evaluate(expression, {**values, **_columns(nodes), "t": t, "u": u}), len(nodes))
+
+    return function
+
+
+def gradient_function(
+    expression: sympy.Expr, dimension: int, values: Mapping[str, float]
+) -> Callable[[Array, float], Array]:
+    """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first asked for."""
+
+    @lru_cache(maxsize=1)
+    def slopes() -> list[sympy.Expr]:
+        return [sympy.diff(expression, x) for x in COORDINATES[:dimension]]
+
+    return lambda nodes, t: np.stack([_at_nodes(slope, nodes, {**values, "t": t}) for slope in slopes()])
 
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:

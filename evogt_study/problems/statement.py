@@ -1,36 +1,41 @@
 """A problem stated as formulas, and the parabolic data that follow from them.
 
-Either the exact solution is given, and the source f = u_t - div(a grad u) + F'(u) is derived symbolically; or the
-initial value with a source.  A lifting u_b gives the boundary values, a potential F(u) makes the problem a gradient
-flow.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is made.
+Either the exact solution is given, and the source f = u_t - div(A grad u) + b . grad u - g + F'(u) is derived
+symbolically; or the initial value with a source.  A lifting u_b gives the boundary values, a potential F(u) makes the
+problem a gradient flow.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is
+made.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Lifting, Potential, Problem
-from evogt_study.numerics.problem_checks import check_boundary, parameters_told
+from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
+    Split,
     Terms,
     elementwise_function,
     elementwise_functions,
+    gradient_function,
     profile_function,
     separated,
     space_time_function,
+    split,
 )
-from evogt_study.problems.grammar import RESERVED, SPACE, parameters_of, parse, symbol
+from evogt_study.problems.geometry import boundary_of, domain_of
+from evogt_study.problems.grammar import RESERVED, parameters_of, parse
+from evogt_study.problems.terms import SOLUTION, SplitTerms, SymbolicTerms, parsed, symbolic_terms
 from evogt_study.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
-
-SOLUTION = symbol("u")
-"""The solution's name in a potential."""
 
 LOOKED_AT = (0.01, 0.37)
 """Times, as parts of the final one, at which weak forms are tested: near the start, where nothing has decayed yet."""
@@ -40,10 +45,14 @@ LOOKED_AT = (0.01, 0.37)
 class Statement:
     """A problem in formulas; call it with its parameters' values to get the `Problem`.
 
-    exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t).  All on (0, 1)^dimension, with
-    the boundary values of lifting: u_b(x, t) (remark nonhomo), zero where it is left out.  potential: F(u), a formula
-    in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".  `final_time` is the
-    customary T.  Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
+    exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t), or a list of the diagonal of A,
+    or the rows of A.  advection: a list of the entries of b.  reaction: g(u, x, t).  domain: a table as in a study
+    file, (0, 1)^dimension where it is left out; with the boundary values of lifting: u_b(x, t) (remark nonhomo), zero
+    where it is left out, and boundary: a table of periodic directions and of faces with a flux.  potential: F(u), a
+    formula in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".
+    `final_time` is the customary T.
+
+    Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
 
     >>> heat = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
@@ -54,11 +63,15 @@ class Statement:
     exact: str | None = None
     initial: str | None = None
     source: str | None = None
-    diffusion: str = "1"
+    diffusion: str | Texts = "1"
     final_time: float | None = None
     name: str = ""
     lifting: str | None = None
     potential: str | None = None
+    domain: Any = None
+    advection: Texts | None = None
+    reaction: str | None = None
+    boundary: Any = ()
 
     def __post_init__(self) -> None:
         if type(self.dimension) is not int or self.dimension not in (1, 2, 3):
@@ -68,7 +81,23 @@ class Statement:
             raise FormulaError(f"a problem must state one of `exact` and `initial`, got {given}")
         if self.exact is not None and self.source is not None:
             raise FormulaError("`source` must be left out where `exact` is given; it is derived from it")
+        if self.potential is not None and (self.reaction is not None or self.advection is not None):
+            beside = "reaction" if self.reaction is not None else "advection"
+            raise FormulaError(f"`{beside}` must be left out beside `potential`, of whose gradient flow it is no part")
+        for name in ("diffusion", "advection"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        object.__setattr__(self, "boundary", boundary_of(self.boundary))
+        object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
         derived(self)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What it was made with, as JSON-able content from which it can be made again; defaults are left out."""
+        given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
+        content = {name: value for name, value in given.items() if value not in (None, (), "")}
+        return (
+            content if isinstance(self.domain, UnitCube) else content | {"domain": content_of(self.domain, whole=True)}
+        )
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -90,23 +119,35 @@ class Statement:
         exact = None if data.exact is None else space_time_function(data.exact, data.exact_terms, values)
         problem = Problem(
             dimension=self.dimension,
-            diffusion=space_time_function(data.diffusion, data.diffusion_terms, values),
+            diffusion=data.split.diffusion_at(values),
             initial=profile_function(data.initial, values),
             source=space_time_function(data.source, data.source_terms, values),
             exact=exact,
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.at(values),
+            lifting=None if data.lifting is None else data.lifting.at(values, str(self.lifting)),
             potential=None if data.potential is None else _potential(data.potential, values),
+            domain=self.domain,
+            advection=data.split.advection_at(values),
+            reaction=data.split.reaction_at(values),
+            faces=data.split.faces_at(values),
+            exact_gradient=None if data.exact is None else gradient_function(data.exact, self.dimension, values),
         )
         check_boundary(problem)
+        check_periodic(problem)
+        if data.flux is not None:
+            check_fluxes(problem, [space_time_function(*part, values) for part in data.flux])
         _check_weak_forms(self, problem)
         return problem
 
 
-Split = tuple[sympy.Expr, Terms | None]
-"""An expression with its split into modulations and profiles."""
+Texts = tuple[Any, ...]
+"""Formulas in a list, or in a list of lists."""
+
+
+def _frozen(raw: Any) -> Any:
+    return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,35 +158,36 @@ class SymbolicLifting:
     rate: Split
     gradient: tuple[Split, ...]
     flux: tuple[Split, ...]
+    lower_order: Split | None
 
     @staticmethod
-    def of(value: sympy.Expr, diffusion: sympy.Expr, dimension: int) -> SymbolicLifting:
-        """Differentiate the lifting and multiply its gradient by the diffusion."""
-        gradient = [sympy.diff(value, x) for x in COORDINATES[:dimension]]
+    def of(value: sympy.Expr, terms: SymbolicTerms) -> SymbolicLifting:
+        """Differentiate the lifting and put it into the terms of the operator."""
+        lower_order = terms.transport(value) - terms.coefficient * value
         return SymbolicLifting(
-            _split(value),
-            _split(sympy.diff(value, TIME)),
-            tuple(map(_split, gradient)),
-            tuple(_split(diffusion * slope) for slope in gradient),
+            split(value),
+            split(sympy.diff(value, TIME)),
+            tuple(split(sympy.diff(value, x)) for x in COORDINATES[: terms.dimension]),
+            tuple(map(split, terms.flux(value))),
+            None if lower_order == 0 else split(lower_order),
         )
 
-    def at(self, values: dict[str, float]) -> Lifting:
-        """The lifting as functions, for these parameter values."""
+    def at(self, values: dict[str, float], formula: str = "") -> Lifting:
+        """The lifting as functions, for these parameter values; `formula` is its text."""
         return Lifting(
             space_time_function(*self.value, values),
             space_time_function(*self.rate, values),
             tuple(space_time_function(*slope, values) for slope in self.gradient),
             tuple(space_time_function(*flux, values) for flux in self.flux),
+            None if self.lower_order is None else space_time_function(*self.lower_order, values),
+            formula,
         )
 
     @property
     def expressions(self) -> tuple[sympy.Expr, ...]:
         """All of its expressions."""
-        return tuple(split[0] for split in (self.value, self.rate, *self.gradient, *self.flux))
-
-
-def _split(expression: sympy.Expr) -> Split:
-    return expression, separated(expression)
+        others = () if self.lower_order is None else (self.lower_order,)
+        return tuple(part[0] for part in (self.value, self.rate, *self.gradient, *self.flux, *others))
 
 
 def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
@@ -160,42 +202,36 @@ def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not."""
+    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not.
+
+    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces are to be compared.
+    """
 
     parameters: frozenset[str]
     exact: sympy.Expr | None
     initial: sympy.Expr
-    diffusion: sympy.Expr
+    terms: SymbolicTerms
     source: sympy.Expr
     exact_terms: Terms | None
-    diffusion_terms: Terms | None
     source_terms: Terms | None
+    split: SplitTerms
     lifting: SymbolicLifting | None
     potential: sympy.Expr | None
+    flux: tuple[Split, ...] | None
 
 
 @lru_cache(maxsize=64)  # one derivation a process, however many parameter values and runs use it
 def derived(statement: Statement) -> Derived:
-    """Parse the formulas and derive the source, f = u_t - div(a grad u) + F'(u) (eq:linear_parabolic)."""
-    diffusion = _parsed(statement.diffusion, "diffusion", statement.dimension, steady=False)
-    potential = _parsed_potential(statement.potential)
+    """Parse the formulas and derive the source (eq:linear_parabolic)."""
+    dimension = statement.dimension
+    terms, potential = symbolic_terms(statement, dimension), _parsed_potential(statement.potential)
     lifting = None
     if statement.lifting is not None:
-        lifted = _parsed(statement.lifting, "lifting", statement.dimension, steady=False)
-        lifting = SymbolicLifting.of(lifted, diffusion, statement.dimension)
-    if statement.exact is not None:
-        exact: sympy.Expr | None = _parsed(statement.exact, "exact", statement.dimension, steady=False)
-        source = manufactured_source(exact, diffusion, statement.dimension) + _reaction(potential, exact)
-        initial = exact  # evaluated at t = 0
-    else:
-        exact = None
-        source = _parsed(
-            "0" if statement.source is None else statement.source, "source", statement.dimension, steady=False
-        )
-        initial = _parsed(str(statement.initial), "initial", statement.dimension, steady=True)
-    formulas = [diffusion, source, initial] + ([] if exact is None else [exact])
+        lifting = SymbolicLifting.of(parsed(statement.lifting, "lifting", dimension), terms)
+    exact, initial, source = _given(statement, terms, potential)
+    formulas = [*terms.expressions, source, initial] + ([] if exact is None else [exact])
     formulas += [] if lifting is None else lifting.expressions
-    parameters = frozenset().union(*(parameters_of(formula) for formula in formulas))
+    parameters = frozenset().union(*(parameters_of(formula) for formula in formulas)) - {str(SOLUTION)}
     if potential is not None:
         _check_evaluable(potential, sympy.diff(potential, SOLUTION))
         parameters |= parameters_of(potential) - {str(SOLUTION)}
@@ -204,29 +240,44 @@ def derived(statement: Statement) -> Derived:
         parameters=parameters,
         exact=exact,
         initial=initial,
-        diffusion=diffusion,
+        terms=terms,
         source=source,
         exact_terms=None if exact is None else separated(exact),
-        diffusion_terms=separated(diffusion),
         source_terms=separated(source),
+        split=SplitTerms.of(terms),
         lifting=lifting,
         potential=potential,
+        flux=tuple(map(split, terms.flux(exact))) if exact is not None and terms.faces else None,
     )
+
+
+def _given(
+    statement: Statement, terms: SymbolicTerms, potential: sympy.Expr | None
+) -> tuple[sympy.Expr | None, sympy.Expr, sympy.Expr]:
+    """The exact solution, the initial value, and the source with what a linear reaction leaves beside c u."""
+    dimension = statement.dimension
+    if statement.exact is None:
+        source = parsed("0" if statement.source is None else statement.source, "source", dimension)
+        initial = parsed(str(statement.initial), "initial", dimension, steady=True)
+        return None, initial, source + terms.remainder
+    exact = parsed(statement.exact, "exact", dimension)
+    source = manufactured_source(exact, terms) + _slope(potential, exact)
+    return exact, exact, source + terms.remainder  # the initial value is evaluated at t = 0
 
 
 @lru_cache(maxsize=64)
 def _claims(statement: Statement) -> tuple[tuple[str, WeakIdentity], ...]:
     """What the formulas have to fulfil in the weak sense, each with the words for it.
 
-    u and u_b are in H1, and u solves the problem: (f, v) - (u_t, v) - (F'(u), v) = (a grad u, grad v).
+    u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
     """
     data, dimension = derived(statement), statement.dimension
     claims = []
     if data.exact is not None:
         claims += [("`exact` must be without jumps", identity) for identity in weak_gradient(data.exact, dimension)]
-        along = enumerate(COORDINATES[:dimension])
-        flux = tuple((axis, data.diffusion * sympy.diff(data.exact, x)) for axis, x in along)
-        residual = data.source - sympy.diff(data.exact, TIME) - _reaction(data.potential, data.exact)
+        flux = tuple(enumerate(data.terms.flux(data.exact)))
+        residual = data.source - sympy.diff(data.exact, TIME) - _slope(data.potential, data.exact)
+        residual += data.terms.reacted(data.exact) - data.terms.remainder - data.terms.transport(data.exact)
         claims.append(("the flux `diffusion` * grad(`exact`) must be without jumps", WeakIdentity(residual, flux)))
     if data.lifting is not None:
         gradient = weak_gradient(data.lifting.value[0], dimension)
@@ -234,7 +285,7 @@ def _claims(statement: Statement) -> tuple[tuple[str, WeakIdentity], ...]:
     return tuple(claims)
 
 
-def _reaction(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
+def _slope(potential: sympy.Expr | None, solution: sympy.Expr) -> sympy.Expr:
     """F'(u) at the solution, zero without a potential."""
     return sympy.S.Zero if potential is None else sympy.diff(potential, SOLUTION).subs(SOLUTION, solution)
 
@@ -250,29 +301,11 @@ def _parsed_potential(text: str | None) -> sympy.Expr | None:
     return expression
 
 
-def manufactured_source(exact: sympy.Expr, diffusion: sympy.Expr, dimension: int) -> sympy.Expr:
-    """u_t - sum_l d/dx_l (a du/dx_l), so that `exact` solves the problem with diffusion a."""
-    flux = (diffusion * sympy.diff(exact, x) for x in COORDINATES[:dimension])
-    divergence = sum((sympy.diff(f, x) for f, x in zip(flux, COORDINATES, strict=False)), sympy.S.Zero)
-    return sympy.diff(exact, TIME) - divergence
-
-
-def _parsed(text: str, key: str, dimension: int, *, steady: bool) -> sympy.Expr:
-    expression = parse(text, key)
-    outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
-    if outside:
-        raise FormulaError(
-            f"`{key}` must use the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem, "
-            f"got {', '.join(sorted(outside))} in {text!r}"
-        )
-    if expression.has(SOLUTION):
-        raise FormulaError(
-            f"`{key}` must be free of u, the solution, got {text!r}; only `potential`, F(u), may hold it and adds "
-            "F'(u) to the equation; a parameter needs another name"
-        )
-    if steady and expression.has(TIME):
-        raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
-    return expression
+def manufactured_source(exact: sympy.Expr, terms: SymbolicTerms) -> sympy.Expr:
+    """u_t - div(A grad u) + b . grad u - g(u), so that `exact` solves the problem with these terms."""
+    flux = zip(terms.flux(exact), COORDINATES, strict=False)
+    divergence = sum((sympy.diff(f, x) for f, x in flux), sympy.S.Zero)
+    return sympy.diff(exact, TIME) - divergence + terms.transport(exact) - terms.reacted(exact)
 
 
 def _check_evaluable(*expressions: sympy.Expr) -> None:
@@ -312,8 +345,9 @@ def _check_weak_forms(statement: Statement, problem: Problem) -> None:
 def _broken_claim(statement: Statement, values: tuple[tuple[str, float], ...]) -> tuple[str, float] | None:
     """The first claim that the formulas do not fulfil for these parameters, with its defect."""
     times = tuple(part * (statement.final_time or 1.0) for part in LOOKED_AT)
+    box = statement.domain.inner_box()
     for wanted, identity in _claims(statement):
-        defect = weak_defect(identity, statement.dimension, dict(values), times)
+        defect = weak_defect(identity.on(*box), statement.dimension, dict(values), times)
         if defect:
             return wanted, defect
     return None

@@ -58,6 +58,15 @@ class WeakIdentity:
     residual: sympy.Expr
     flux: tuple[tuple[int, sympy.Expr], ...]
 
+    def on(self, lower: tuple[float, ...], upper: tuple[float, ...]) -> WeakIdentity:
+        """The identity on a box, in coordinates of the unit cube."""
+        if all(low == 0.0 for low in lower) and all(high == 1.0 for high in upper):
+            return self
+        widths = [sympy.Float(high) - sympy.Float(low) for low, high in zip(lower, upper, strict=True)]
+        mapped = {x: sympy.Float(low) + width * x for x, low, width in zip(COORDINATES, lower, widths, strict=False)}
+        flux = tuple((axis, part.subs(mapped, simultaneous=True) / widths[axis]) for axis, part in self.flux)
+        return WeakIdentity(self.residual.subs(mapped, simultaneous=True), flux)
+
 
 def weak_gradient(function: sympy.Expr, dimension: int) -> tuple[WeakIdentity, ...]:
     """The identities that say that the function is in H1: its symbolic derivatives are the weak ones."""

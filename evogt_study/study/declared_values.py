@@ -5,12 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.reserved_names import TAKEN_REASON, objection
 from evogt_study.schema.values import Value, text_label
+from evogt_study.study.stored_run import stored_run
+
+REFERENCE = "reference"
+"""The parameter that may name a file of one run, relative to the study file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +30,11 @@ class Declared:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
         self.check_name(name, where)
         try:
+            if name == REFERENCE and isinstance(raw, str) and raw.endswith(".nc"):
+                raw = stored_run(Path(self.file).parent / raw)
             return self.method.parameters[name].value(raw, f"{self.file}, {where}")
         except ParameterError as error:
-            raise StudyError(str(error)) from None
+            raise StudyError(str(error if error.where else error.at(f"{self.file}, {where}"))) from None
 
     def values(self, name: str, entries: Iterable[Any], where: str) -> tuple[Value, ...]:
         """A list of values, all different.  Raises StudyError."""

@@ -144,11 +144,19 @@ class _Reader:
 
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
-        problem = stated.model_dump() if isinstance(stated, ProblemTable) else stated
+        problem = self._problem_table(stated) if isinstance(stated, ProblemTable) else stated
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
         return method_spec(self.table.method, problem, outputs, self.named)
+
+    def _problem_table(self, stated: ProblemTable) -> dict[str, Any]:
+        """The table with the path of a mesh, which is relative to the study file."""
+        problem = stated.model_dump()
+        mesh = (problem["domain"] or {}).get("mesh")
+        if isinstance(mesh, str):
+            problem["domain"] = {"mesh": str(Path(self.file).parent / mesh)}
+        return problem
 
     def study(self) -> Study:
         table = self.table

@@ -81,7 +81,11 @@ class ProblemTable(_Table):
     exact: str | None = None
     initial: str | None = None
     source: str | None = None
-    diffusion: str = "1"
+    domain: dict[str, Any] | None = None
+    diffusion: str | list[Any] = "1"
+    advection: list[Any] | None = None
+    reaction: str | None = None
+    boundary: dict[str, Any] = {}
     lifting: str | None = None
     potential: str | None = None
 

@@ -478,7 +478,7 @@ def test_a_grid_of_one_point_is_one_equation():
 
 def test_the_midpoint_rule_is_refused_for_a_problem_with_a_potential():
     problem = dataclasses.replace(heat(1)(nu=1.0), potential=Potential(np.square, lambda u: 2.0 * u))
-    with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit for a problem with"):
+    with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for"):
         finite_differences(problem, 5, every_step(0.1, 2), MIDPOINT)
 
 

@@ -11,9 +11,10 @@ import pytest
 
 import evogt_study as evs
 import evogt_study.baselines.p1_fem as p1_fem_module
-from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem, p1_space, simplex_rule
+from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem, p1_space
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.domains import UnitCube
+from evogt_study.numerics.domains.triangulated import simplex_rule
 from evogt_study.numerics.problem import NonSeparable
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid

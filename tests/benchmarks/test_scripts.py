@@ -17,6 +17,7 @@ SCRIPTS = {
     "exponents.py": ["{folder}/exponents.png", "--small", "--runs", "20", "40"],
     "kernels.py": ["--small", "--repeats", "1"],
     "many_workers.py": ["--workers", "2", "--seconds", "0.5"],
+    "open_problems.py": ["--features", "12", "--repeat", "1"],
     "reproduction.py": ["temporal_autonomous", "p1_fem_target"],
     "sweep.py": ["200"],
     "scaling.py": ["studies/paper/space_time_evolution.toml", "--workers", "1"],

@@ -508,11 +508,11 @@ BAD = {
     "stabilization nan": (toml({**STABILISED, "stabilization": "nan"}), ["`stabilization` must be", "got nan"]),
     "unknown integrator": (
         toml({"time_integrator": '"euler"'}),
-        ["`time_integrator` must be one of implicit_midpoint, stabilized_semi_implicit", "got 'euler'"],
+        ["`time_integrator` must be one of implicit_midpoint, trapezoidal, ", "got 'euler'"],
     ),
     "a potential by the midpoint rule": (
         toml(problem=FLOW),
-        ["`time_integrator` must be stabilized_semi_implicit for a problem with a potential",
+        ["`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for a problem with a potential",
          "got 'implicit_midpoint'", "constants.time_integrator"],
     ),
     "a potential by the midpoint rule, on an axis": (

@@ -30,8 +30,8 @@ class Unfinished(Integrator):
 
 
 @dataclass(frozen=True)
-class ImplicitEuler(Integrator):
-    name = "implicit_euler"
+class OwnEuler(Integrator):
+    name = "own_euler"
 
     def times(self, grid):
         return grid.times_of(tuple(range(1, grid.steps + 1)))
@@ -47,7 +47,7 @@ class ImplicitEuler(Integrator):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Two more integrators, as long as a test runs."""
-    for kind in (Unfinished, ImplicitEuler):
+    for kind in (Unfinished, OwnEuler):
         monkeypatch.setitem(INTEGRATORS.kinds, kind.name, kind)
 
 
@@ -68,20 +68,21 @@ def test_each_is_registered_under_its_own_name():
 
 
 def test_one_that_is_registered_runs_in_studies_and_alone():
-    status, _, found = computed(toml(time_integrator='"implicit_euler"'))
+    status, _, found = computed(toml(time_integrator='"own_euler"'))
     assert status.tolist() == [Status.ok, Status.ok]
     assert found["error"][0] / found["error"][1] == pytest.approx(2.0, abs=0.02)  # order one
-    alone = solved("implicit_euler")
-    assert alone.time_integrator == "implicit_euler"
+    alone = solved("own_euler")
+    assert alone.time_integrator == "own_euler"
     assert found["error"][0] == pytest.approx(float(alone.error), rel=1e-9)
     assert float(alone.error) == pytest.approx(float(solved(StabilizedSemiImplicit(0.0)).error), rel=1e-9)  # its step
-    assert alone.equals(solved(ImplicitEuler()))
+    assert alone.equals(solved(OwnEuler()))
     names = [name for name in INTEGRATORS if name != "unfinished"]
-    assert len({keys(toml(time_integrator=f'"{name}"', stabilization=0))[0] for name in names}) == 3
+    given = {"stabilization": 0, "rtol": 1e-6, "atol": 1e-8}
+    assert len({keys(toml(time_integrator=f'"{name}"', **given))[0] for name in names}) == len(names)
 
 
 def test_how_long_it_takes_is_predicted_by_running_it():
-    plan = study_plan(Study.from_text(toml(time_integrator='"implicit_euler"')))
+    plan = study_plan(Study.from_text(toml(time_integrator='"own_euler"')))
     assert 0.0 < predicted(plan, shared_work(plan)).seconds < 5.0
 
 
@@ -94,15 +95,26 @@ def test_how_long_it_takes_is_predicted_by_running_it():
 )
 def test_finite_differences_refuse_it_by_name(method, constants):
     with pytest.raises(StudyError) as caught:
-        Study.from_text(toml(method, time_integrator='"implicit_euler"', **constants))
-    wanted = "implicit_midpoint or stabilized_semi_implicit for finite differences, got 'implicit_euler'"
+        Study.from_text(toml(method, time_integrator='"own_euler"', **constants))
+    wanted = "implicit_midpoint or stabilized_semi_implicit for finite differences, got 'own_euler'"
     assert str(caught.value) == f"`time_integrator` must be {wanted} (study, constants.time_integrator)"
 
 
 def test_a_potential_is_refused_unless_the_scheme_says_otherwise():
     flow = evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4")()
-    with pytest.raises(ParameterError, match="for a problem with a potential, got 'implicit_euler'"):
-        evs.solve(flow, evs.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="implicit_euler", **RUN)
+    with pytest.raises(ParameterError, match="for a problem with a potential, got 'own_euler'"):
+        evs.solve(flow, evs.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="own_euler", **RUN)
+
+
+@pytest.mark.parametrize(
+    ("term", "told"), [({"reaction": "u**2"}, "a nonlinear reaction"), ({"advection": ["1"]}, "an advection")]
+)
+def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, told, monkeypatch):
+    problem, dictionary = evs.Statement(1, initial="x*(1-x)", **term)(), evs.Dictionary("transnet", N=5, gamma=3)
+    with pytest.raises(ParameterError, match=f"must be one that admits {told}, got 'own_euler'"):
+        evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
+    monkeypatch.setattr(OwnEuler, "GENERAL", True)
+    assert evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"
 
 
 def test_one_without_its_parts_is_an_error_of_one_line():
@@ -170,7 +182,7 @@ def test_what_a_package_installs_has_parameters_of_its_own_in_studies():
         return toml(time_integrator='"theta"', theta=value)
 
     euler, midpoint = (computed(theta(value))[2]["error"] for value in (1, 0.5))
-    assert euler == pytest.approx(computed(toml(time_integrator='"implicit_euler"'))[2]["error"], rel=1e-9)
+    assert euler == pytest.approx(computed(toml(time_integrator='"own_euler"'))[2]["error"], rel=1e-9)
     assert midpoint == pytest.approx(computed(toml())[2]["error"], rel=1e-6)
     assert len({*keys(theta(1)), *keys(theta(0.5)), *keys(toml())}) == 6
     assert keys(toml()) == keys(toml(theta=0.5))  # what is not the integrator's own is no part of the run

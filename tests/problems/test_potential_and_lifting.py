@@ -131,8 +131,8 @@ def test_u_elsewhere_than_in_the_potential_is_refused_with_what_is_possible(key,
     with pytest.raises(FormulaError) as caught:
         Statement(dimension=1, **{**formulas, key: text}, potential=potential)
     assert str(caught.value) == (
-        f"`{key}` must be free of u, the solution, got {text!r}; only `potential`, F(u), may hold it and adds F'(u) to "
-        "the equation; a parameter needs another name"
+        f"`{key}` must be free of u, the solution, got {text!r}; only `reaction`, g(u), and `potential`, F(u), may "
+        "hold it, which add g(u) or -F'(u) to u_t; a parameter needs another name"
     )
 
 
@@ -360,7 +360,8 @@ def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():
     with pytest.raises(ParameterError) as caught:
         evs.solve(problem, dictionary, seed=0, quadrature=12, dt=0.05)
     assert str(caught.value) == (
-        "`time_integrator` must be stabilized_semi_implicit for a problem with a potential, got 'implicit_midpoint'"
+        "`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for a problem with a potential, "
+        "got 'implicit_midpoint'"
     )
     ds = evs.solve(
         problem, dictionary, seed=0, quadrature=12, dt=0.05, time_integrator="stabilized_semi_implicit",

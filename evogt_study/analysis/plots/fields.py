@@ -127,7 +127,7 @@ def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, cap
 
 
 def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = "") -> Figure:
-    """Exact field, numerical field and absolute error over two directions in [0, 1]^2, the first two on one scale.
+    """Exact field, numerical field and absolute error over two directions, the first two on one scale.
 
     Raises InputError where the fields are not both over the same two of x, y and z, at the same points.
     """
@@ -203,12 +203,14 @@ def _panel(axes: Axes, points: xr.DataArray, values: npt.NDArray[np.float64], ti
         shading="nearest", rasterized=True, **colours,
     )  # fmt: skip
     axes.set_aspect("equal")
-    axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     axes.set_title(title, fontsize=LABEL_SIZE)
     axes.set_xlabel(_name(points, across), fontsize=LABEL_SIZE)
     axes.tick_params(labelsize=TICK_SIZE)
-    axes.set_xticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
-    axes.set_yticks([0.0, 0.5, 1.0], labels=["0", "0.5", "1"])
+    ends = [(float(points[dim].min()), float(points[dim].max())) for dim in (across, up)]
+    axes.set(xlim=ends[0], ylim=ends[1])
+    for along, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
+        places = [low, (low + high) / 2, high]
+        along.set_ticks(places, labels=[f"{place:.4g}".replace("-", "\N{MINUS SIGN}") for place in places])
     return mesh
 
 

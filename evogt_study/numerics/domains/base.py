@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.numerics.dictionaries.base import Dictionary, Features
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Domain(ABC):
     dimension: int
 
     @abstractmethod
-    def quadrature(self, rule: QuadratureRule) -> Quadrature:
+    def quadrature(self, rule: Rule) -> Quadrature:
         """The nodes and weights that `rule` means here.  Raises ParameterError, for `points`, for too many."""
 
     @abstractmethod
@@ -28,8 +32,40 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_points(self) -> Array:
-        """Points on all parts of the boundary, (P, d), at which boundary values are looked at."""
+        """Points on all parts of the boundary with Dirichlet data, (P, d), at which boundary values are looked at."""
 
     @abstractmethod
     def axes(self, points: int) -> tuple[Array, ...]:
         """Coordinates of a uniform grid that spans the domain, boundary included: (points,) for each direction."""
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """Faces on which the flux is given, not the value; none unless a domain says otherwise."""
+        return ()
+
+    def periods(self) -> dict[int, tuple[float, float]]:
+        """The numbers of periodic directions with the coordinates of their two faces; none unless a domain says so."""
+        return {}
+
+    @property
+    def feature_dimension(self) -> int:
+        """Number of coordinates that features see."""
+        return self.dimension
+
+    def features(self, dictionary: Dictionary, seed: int) -> Features:
+        """The sampled dictionary as functions on the domain: features see coordinates of the unit cube."""
+        return dictionary.sample(seed, self.dimension)
+
+    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
+        """Whether points of the box that `axes` span lie in the closed domain, (P, d) -> (P,)."""
+        return np.ones(len(nodes), dtype=bool)
+
+    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The lower and the upper corner of a large box inside, on which formulas are looked at."""
+        along = self.axes(2)
+        return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
+
+    @property
+    def usual_rule(self) -> Rule:
+        """A rule for looking at data."""
+        return QuadratureRule("gauss_legendre", 16)

@@ -10,7 +10,7 @@ import numpy as np
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.base import Domain
-from evogt_study.numerics.quadrature import MAX_NODES, Quadrature, QuadratureRule
+from evogt_study.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
 LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and others without a pattern."""
@@ -20,15 +20,17 @@ LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 class UnitCube(Domain):
     """The open unit interval, square or cube."""
 
-    def quadrature(self, rule: QuadratureRule) -> Quadrature:
+    def quadrature(self, rule: Rule) -> Quadrature:
         """The tensor product of the rule on the unit interval."""
+        if not isinstance(rule, QuadratureRule):
+            raise ParameterError("rule", f"{' or '.join(RULES)} on a box", str(rule))
         count = rule.points**self.dimension
         if count > MAX_NODES:
             got = f"{rule.points}^{self.dimension} = {count:,}"
             raise ParameterError("points", f"so few that the rule has at most {MAX_NODES:,} nodes", got)
         nodes, weights = rule.on_unit_interval
         product = reduce(np.multiply.outer, [weights] * self.dimension)
-        return Quadrature(_tensor([nodes] * self.dimension), np.array(product).ravel())
+        return Quadrature(tensor_points([nodes] * self.dimension), np.array(product).ravel())
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l x_l (1 - x_l) with its derivatives."""
@@ -41,7 +43,7 @@ class UnitCube(Domain):
 
     def boundary_points(self) -> Array:
         """Points on every face, corners included."""
-        points = _tensor([LOOKED_AT] * self.dimension)
+        points = tensor_points([LOOKED_AT] * self.dimension)
         return points[np.any((points == 0.0) | (points == 1.0), axis=1)]
 
     def axes(self, points: int) -> tuple[Array, ...]:
@@ -55,7 +57,7 @@ def check_unit_cube(domain: Domain, method: str) -> None:
         raise ProblemError(f"{method} must have a problem on the unit cube, got one on {domain}")
 
 
-def _tensor(along: list[Array]) -> Array:
+def tensor_points(along: list[Array]) -> Array:
     """The points of a tensor product of coordinates, (n^d, d), in C order."""
     return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)
 

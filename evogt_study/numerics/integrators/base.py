@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
@@ -20,18 +20,22 @@ def number(
 ) -> dict[str, Any]:
     """Metadata of a field that holds a number.
 
-    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.
+    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.  A field
+    that holds something else has also `read`, which makes it of what a study file has.
     """
     return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
 
 
 @dataclass(frozen=True)
 class Integrator(ABC):
-    """A scheme for alpha' + K(t) alpha + g(alpha, t) = b(t), alpha(0) (eq:retained_ode).
+    """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-    Its fields are numbers, declared by `number`: they are parameters of a study, and what is not zero is part of a
-    run's identity.  Raises ParameterError for one that is not admitted.
+    Its fields are declared by `number`, or like it: they are parameters of a study, and what is neither zero nor None
+    is part of a run's identity.  Raises ParameterError for one that is not admitted.
     """
+
+    GENERAL: ClassVar[bool] = False
+    """Whether it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -55,6 +59,9 @@ class Integrator(ABC):
     def check(self, problem: Problem) -> None:
         """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""
         if problem.potential is not None:
-            raise ParameterError(
-                "time_integrator", "stabilized_semi_implicit for a problem with a potential", self.name
-            )
+            wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
+            raise ParameterError("time_integrator", wanted, self.name)
+        nonlinear = isinstance(problem.reaction, NonlinearReaction)
+        if not self.GENERAL and (nonlinear or problem.advection is not None):
+            wanted = f"one that admits {'a nonlinear reaction' if nonlinear else 'an advection'}"
+            raise ParameterError("time_integrator", wanted, self.name)

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -14,29 +14,28 @@ import scipy.linalg
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.integrators.base import Integrator
+from evogt_study.numerics.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
 @dataclass(frozen=True)
-class ImplicitMidpoint(Integrator):
-    """Order two; for linear problems."""
+class ImplicitMidpoint(RungeKutta):
+    """Order two."""
 
     name = "implicit_midpoint"
+    tableau: ClassVar[Tableau] = collocation(np.array([0.5]))
 
-    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
-        """March from alpha(0) to final_time and keep the observed states.
+    def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """All steps by the rule.
 
-        An autonomous system is advanced in the eigenbasis of K, where a step is one multiplication a mode; otherwise
-        one Cholesky factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
+        A linear symmetric system is advanced in the eigenbasis of K where it is autonomous; otherwise by one Cholesky
+        factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
         """
+        if system.reaction is not None or not system.symmetric:
+            return super().advance(system, grid)
         loads = grid.dt * system.load(grid.midpoints)
         march = _march_autonomous if system.autonomous else _march_nonautonomous
         return Trajectory(grid.observed_times, march(system, grid, loads))
-
-    def times(self, grid: TimeGrid) -> Array:
-        """Midpoints of the steps, (steps,)."""
-        return grid.midpoints
 
 
 def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
@@ -48,27 +47,7 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
         )
     factor = (1.0 - scaled) / (1.0 + scaled)
     forcing = (loads @ basis) / (1.0 + scaled)
-    stride, factor, forcing = _in_strides(factor, forcing, math.gcd(*grid.observed))
-    alpha, observed = system.initial @ basis, set(grid.observed)
-    states = {0: alpha}
-    for number, force in enumerate(forcing, start=1):
-        alpha = factor * alpha + force
-        if number * stride in observed:
-            states[number * stride] = alpha
-    return np.asarray(np.stack([states[step] for step in grid.observed]) @ basis.T)
-
-
-def _in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
-    """The recurrence alpha <- factor alpha + forcing[n] over `stride` steps at once, where powers are in range.
-
-    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
-    (steps / stride, r).
-    """
-    powers = np.cumprod(np.broadcast_to(factor, (stride, len(factor))), axis=0)
-    if stride == 1 or not np.isfinite(powers).all():
-        return 1, factor, forcing
-    weights = np.concatenate([powers[-2::-1], np.ones((1, len(factor)))])
-    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
+    return np.asarray(recurrence(factor, forcing, system.initial @ basis, grid) @ basis.T)
 
 
 def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:

@@ -1,0 +1,187 @@
+"""Finite element spaces on the domains of problems: scikit-fem's, as sparse matrices of values at quadrature nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+import skfem
+from scipy.spatial import cKDTree
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains import Domain
+from evogt_study.numerics.domains.box import DIRECTIONS, Box, as_box
+from evogt_study.numerics.domains.triangulated import Triangulated, simplex_rule
+from evogt_study.numerics.quadrature import Quadrature
+
+SparseMatrix = sparse.csr_array[np.float64]
+
+MOST_NODES = 4_000_000
+"""Quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
+POINTS_AT_ONCE = 20_000
+NEAREST = 12
+"""Elements, by their centroids, in which a point is looked for; in a mesh of boxes' halves or sixths it is in one."""
+_MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
+_ELEMENTS = {
+    (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
+    (2, 1): skfem.ElementLineP2, (2, 2): skfem.ElementTriP2, (2, 3): skfem.ElementTetP2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBasis:
+    """The basis functions at the nodes of a rule: values (Q, n), and gradients (Q, n) for each direction."""
+
+    rule: Quadrature
+    values: SparseMatrix
+    gradients: tuple[SparseMatrix, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ElementSpace:
+    """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones.
+
+    reduction (dofs, n): the unknowns' part in all degrees of freedom of scikit-fem's `basis`; interior: the basis at
+    the element rules' nodes; faces: likewise on natural faces.
+    """
+
+    basis: Any
+    reduction: SparseMatrix
+    interior: SparseBasis
+    faces: dict[str, SparseBasis]
+
+    @property
+    def count(self) -> int:
+        """n, the number of unknowns."""
+        return int(self.reduction.shape[1])
+
+    def evaluate(self, nodes: Array, states: Array) -> Array:
+        """Functions with these unknowns, (S, n), at any points of the domain, (P, d) -> (S, P).
+
+        A point outside of the mesh, by which a curved boundary is missed, takes the polynomial of the nearest element.
+        """
+        dofs = self.reduction @ states.T
+        parts = [nodes[first : first + POINTS_AT_ONCE] for first in range(0, len(nodes), POINTS_AT_ONCE)]
+        return np.concatenate([self._at(part) @ dofs for part in parts]).T
+
+    def _at(self, nodes: Array) -> SparseMatrix:
+        elements, local = self._located(nodes)
+        columns = self.basis.element_dofs[:, elements]
+        values = [
+            np.asarray(self.basis.elem.gbasis(self.basis.mapping, local[:, :, None], i, tind=elements)[0])[:, 0]
+            for i in range(len(columns))
+        ]
+        rows = np.broadcast_to(np.arange(len(nodes)), columns.shape)
+        shape = (len(nodes), int(self.basis.N))
+        return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
+
+    def _located(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
+        """The element of each point, and its coordinates in the reference element (d, P)."""
+        mesh = self.basis.mesh
+        corners = mesh.doflocs[:, mesh.t[: mesh.dim() + 1]]
+        count = min(NEAREST, corners.shape[2])
+        _, candidates = cKDTree(corners.mean(axis=1).T).query(nodes, k=count)
+        candidates = np.reshape(candidates, (len(nodes), count)).T
+        edges = np.moveaxis(corners[:, 1:] - corners[:, :1], -1, 0)[candidates]
+        offset = nodes - np.moveaxis(corners[:, 0], -1, 0)[candidates]
+        local = np.linalg.solve(edges, offset[..., None])[..., 0]
+        depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
+        best, point = np.argmax(depth, axis=0), np.arange(len(nodes))
+        elements = candidates[best, point]
+        if isinstance(mesh, skfem.MeshTri2):
+            return elements, self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0]
+        return elements, local[best, point].T
+
+
+def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
+    """Elements of `order` 1 or 2 on the domain, with element rules that are exact to `degree`.
+
+    size: cells a direction of a box, or refinements of another domain's triangulation, from the parameter `name`.
+    Raises ParameterError for a space that is too large.
+    """
+    d = domain.dimension
+    check_element_space(domain, size, degree, name)
+    mesh = domain.refined(size) if isinstance(domain, Triangulated) else _box_mesh(as_box(domain), size)
+    element = _ELEMENTS[order, d]()
+    basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
+    reduction = _reduction(basis, domain)
+    faces = {name: _on_face(basis, domain, name, degree, reduction) for name in domain.natural}
+    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces)
+
+
+def check_element_space(domain: Domain, size: int, degree: int, name: str = "reference_points") -> None:
+    """Raise the ParameterError of `element_space`, without building it."""
+    if not isinstance(size, int) or size < 1:
+        raise ParameterError(name, "an integer >= 1", size)
+    per_element = (degree // 2 + 1) ** domain.dimension
+    if isinstance(domain, Triangulated):
+        elements = 4**size * int(domain.coarsest().t.shape[1])
+    else:
+        elements = factorial(domain.dimension) * size**domain.dimension
+    if elements * per_element > MOST_NODES:
+        wanted = f"so small that the elements have at most {MOST_NODES:,} quadrature nodes"
+        raise ParameterError(name, wanted, size)
+
+
+def _box_mesh(box: Box, cells: int) -> Any:
+    along = [np.linspace(low, high, cells + 1) for low, high in zip(box.lower, box.upper, strict=True)]
+    return _MESHES[box.dimension].init_tensor(*along)
+
+
+def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
+    """Which unknown each degree of freedom is; none on Dirichlet faces."""
+    count, places = int(basis.N), np.asarray(basis.doflocs)
+    if isinstance(domain, Triangulated):
+        fixed, master = np.asarray(basis.get_dofs().flatten()), np.arange(count)
+    else:
+        fixed, master = _on_box(places, as_box(domain))
+    kept = np.setdiff1d(np.unique(master), fixed)
+    number = np.full(count, -1)
+    number[kept] = np.arange(len(kept))
+    rows = np.flatnonzero(number[master] >= 0)
+    return sparse.csr_array((np.ones(len(rows)), (rows, number[master[rows]])), shape=(count, len(kept)))
+
+
+def _on_box(places: Array, box: Box) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Degrees of freedom on Dirichlet faces, and for each one that whose value it has."""
+    unit = (places - np.array(box.lower)[:, None]) / box.widths[:, None]
+    fixed, wrapped = np.zeros(unit.shape[1], dtype=bool), np.round(unit, 9)
+    for axis, name in enumerate(DIRECTIONS[: box.dimension]):
+        if name in box.periodic:
+            wrapped[axis] %= 1.0
+            continue
+        for side in (0, 1):
+            if f"{name}{side}" not in box.natural_faces:
+                fixed |= np.abs(unit[axis] - side) < 1e-9
+    _, first, inverse = np.unique(wrapped, axis=1, return_index=True, return_inverse=True)
+    return np.flatnonzero(fixed), first[np.ravel(inverse)]
+
+
+def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: SparseMatrix) -> SparseBasis:
+    box, axis, side = as_box(domain), DIRECTIONS.index(name[0]), int(name[1])
+    place, width = (box.lower, box.upper)[side][axis], box.widths[axis]
+    facets = basis.mesh.facets_satisfying(lambda x: np.abs(x[axis] - place) < 1e-9 * width, boundaries_only=True)
+    rule = simplex_rule(box.dimension - 1, degree // 2 + 1) if box.dimension > 1 else (np.zeros((1, 1)), np.ones(1))
+    return _sparse(skfem.FacetBasis(basis.mesh, basis.elem, facets=facets, quadrature=rule), reduction)
+
+
+def _sparse(basis: Any, reduction: SparseMatrix) -> SparseBasis:
+    """The basis functions of the unknowns at the nodes of scikit-fem's `basis`."""
+    dimension, (elements, points) = basis.mesh.dim(), basis.dx.shape
+    rows = np.arange(elements * points).reshape(elements, points)
+    columns = [np.broadcast_to(dofs[:, None], rows.shape) for dofs in basis.element_dofs]
+
+    def matrix(parts: list[Array]) -> SparseMatrix:
+        data = np.concatenate([np.broadcast_to(part, rows.shape).ravel() for part in parts])
+        places = (np.tile(rows.ravel(), len(parts)), np.concatenate([c.ravel() for c in columns]))
+        return sparse.csr_array(sparse.csr_array((data, places), shape=(rows.size, int(basis.N))) @ reduction)
+
+    functions = [found[0] for found in basis.basis]
+    nodes = np.asarray(basis.global_coordinates()).reshape(dimension, -1).T
+    gradients = tuple(matrix([f.grad[axis] for f in functions]) for axis in range(dimension))
+    return SparseBasis(Quadrature(nodes, basis.dx.ravel()), matrix([np.asarray(f) for f in functions]), gradients)

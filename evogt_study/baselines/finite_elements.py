@@ -1,0 +1,284 @@
+"""Galerkin finite elements for every term of the equation, advanced by diagonally implicit Runge-Kutta methods.
+
+    M u' + K(t) u + r(u, t) = F(t)
+
+with the terms of `evogt_study.numerics.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
+elements carry u - u_b.  Stages are solved by sparse LU, those of nonlinear reactions by Newton's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import scipy.sparse as sparse
+
+from evogt_study.baselines.element_space import ElementSpace, SparseBasis, SparseMatrix, element_space
+from evogt_study.baselines.sparse_solve import solver_of
+from evogt_study.errors import DivergedError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.triangulated import Triangulated
+from evogt_study.numerics.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
+from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
+from evogt_study.numerics.stiffness import steady_operator
+from evogt_study.numerics.time_grid import TimeGrid
+
+MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
+SDIRK_4 = Tableau(
+    np.array(
+        [
+            [1 / 4, 0, 0, 0, 0],
+            [1 / 2, 1 / 4, 0, 0, 0],
+            [17 / 50, -1 / 25, 1 / 4, 0, 0],
+            [371 / 1360, -137 / 2720, 15 / 544, 1 / 4, 0],
+            [25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4],
+        ]
+    ),
+    np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
+)
+"""Of order four and L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
+DEGREE = 8
+"""Of the element rules of a reference: two more than twice the order of gradients and coefficients."""
+
+MatrixAt = Callable[[float], SparseMatrix]
+VectorAt = Callable[[float], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class ElementSolution:
+    """Unknowns `states` (S, n) of u - u_b at the observed `times` (S,)."""
+
+    problem: Problem
+    space: ElementSpace
+    times: Array
+    states: Array
+
+    @property
+    def dofs(self) -> int:
+        """n, the number of evolved unknowns."""
+        return self.space.count
+
+    def evaluate(self, nodes: Array) -> Array:
+        """u_h at any points of the domain and all observed times, (P, d) -> (S, P)."""
+        values, lifting = self.space.evaluate(nodes, self.states), self.problem.lifting
+        return values if lifting is None else values + lifting.value(nodes, self.times)
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteElementReference:
+    """Quadratic elements and SDIRK_4 as what other methods' errors are measured against; solved when it is called.
+
+    size: cells a direction of a box, or refinements of another domain's triangulation.
+    """
+
+    problem: Problem
+    size: int
+    grid: TimeGrid
+
+    @property
+    def key(self) -> Hashable:
+        """What the solution depends on besides the problem."""
+        return "finite_elements", self.size, self.grid
+
+    @property
+    def coarser(self) -> FiniteElementReference:
+        """Elements of twice the size, or one refinement less, and the same steps."""
+        boxed = not isinstance(self.problem.domain, Triangulated)
+        return replace(self, size=max(1, self.size // 2 if boxed else self.size - 1))
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
+        solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
+        return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
+
+
+def finite_elements(
+    problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
+) -> ElementSolution:
+    """Advance `problem` in `space` and keep the observed states.
+
+    Raises DivergedError where Newton's method does not converge.
+    """
+    step = _Step.of(problem, space, grid.dt, tableau)
+    rule, zero = space.interior.rule, np.zeros(1)
+    initial = problem.initial(rule.nodes)
+    if problem.lifting is not None:
+        initial = initial - problem.lifting.value(rule.nodes, zero)[0]
+    u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
+    observed, states = set(grid.observed), {0: u}
+    for number, times in enumerate(tableau.times(grid).tolist()):
+        u = step(u, times)
+        if number + 1 in observed:
+            states[number + 1] = u
+    return ElementSolution(problem, space, grid.observed_times, np.stack([states[s] for s in grid.observed]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One step of a diagonally implicit method; `known` holds the solver of a linear autonomous problem."""
+
+    tableau: Tableau
+    dt: float
+    mass: SparseMatrix
+    stiffness: MatrixAt
+    load: VectorAt
+    reaction: _Reaction | None
+    symmetric: bool
+    autonomous: bool
+    known: dict[float, Callable[[Array], Array]]
+
+    @staticmethod
+    def of(problem: Problem, space: ElementSpace, dt: float, tableau: Tableau) -> _Step:
+        basis = space.interior
+        law, autonomous = problem.reaction, steady_operator(problem)
+        stiffness = _stiffness(problem, space)
+        if autonomous:
+            constant = stiffness(0.0)
+            stiffness = lambda t: constant  # noqa: E731
+        reaction = _Reaction(problem, law, basis) if isinstance(law, NonlinearReaction) else None
+        mass = _product(basis.values, basis.values, basis.rule.weights)
+        symmetric = problem.advection is None
+        return _Step(tableau, dt, mass, stiffness, _load(problem, space), reaction, symmetric, autonomous, {})
+
+    def __call__(self, u: Array, times: list[float]) -> Array:
+        A, d = self.tableau.matrix, self.tableau.closing
+        stages, slopes = list[Array](), list[Array]()
+        for i, t in enumerate(times):
+            side, load = np.asarray(self.mass @ u), self.load(t)
+            for a, slope in zip(A[i], slopes, strict=False):
+                side = side + self.dt * a * slope
+            U = self.solved(side, load, u, A[i, i], t)
+            stages.append(U)
+            slopes.append(self.slope(U, load, t))
+        return np.asarray((1.0 - d.sum()) * u + d @ np.stack(stages))
+
+    def slope(self, U: Array, load: Array, t: float) -> Array:
+        """F - K u - r(u)."""
+        linear = load - self.stiffness(t) @ U
+        return linear if self.reaction is None else linear - self.reaction.value(U, t)
+
+    def solved(self, side: Array, load: Array, u: Array, a: float, t: float) -> Array:
+        """U of M U = side + dt a slope(U)."""
+        if self.reaction is None:
+            return self.solver(None, a, t)(side + self.dt * a * load)
+        U = u
+        for _ in range(MOST_ITERATIONS):
+            residual = self.mass @ U - side - self.dt * a * self.slope(U, load, t)
+            if not np.isfinite(residual).all():
+                break
+            change = self.solver(U, a, t)(residual)
+            U = U - change
+            if np.linalg.norm(change) <= CONVERGED * np.linalg.norm(U):
+                return U
+        size = float(np.linalg.norm(residual))
+        raise DivergedError(f"Newton's method did not converge at t = {t:.6g}: last residual {size:.3g}")
+
+    def solver(self, U: Array | None, a: float, t: float) -> Callable[[Array], Array]:
+        """Of M + dt a (K + r'(U)); that of a linear autonomous problem is made once."""
+        if a in self.known:
+            return self.known[a]
+        matrix = self.stiffness(t)
+        if U is not None and self.reaction is not None:
+            matrix = matrix + self.reaction.jacobian(U, t)
+        made = solver_of(self.mass + self.dt * a * matrix, symmetric=self.symmetric and U is None)
+        if U is None and self.autonomous:
+            self.known[a] = made
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Reaction:
+    """r = -g(u, x, t) against the basis."""
+
+    problem: Problem
+    law: NonlinearReaction
+    basis: SparseBasis
+
+    def nodal(self, U: Array, t: float) -> Array:
+        """u at the nodes."""
+        u, lifting = np.asarray(self.basis.values @ U), self.problem.lifting
+        return u if lifting is None else u + lifting.value(self.basis.rule.nodes, np.array([t]))[0]
+
+    def value(self, U: Array, t: float) -> Array:
+        """(r, phi_i)."""
+        rule = self.basis.rule
+        return np.asarray(-(self.basis.values.T @ (rule.weights * self.law.value(self.nodal(U, t), rule.nodes, t))))
+
+    def jacobian(self, U: Array, t: float) -> SparseMatrix:
+        """(r_u phi_j, phi_i)."""
+        rule = self.basis.rule
+        slope = self.law.slope(self.nodal(U, t), rule.nodes, t)
+        return _product(self.basis.values, self.basis.values, -rule.weights * slope)
+
+
+def _product(left: SparseMatrix, right: SparseMatrix, nodal: Array) -> SparseMatrix:
+    return sparse.csr_array(left.T @ (sparse.diags_array(nodal) @ right))
+
+
+def _stiffness(problem: Problem, space: ElementSpace) -> MatrixAt:
+    basis, parts = space.interior, list[MatrixAt]()
+    G, B = basis.gradients, basis.values
+    for (i, j), function in _entries(problem.diffusion, problem.dimension).items():
+        pairs = [(G[i], G[j])] if i == j else [(G[i], G[j]), (G[j], G[i])]
+        parts += [_matrix(function, basis, left, right) for left, right in pairs]
+    parts += [_matrix(b, basis, B, G[axis]) for axis, b in enumerate(problem.advection or ())]
+    if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
+        parts.append(_matrix(problem.reaction, basis, B, -B))
+    for data in problem.faces:
+        if data.transfer is not None:
+            face = space.faces[data.face]
+            parts.append(_matrix(data.transfer, face, face.values, face.values))
+    return lambda t: reduce(lambda one, two: one + two, [part(t) for part in parts])
+
+
+def _entries(diffusion: Diffusion, dimension: int) -> dict[tuple[int, int], SpaceTimeFunction]:
+    if isinstance(diffusion, Tensor):
+        return diffusion.upper
+    return {(axis, axis): diffusion for axis in range(dimension)}
+
+
+def _matrix(function: SpaceTimeFunction, basis: SparseBasis, left: SparseMatrix, right: SparseMatrix) -> MatrixAt:
+    """left^T diag(w f(t)) right, assembled once for each profile of a separable function."""
+    rule = basis.rule
+    if not isinstance(function, Separable):
+        return lambda t: _product(left, right, rule.weights * function.at(rule.nodes, t))
+    terms = [_product(left, right, rule.weights * profile) for profile in function.profiles(rule.nodes)]
+
+    def summed(t: float) -> SparseMatrix:
+        weighted = [float(m) * term for m, term in zip(function.modulated(np.array([t]))[:, 0], terms, strict=True)]
+        return reduce(lambda one, two: one + two, weighted)
+
+    return summed
+
+
+def _load(problem: Problem, space: ElementSpace) -> VectorAt:
+    """(f, phi_i) and the fluxes on faces, less what a lifting takes."""
+    basis, lifting = space.interior, problem.lifting
+    parts = [_moments(problem.source, basis, basis.values, 1.0)]
+    for data in problem.faces:
+        face = space.faces[data.face]
+        parts.append(_moments(data.flux, face, face.values, 1.0))
+        if lifting is not None and data.transfer is not None:
+            parts.append(_moments(_times(data.transfer, lifting.value), face, face.values, -1.0))
+    if lifting is not None:
+        parts.append(_moments(lifting.rate, basis, basis.values, -1.0))
+        parts += [_moments(q, basis, G, -1.0) for q, G in zip(lifting.flux, basis.gradients, strict=True)]
+        if lifting.lower_order is not None:
+            parts.append(_moments(lifting.lower_order, basis, basis.values, -1.0))
+    return lambda t: reduce(np.add, [part(t) for part in parts])
+
+
+def _times(one: SpaceTimeFunction, two: SpaceTimeFunction) -> Callable[[Array, Array], Array]:
+    return lambda nodes, times: one(nodes, times) * two(nodes, times)
+
+
+def _moments(
+    function: SpaceTimeFunction | Callable[[Array, Array], Array], basis: SparseBasis, matrix: SparseMatrix, sign: float
+) -> VectorAt:
+    rule = basis.rule
+    if not isinstance(function, Separable):
+        return lambda t: np.asarray(matrix.T @ (sign * rule.weights * function(rule.nodes, np.array([t]))[0]))
+    terms = np.stack([matrix.T @ (sign * rule.weights * profile) for profile in function.profiles(rule.nodes)])
+    return lambda t: np.asarray(function.modulated(np.array([t]))[:, 0] @ terms)

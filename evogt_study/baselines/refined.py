@@ -1,0 +1,81 @@
+"""The method itself, refined, as what its errors are measured against where no exact solution is known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Dictionary
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
+
+SEED = 1_000_003
+"""Of the reference's features: one that studies do not use, the same for all of theirs."""
+FEATURES, STEPS = (3, 2), (8, 4)
+"""Times as many features and steps, of the reference and of its coarser version: of order two, the steps of the latter
+leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
+POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
+"""Likewise times as many points a direction."""
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedReference:
+    """More features of another seed, a finer rule and a smaller step; solved when it is called.  `run` is its own."""
+
+    problem: Problem
+    run: Discretisation
+    coarser: RefinedReference | None = None
+
+    @staticmethod
+    def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
+        """The reference of a run; `dt` is its time step, an eighth of the run's where that is left out."""
+        steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
+        fine, coarse = (_refined(run, problem.dimension, level, step) for level, step in enumerate(steps))
+        return RefinedReference(problem, fine, RefinedReference(problem, coarse))
+
+    @property
+    def key(self) -> Hashable:
+        """What the solution depends on besides the problem."""
+        return "refined", self.run
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values at `times`, which have to be observed ones of the run, (P, d) and (T,) -> (T, P)."""
+        solution = solve(self.problem, self.run)
+        places = np.searchsorted(solution.trajectory.times, times - 1e-9 * self.run.grid.final_time)
+        return solution.evaluate(nodes)[places]
+
+
+def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
+    """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
+    return replace(
+        run,
+        dictionary=widened(run.dictionary, FEATURES[level]),
+        seed=SEED if run.dictionary.RANDOM else 0,
+        quadrature=finer(run.quadrature, dimension, level),
+        grid=run.grid.refined(dt),
+        assessment=None,
+        coefficient_reference=None,
+    )
+
+
+def widened(dictionary: Dictionary, times: int) -> Dictionary:
+    """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
+    given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
+    given["N"] = times * dictionary.N
+    if given.get("hidden"):
+        given["hidden"] = tuple(times * width for width in given["hidden"])
+    if isinstance(given.get("gamma"), tuple):
+        given["gamma"] = given["gamma"] * times
+    return type(dictionary)(**given)
+
+
+def finer(rule: Rule, dimension: int, level: int) -> Rule:
+    """The rule with more points, or more refinements."""
+    if isinstance(rule, TriangleRule):
+        return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
+    most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
+    return QuadratureRule(rule.rule, min(most, int(np.ceil(POINTS[dimension][level] * rule.points))))

@@ -1,0 +1,141 @@
+"""A solution kept as the coefficients of its features, which can be evaluated anywhere without its problem.
+
+    u(x, t) = u_b(x, t) + D(x) psi(x) . c(t),    c = T_r alpha
+
+The dictionary gives the features psi again; the lifting u_b is a formula.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ProblemError, ResultError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.domains import Domain, content_of, domain_from
+from evogt_study.numerics.pipeline import Solution
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.retained_space import trial_values
+from evogt_study.problems.expressions import separated, space_time_function
+from evogt_study.problems.terms import parsed
+
+_BY_FUNCTION = "a function"
+PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
+"""The attributes that it needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSolution:
+    """coefficients c (S, N) at `times` (S,); `attributes` name the features, the domain and the lifting."""
+
+    times: Array
+    coefficients: Array
+    attributes: Mapping[str, Any]
+    coarser: None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all that it holds."""
+        told = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
+        return blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode(), digest_size=10).hexdigest()
+
+    @property
+    def key(self) -> Hashable:
+        """All that it depends on."""
+        return "stored", self.digest
+
+    def content(self) -> dict[str, str]:
+        """What it is identified by."""
+        return {"stored": self.digest}
+
+    @property
+    def label(self) -> str:
+        """Its short word."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"stored({self.digest})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoredSolution) and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def domain(self) -> Domain:
+        """Where it lives."""
+        return domain_from(json.loads(self.attributes["domain"]))
+
+    def fitting(self, problem: Problem, times: Array) -> StoredSolution:
+        """Itself.  Raises ProblemError where it is no reference of `problem` at `times`."""
+        if content_of(self.domain) != content_of(problem.domain):
+            raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
+        self._places(times)
+        return self
+
+    def evaluate(self, nodes: Array) -> Array:
+        """Values at any points of the domain and all times, (P, d) -> (S, P)."""
+        content = json.loads(self.attributes["features"])
+        family = content.pop("family")
+        given: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in content.items()
+        }
+        features = self.domain.features(
+            FAMILIES[family](**{"family": family, **given}), int(self.attributes["feature_seed"])
+        )
+        values = self.coefficients @ trial_values(self.domain, features, nodes).T
+        return np.asarray(values + self._lifted(nodes))
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values at some of its times, (Q, d) and (T,) -> (T, Q).  Raises ProblemError for a time that it lacks."""
+        return np.asarray(self.evaluate(nodes)[self._places(times)], dtype=np.float64)
+
+    def _places(self, times: Array) -> npt.NDArray[np.intp]:
+        places = np.abs(self.times - times[:, None]).argmin(axis=1)
+        apart = np.abs(self.times[places] - times)
+        if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
+            got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
+            raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
+        return np.asarray(places, dtype=np.intp)
+
+    def _lifted(self, nodes: Array) -> Array | float:
+        formula = self.attributes.get("lifting")
+        if formula is None:
+            return 0.0
+        if formula == _BY_FUNCTION:
+            raise ResultError("the lifting must be a formula for a stored solution to be evaluated, got a function")
+        expression = parsed(formula, "lifting", self.domain.dimension)
+        values = json.loads(self.attributes["lifting_parameters"])
+        lifting = space_time_function(expression, separated(expression), values)
+        lifted: Array = lifting(nodes, self.times)
+        return lifted
+
+
+def what_to_store(solution: Solution) -> dict[str, Any]:
+    """The attributes of a `StoredSolution`."""
+    problem, run = solution.problem, solution.discretisation
+    told = {
+        "problem": problem.name,
+        "domain": json.dumps(content_of(problem.domain, whole=True)),
+        "features": json.dumps(run.dictionary.content()),
+        "feature_seed": run.seed,
+    }
+    if problem.lifting is not None:
+        told["lifting"] = problem.lifting.formula or _BY_FUNCTION
+        told["lifting_parameters"] = json.dumps(dict(problem.parameters))
+    return told
+
+
+def feature_coefficients(solution: Solution) -> Array:
+    """c = T_r alpha at the saved times, (S, N)."""
+    saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
+    return np.asarray(saved @ solution.space.transform.T)

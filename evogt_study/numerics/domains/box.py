@@ -1,0 +1,157 @@
+"""A box, whose directions may be periodic and whose faces may have a given flux instead of given values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Dictionary, Features
+from evogt_study.numerics.domains.base import Domain
+from evogt_study.numerics.domains.mapped_features import MappedFeatures
+from evogt_study.numerics.domains.unit_cube import LOOKED_AT, UnitCube, tensor_points
+from evogt_study.numerics.quadrature import Quadrature, QuadratureRule, Rule
+
+DIRECTIONS = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class Box(Domain):
+    """The box from `lower` to `upper`, (d,) numbers each.
+
+    periodic: directions "x", "y", "z" whose two faces are the same.  natural_faces: those with a given flux, "x0" for
+    the lower face of x, "x1" for the upper one.  The others have Dirichlet data.
+
+    Raises ProblemError for a box without extent, or a face that it does not have.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    periodic: tuple[str, ...] = ()
+    natural_faces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        d, extent = self.dimension, (self.lower, self.upper)
+        for name, corner in zip(("lower", "upper"), extent, strict=True):
+            if len(corner) != d or not np.isfinite(corner).all():
+                raise ProblemError(f"`domain` must have {d} numbers as its `{name}` in {d}-D, got {list(corner)}")
+        if not all(low < high for low, high in zip(*extent, strict=True)):
+            raise ProblemError(
+                f"`domain` must have `lower` below `upper`, got {list(self.lower)} and {list(self.upper)}"
+            )
+        known = DIRECTIONS[:d]
+        for name in self.periodic:
+            if name not in known:
+                raise ProblemError(f"`boundary` must name directions {', '.join(known)}, got {name!r}")
+        for face in self.natural_faces:
+            if face[:-1] not in known or face[-1] not in "01":
+                faces = ", ".join(f"{axis}{side}" for axis in known for side in "01")
+                raise ProblemError(f"`boundary` must name directions or faces {faces}, got {face!r}")
+            if face[:-1] in self.periodic:
+                raise ProblemError(
+                    f"`boundary` must have no data on {face}, a face of the periodic direction {face[:-1]}"
+                )
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """Faces on which the flux is given."""
+        return self.natural_faces
+
+    def periods(self) -> dict[int, tuple[float, float]]:
+        """The periodic directions."""
+        numbers = [DIRECTIONS.index(name) for name in self.periodic]
+        return {axis: (self.lower[axis], self.upper[axis]) for axis in numbers}
+
+    @property
+    def widths(self) -> Array:
+        """upper - lower, (d,)."""
+        return np.subtract(self.upper, self.lower)
+
+    def quadrature(self, rule: Rule) -> Quadrature:
+        """The tensor product of the rule in each direction, and likewise on the natural faces."""
+        unit = UnitCube(self.dimension).quadrature(rule)
+        assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
+        nodes = np.asarray(self.lower) + self.widths * unit.nodes
+        faces = {face: self._on_face(face, rule) for face in self.natural_faces}
+        return Quadrature(nodes, float(np.prod(self.widths)) * unit.weights, faces)
+
+    def _on_face(self, face: str, rule: QuadratureRule) -> Quadrature:
+        axis, side = DIRECTIONS.index(face[0]), int(face[1])
+        along, weights = rule.on_unit_interval
+        columns = [low + width * along for low, width in zip(self.lower, self.widths, strict=True)]
+        columns[axis] = np.array([(self.lower, self.upper)[side][axis]])
+        others = [width * weights for i, width in enumerate(self.widths) if i != axis]
+        return Quadrature(tensor_points(columns), np.asarray(reduce(np.multiply.outer, others, np.ones(1))).ravel())
+
+    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        """D = prod_l D_l, with D_l = s, 1 - s or s (1 - s) where the lower, the upper or both faces are Dirichlet."""
+        factors = self._factors(nodes)
+        axes = range(self.dimension)
+
+        def product(*derived: int) -> Array:
+            parts = [factors[derived.count(axis)][axis] for axis in axes]
+            return np.asarray(reduce(np.multiply, parts))
+
+        jet = [product()]
+        if order > 0:
+            jet.append(np.stack([product(axis) for axis in axes]))
+        if order > 1:
+            jet.append(np.stack([np.stack([product(row, column) for column in axes]) for row in axes]))
+        return tuple(jet)
+
+    def _factors(self, nodes: Array) -> tuple[list[Array], list[Array], list[Array]]:
+        """D_l for each direction, and its first and second derivatives in x."""
+        values, slopes, curvatures = list[Array](), list[Array](), list[Array]()
+        for axis, width in enumerate(self.widths):
+            s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
+            below, above = (self._dirichlet(axis, side) for side in (0, 1))
+            values.append((s if below else one) * (1.0 - s if above else one))
+            slopes.append((below * (1.0 - s if above else one) - above * (s if below else one)) / width)
+            curvatures.append(one * (-2.0 * (below and above)) / width**2)
+        return values, slopes, curvatures
+
+    def _dirichlet(self, axis: int, side: int) -> bool:
+        name = DIRECTIONS[axis]
+        return name not in self.periodic and f"{name}{side}" not in self.natural_faces
+
+    def boundary_points(self) -> Array:
+        """Points on every face with Dirichlet data."""
+        points = tensor_points([LOOKED_AT] * self.dimension)
+        on_face = [
+            points[:, axis] == side for axis in range(self.dimension) for side in (0, 1) if self._dirichlet(axis, side)
+        ]
+        chosen = points[np.any(on_face, axis=0)] if on_face else points[:0]
+        return np.asarray(np.asarray(self.lower) + self.widths * chosen)
+
+    def axes(self, points: int) -> tuple[Array, ...]:
+        """From face to face in each direction."""
+        return tuple(np.linspace(low, high, points) for low, high in zip(self.lower, self.upper, strict=True))
+
+    @property
+    def feature_dimension(self) -> int:
+        """One for each direction, two for a periodic one."""
+        return self.dimension + len(self.periodic)
+
+    def features(self, dictionary: Dictionary, seed: int) -> Features:
+        """The dictionary sampled in as many directions as features see, a periodic one being two."""
+        inner = dictionary.sample(seed, self.feature_dimension)
+        periodic = tuple(name in self.periodic for name in DIRECTIONS[: self.dimension])
+        return MappedFeatures(inner, np.asarray(self.lower, dtype=float), self.widths, periodic)
+
+
+def check_box(domain: Domain, method: str) -> None:
+    """Raise ProblemError for another domain than a box, on which `method` has no mesh."""
+    if not isinstance(domain, (Box, UnitCube)):
+        raise ProblemError(f"{method} must have a problem on a box, got one on {domain}")
+
+
+def as_box(domain: Domain) -> Box:
+    """A box, the unit cube among them, as a `Box`.  Raises ParameterError for another domain."""
+    if isinstance(domain, UnitCube):
+        return Box(domain.dimension, (0.0,) * domain.dimension, (1.0,) * domain.dimension)
+    if not isinstance(domain, Box):
+        raise ParameterError("domain", "a box", domain)
+    return domain

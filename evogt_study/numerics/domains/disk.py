@@ -1,0 +1,65 @@
+"""The disk, with D = 1 - |x - c|^2 / R^2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.triangulated import EDGE, Triangulated
+
+LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
+"""Angles of boundary points: four directions of the axes, and others without a pattern."""
+
+
+@dataclass(frozen=True)
+class Disk(Triangulated):
+    """The open disk.  Raises ParameterError where it is none."""
+
+    centre: tuple[float, ...]
+    radius: float
+
+    def __post_init__(self) -> None:
+        if self.dimension != 2 or len(self.centre) != 2 or not np.isfinite(self.centre).all():
+            raise ParameterError("domain.disk.centre", "two numbers", self.centre)
+        if not 0.0 < self.radius < np.inf:
+            raise ParameterError("domain.disk.radius", "a positive number", self.radius)
+
+    def coarsest(self) -> Any:
+        """Four triangles with curved sides."""
+        return self.refined(0)
+
+    def refined(self, refinements: int) -> Any:
+        """Triangles whose sides on the boundary are parabolas through it: the area is right to the fourth order."""
+        import skfem
+
+        return skfem.MeshTri2.init_circle(refinements).scaled(self.radius).translated(self.centre)
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The square about it."""
+        centre = np.asarray(self.centre, dtype=float)
+        return centre - self.radius, centre + self.radius
+
+    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        """D = 1 - |x - c|^2/R^2 with its derivatives."""
+        offset, square = (nodes - np.asarray(self.centre)).T, self.radius**2
+        jet = [1.0 - np.sum(offset**2, axis=0) / square, -2.0 / square * offset]
+        jet.append(np.broadcast_to(-2.0 / square * np.eye(2)[:, :, None], (2, 2, len(nodes))))
+        return tuple(jet[: order + 1])
+
+    def boundary_points(self) -> Array:
+        """Points all around."""
+        return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(LOOKED_AT), np.sin(LOOKED_AT)])
+
+    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
+        """Inside, or on the boundary but for rounding."""
+        return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))
+
+    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The square inside."""
+        half = self.radius / np.sqrt(2.0)
+        return tuple(c - half for c in self.centre), tuple(c + half for c in self.centre)

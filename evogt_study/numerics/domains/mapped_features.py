@@ -1,0 +1,80 @@
+"""Features on a box other than the unit cube: they see coordinates of the unit cube, periodic ones as (cos, sin)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Features, FirstOrder, Jet
+
+
+@dataclass(frozen=True, eq=False)
+class MappedFeatures:
+    """psi(y(x)) for a box from `lower` with the `widths`, both (d,).
+
+    A coordinate is y = s = (x - lower)/width; a periodic one is two, (1 + cos 2 pi s)/2 and (1 + sin 2 pi s)/2, which
+    lie in the unit square as well.
+    """
+
+    inner: Features
+    lower: Array
+    widths: Array
+    periodic: tuple[bool, ...]
+
+    @property
+    def count(self) -> int:
+        """N, the number of features."""
+        return self.inner.count
+
+    def values(self, nodes: Array) -> Array:
+        """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
+        return self.inner.values(self._mapped(nodes))
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """Evaluate psi and its first derivatives at `nodes` (Q, d), by the chain rule."""
+        inner = self.inner.first_order(self._mapped(nodes))
+        if any(self.periodic):
+            return FirstOrder(inner.value, self._chained(inner.gradient, nodes))
+        if inner.directions is not None:
+            return FirstOrder(inner.value, inner.slopes, inner.directions / self.widths[:, None])
+        return FirstOrder(inner.value, inner.slopes / self.widths[:, None, None])
+
+    def jet(self, nodes: Array, order: int) -> Jet:
+        """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`.
+
+        Raises ParameterError for second derivatives of periodic features, of which no method makes use.
+        """
+        if order < 2:
+            first = self.first_order(nodes)
+            return Jet(first.value, first.gradient if order else None)
+        if any(self.periodic):
+            raise ParameterError("order", "0 or 1 for periodic features", order)
+        inner, w = self.inner.jet(self._mapped(nodes), order), self.widths
+        assert inner.gradient is not None  # noqa: S101  # order 2 was asked for
+        assert inner.hessian is not None  # noqa: S101
+        return Jet(inner.value, inner.gradient / w[:, None, None], inner.hessian / np.outer(w, w)[:, :, None, None])
+
+    def _mapped(self, nodes: Array) -> Array:
+        """The coordinates that features see, (Q, d) -> (Q, d + number of periodic directions)."""
+        columns = []
+        for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
+            angle = 2.0 * np.pi * s
+            columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
+        return np.column_stack(columns)
+
+    def _chained(self, gradient: Array, nodes: Array) -> Array:
+        """d psi/dx_l = sum_k d psi/dy_k dy_k/dx_l, (m, Q, N) -> (d, Q, N)."""
+        chained, column = np.empty((len(self.widths), *gradient.shape[1:])), 0
+        for axis, (width, periodic) in enumerate(zip(self.widths, self.periodic, strict=True)):
+            if not periodic:
+                np.divide(gradient[column], width, out=chained[axis])
+                column += 1
+                continue
+            angle = 2.0 * np.pi * (nodes[:, axis] - self.lower[axis]) / width
+            cosine, sine = np.pi / width * np.cos(angle), np.pi / width * np.sin(angle)
+            chained[axis] = cosine[:, None] * gradient[column + 1] - sine[:, None] * gradient[column]
+            column += 2
+        return chained

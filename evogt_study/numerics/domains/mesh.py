@@ -1,0 +1,104 @@
+"""Domains given by a mesh of triangles in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.domains.triangulated import Segmented
+
+
+@dataclass(frozen=True)
+class Mesh(Segmented):
+    """The inside of a triangulation, identified by the `digest` of its vertices and triangles."""
+
+    digest: str
+    vertices: Array = field(compare=False, repr=False)
+    triangles: npt.NDArray[np.int64] = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vertices", np.asarray(self.vertices, dtype=float))
+        object.__setattr__(self, "triangles", np.asarray(self.triangles, dtype=np.int64))
+
+    @staticmethod
+    def read(path: Any) -> Mesh:
+        """The mesh of triangles in a file that meshio reads, such as Gmsh's .msh.  Raises ParameterError."""
+        try:
+            import meshio  # noqa: F401  # scikit-fem reads meshes by it
+            import skfem
+        except ImportError:
+            raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'") from None
+        if not isinstance(path, str) or not Path(path).is_file():
+            raise ParameterError("domain.mesh", "an existing file", path)
+        try:
+            mesh = skfem.Mesh.load(path)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
+            raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
+        if not isinstance(mesh, skfem.MeshTri1):
+            raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
+        return Mesh.of(np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T))
+
+    @staticmethod
+    def of(vertices: Array, triangles: Any) -> Mesh:
+        """The mesh with these vertices (V, 2) and triangles of their numbers (T, 3)."""
+        places, numbers = np.asarray(vertices, dtype=float), np.asarray(triangles, dtype=np.int64)
+        return Mesh(2, blake2b(places.tobytes() + numbers.tobytes(), digest_size=16).hexdigest(), places, numbers)
+
+    def coarsest(self) -> Any:
+        """The mesh itself."""
+        import skfem
+
+        return skfem.MeshTri(self.vertices.T.copy(), self.triangles.T.copy())
+
+    def segments(self) -> tuple[Array, Array]:
+        """The boundary's edges, joined where they go on in the same direction."""
+        return _segments(self)
+
+
+@lru_cache(maxsize=8)  # asked for with every evaluation of the boundary factor
+def _segments(mesh: Mesh) -> tuple[Array, Array]:
+    triangles = mesh.triangles
+    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
+    _, first, count = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True)
+    neighbours: dict[int, list[int]] = {}
+    for a, b in edges[first[count == 1]].tolist():
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    if any(len(found) != 2 for found in neighbours.values()):
+        raise ProblemError("`domain.mesh` must have a boundary of closed lines, got one that branches")
+    starts, ends = list[Array](), list[Array]()
+    for loop in _loops(neighbours):
+        corners = _corners(mesh.vertices[loop])
+        starts.append(corners)
+        ends.append(np.roll(corners, -1, axis=0))
+    return np.concatenate(starts), np.concatenate(ends)
+
+
+def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
+    """The closed lines of boundary vertices, one after the other."""
+    left, loops = dict(neighbours), []
+    while left:
+        before, vertex = -1, next(iter(left))
+        loop = list[int]()
+        while vertex in left:
+            loop.append(vertex)
+            one, two = left.pop(vertex)
+            before, vertex = vertex, two if one == before else one
+        loops.append(loop)
+    return loops
+
+
+def _corners(points: Array) -> Array:
+    """The points of a closed line at which its direction changes."""
+    back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
+    turn = back[:, 0] * ahead[:, 1] - back[:, 1] * ahead[:, 0]
+    sizes = np.linalg.norm(back, axis=1) * np.linalg.norm(ahead, axis=1)
+    return np.asarray(points[np.abs(turn) > 1e-9 * sizes])

@@ -1,0 +1,131 @@
+"""Domains of the plane that are integrated over triangles of scikit-fem."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import roots_jacobi
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.base import Dictionary, Features
+from evogt_study.numerics.domains.approximate_distance import approximate_distance, distances, inside
+from evogt_study.numerics.domains.base import Domain
+from evogt_study.numerics.domains.mapped_features import MappedFeatures
+from evogt_study.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
+
+EDGE = 1e-9
+"""Relative to the domain's size: points this near to the boundary are on it."""
+
+
+@dataclass(frozen=True)
+class Triangulated(Domain):
+    """A domain of the plane with Dirichlet data; features see coordinates of its bounding box."""
+
+    @abstractmethod
+    def coarsest(self) -> Any:
+        """A triangulation, scikit-fem's mesh, that covers the domain."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper corner of the bounding box, (2,) each."""
+
+    def refined(self, refinements: int) -> Any:
+        """The coarsest triangulation after so many refinements, each of which halves all edges."""
+        return self.coarsest().refined(refinements)
+
+    def quadrature(self, rule: Rule) -> Quadrature:
+        """A rule of the degree on all triangles.  Raises ParameterError for another kind of rule, or too many nodes."""
+        if not isinstance(rule, TriangleRule):
+            wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
+            raise ParameterError("rule", wanted, str(rule))
+        return _quadrature(self, rule)
+
+    def axes(self, points: int) -> tuple[Array, ...]:
+        """Of the bounding box."""
+        return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
+
+    def features(self, dictionary: Dictionary, seed: int) -> Features:
+        """The dictionary on the bounding box."""
+        lower, upper = self.bounds()
+        return MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
+
+    @property
+    def usual_rule(self) -> Rule:
+        """A rule for looking at data."""
+        return TriangleRule(2, 8)
+
+
+@lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
+def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
+    import skfem  # a third of a second, which workers would pay at start
+
+    nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
+    count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
+    if count > MAX_NODES:
+        raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
+    basis = skfem.Basis(domain.refined(rule.refinements), skfem.ElementTriP1(), quadrature=(nodes, weights))
+    return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel())
+
+
+def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
+    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
+
+    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
+    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
+    (scikit-fem's own rules end at degree 19 on triangles, some have negative weights, and those for tetrahedra beyond
+    degree 4 are exact to one degree less than their name in version 12.0.)
+    """
+    nodes, weights = np.empty((0, 1)), np.ones(1)
+    remainder = np.ones(1)
+    for power in reversed(range(dimension)):
+        x, w = roots_jacobi(points, float(power), 0.0)
+        r = (1.0 + x) / 2.0
+        nodes = np.concatenate([np.repeat(nodes, points, axis=1), np.outer(remainder, r).reshape(1, -1)])
+        remainder = np.outer(remainder, 1.0 - r).ravel()
+        weights = np.outer(weights, w / 2.0 ** (power + 1)).ravel()
+    return nodes, weights
+
+
+@dataclass(frozen=True)
+class Segmented(Triangulated):
+    """A domain whose boundary is made of segments."""
+
+    @abstractmethod
+    def segments(self) -> tuple[Array, Array]:
+        """Where the boundary's segments start and end, (m, 2) each."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Of the boundary's vertices."""
+        starts, _ = self.segments()
+        return starts.min(axis=0), starts.max(axis=0)
+
+    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        """The approximate distance from the boundary, in units of the bounding box's larger side."""
+        starts, ends = self.segments()
+        scale = float(np.max(np.subtract(*self.bounds()[::-1])))
+        return tuple(part / scale for part in approximate_distance(nodes, starts, ends)[: order + 1])
+
+    def boundary_points(self) -> Array:
+        """Vertices and others on each segment."""
+        starts, ends = self.segments()
+        parts = np.array([0.0, 0.271, 0.618])[:, None, None]
+        return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
+
+    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
+        """Inside, or on the boundary but for rounding."""
+        starts, ends = self.segments()
+        edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
+        return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
+
+    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """A square about the node of the usual rule that is farthest from the boundary."""
+        nodes = self.quadrature(self.usual_rule).nodes
+        away = distances(nodes, *self.segments())
+        middle, half = nodes[np.argmax(away)], 0.99 * float(away.max()) / np.sqrt(2.0)
+        return tuple((middle - half).tolist()), tuple((middle + half).tolist())

@@ -1,0 +1,60 @@
+"""SciPy's Radau IIA method of order five with steps of its own choice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evogt_study.errors import DivergedError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.numerics.integrators.base import Integrator, number
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+
+
+@dataclass(frozen=True)
+class AdaptiveRadau(Integrator):
+    """Steps such that the error of each is below rtol |alpha_i| + atol; `dt` says which times may be observed."""
+
+    name = "adaptive_radau"
+    GENERAL = True
+
+    rtol: float = field(
+        metadata=number("in [2.3e-14, 1)", lambda rtol: 2.3e-14 <= rtol < 1.0, "rtol", "relative tolerance of a step")
+    )
+    atol: float = field(
+        metadata=number("a positive number", lambda atol: 0.0 < atol < np.inf, "atol", "absolute tolerance of a step")
+    )
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """March from alpha(0) to final_time and interpolate at the observed times.
+
+        Raises DivergedError where the method gives up.
+        """
+        from scipy.integrate import solve_ivp  # a fifth of a second, which each worker would pay at its start
+
+        reacted = None if system.reaction is None else system.reaction.prepared()
+
+        def rate(t: float, alpha: Array) -> Array:
+            slope = system.load(np.array([t]))[0] - system.stiffness(t) @ alpha
+            if reacted is not None:
+                slope -= reacted(alpha, system.nodal_lifting(t), t)[0]
+            return np.asarray(slope)
+
+        def jacobian(t: float, alpha: Array) -> Array:
+            if system.reaction is None:
+                return -system.stiffness(t)
+            return -(system.stiffness(t) + system.reaction.jacobian(alpha, system.nodal_lifting(t), t))
+
+        solution = solve_ivp(
+            rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
+            rtol=self.rtol, atol=self.atol, jac=jacobian,
+        )  # fmt: skip
+        if not solution.success:
+            raise DivergedError(f"adaptive_radau gave up before t = {grid.final_time:g}: {solution.message}")
+        return Trajectory(grid.observed_times, solution.y.T)
+
+    def times(self, grid: TimeGrid) -> Array:
+        """Where the diffusion is looked at: the start and the ends of the steps of dt, (steps + 1,)."""
+        return grid.times_of(tuple(range(grid.steps + 1)))

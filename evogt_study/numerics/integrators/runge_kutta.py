@@ -1,0 +1,287 @@
+"""Implicit Runge-Kutta methods for alpha' + K(t) alpha + r(alpha, t) = b(t), by tableau (A, c) and closing weights.
+
+    U_i = alpha^n + dt sum_j a_ij (b_j - K_j U_j - r_j(U_j)),    alpha^{n+1} = (1 - sum_i d_i) alpha^n + sum_i d_i U_i
+
+with everything at t_n + c_j dt.  The closing needs no further product with K, which is large: d picks the last stage of
+a stiffly accurate method, and is b^T A^{-1} otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg.lapack import dgetrf, dgetrs
+
+from evogt_study.errors import DivergedError, IndefiniteStiffnessError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.numerics.integrators.base import Integrator
+from evogt_study.numerics.integrators.starting import Start
+from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+
+MOST_ITERATIONS = 20
+"""Newton's method needs 3 to 5 where it converges."""
+CONVERGED = 1e-7
+"""Relative size of Newton's last change; convergence is quadratic, so what is left is rounding of its square."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tableau:
+    """matrix A (s, s), closing d (s,); the nodes are c = A 1."""
+
+    matrix: Array
+    closing: Array
+
+    @property
+    def nodes(self) -> Array:
+        """c, (s,)."""
+        return np.asarray(self.matrix.sum(axis=1))
+
+    @property
+    def groups(self) -> list[slice]:
+        """Stages that are solved for together: one after the other where A is lower triangular, else all."""
+        count = len(self.matrix)
+        one_by_one = not np.triu(self.matrix, 1).any()
+        return [slice(i, i + 1) for i in range(count)] if one_by_one else [slice(0, count)]
+
+    def times(self, grid: TimeGrid) -> Array:
+        """Times of all stages, (steps, s)."""
+        return np.asarray((np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
+
+
+def collocation(nodes: Array) -> Tableau:
+    """The tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, for the Lagrange polynomials l_j."""
+    powers = np.arange(len(nodes))
+    inverse = np.linalg.inv(nodes[:, None] ** powers)
+    matrix = nodes[:, None] ** (powers + 1) / (powers + 1) @ inverse
+    weights = 1.0 / (powers + 1) @ inverse
+    return Tableau(matrix, np.eye(len(nodes))[-1] if nodes[-1] == 1.0 else np.linalg.solve(matrix.T, weights))
+
+
+IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
+
+
+@dataclass(frozen=True)
+class RungeKutta(Integrator):
+    """An implicit Runge-Kutta method; its `start` may be by half steps of the implicit Euler rule."""
+
+    GENERAL = True
+    tableau: ClassVar[Tableau]
+
+    start: Start | None = field(
+        default=None,
+        metadata={
+            "wanted": "{ implicit_euler_half_steps = n } with an even n >= 2",
+            "admits": lambda start: start is None or isinstance(start, Start),
+            "symbol": "first steps",
+            "meaning": "half steps of the implicit Euler rule",
+            "read": Start.read,
+        },
+    )
+
+    def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """March from alpha(0) to final_time and keep the observed states.
+
+        Linear autonomous systems are advanced in the eigenbasis of K, or by one matrix where K is not symmetric; others
+        by a factorisation for each solve, nonlinear ones by Newton's method.  Raises IndefiniteStiffnessError where a
+        step is not solvable and DivergedError where Newton's method does not converge.
+        """
+        if self.start is None:
+            return self.advance(system, grid)
+        return self.start.march(system, grid, lambda head, halves: advance(IMPLICIT_EULER, head, halves), self.advance)
+
+    def advance(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+        """All steps by the method itself."""
+        return advance(self.tableau, system, grid)
+
+    def times(self, grid: TimeGrid) -> Array:
+        """Times of the stages."""
+        if self.start is None:
+            return self.tableau.times(grid).ravel()
+        after = self.tableau.times
+        return self.start.times(
+            grid, lambda halves: IMPLICIT_EULER.times(halves).ravel(), lambda tail: after(tail).ravel()
+        )
+
+
+def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
+    """The observed states of the method with this tableau."""
+    if system.reaction is not None or not system.autonomous:
+        states = _by_solves(tableau, system, grid)
+    elif system.symmetric:
+        states = _in_modes(tableau, system, grid)
+    else:
+        states = _by_one_matrix(tableau, system, grid)
+    return Trajectory(grid.observed_times, states)
+
+
+def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+    """In the eigenbasis of K, where a step is one multiplication a mode."""
+    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+    A, d, count = tableau.matrix, tableau.closing, len(tableau.matrix)
+    least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
+    if not least > 0.0:
+        raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
+    stages = np.eye(count) + grid.dt * eigenvalues[:, None, None] * A
+    factor = 1.0 - d.sum() + np.linalg.solve(stages, np.ones((len(stages), count, 1)))[:, :, 0] @ d
+    weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
+    loads = grid.dt * system.load(tableau.times(grid).ravel()) @ basis
+    forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
+    return np.asarray(recurrence(factor, forcing, system.initial @ basis, grid) @ basis.T)
+
+
+def recurrence(factor: Array, forcing: Array, alpha: Array, grid: TimeGrid) -> Array:
+    """The observed states of alpha <- factor alpha + forcing[n]: (r,), (steps, r) and alpha(0) (r,) -> (S, r)."""
+    stride, factor, forcing = in_strides(factor, forcing, math.gcd(*grid.observed))
+    observed, states = set(grid.observed), {0: alpha}
+    for number, force in enumerate(forcing, start=1):
+        alpha = factor * alpha + force
+        if number * stride in observed:
+            states[number * stride] = alpha
+    return np.stack([states[step] for step in grid.observed])
+
+
+def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
+    """The recurrence alpha <- factor alpha + forcing[n] over `stride` steps at once, where powers are in range.
+
+    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
+    (steps / stride, r).
+    """
+    powers = np.cumprod(np.broadcast_to(factor, (stride, len(factor))), axis=0)
+    if stride == 1 or not np.isfinite(powers).all():
+        return 1, factor, forcing
+    weights = np.concatenate([powers[-2::-1], np.ones((1, len(factor)))])
+    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
+
+
+def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+    """alpha <- R alpha + sum_j Q_j b_j, with R and Q_j (r, r) solved for once."""
+    A, d, K = tableau.matrix, tableau.closing, system.stiffness(0.0)
+    r, count = len(K), len(A)
+    stages = np.eye(r * count) + grid.dt * np.kron(A, K)
+    sides = np.asarray(np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r)), dtype=np.float64)
+    columns = _solved(stages, sides, 0.0).reshape(count, r, count + 1, r)
+    solved = np.asarray(np.tensordot(d, columns, axes=1).swapaxes(0, 1), dtype=np.float64)
+    propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
+    loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
+    forcing = np.einsum("njl,jkl->nk", loads, solved[1:], optimize=True)
+    alpha, following, observed = system.initial.copy(), np.empty(r), set(grid.observed)
+    states = {0: system.initial}
+    for number, force in enumerate(forcing, start=1):
+        np.matmul(propagator, alpha, out=following)
+        following += force
+        alpha, following = following, alpha
+        if number in observed:
+            states[number] = alpha.copy()
+    return np.stack([states[step] for step in grid.observed])
+
+
+def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
+    """Stage by stage, or all coupled ones at once."""
+    step, times = _Step.of(tableau, system, grid.dt), tableau.times(grid)
+    loads = system.load(times.ravel()).reshape(*times.shape, -1)
+    alpha, observed, states = system.initial, set(grid.observed), {0: system.initial}
+    for number in range(grid.steps):
+        alpha = step(alpha, times[number], loads[number])
+        if number + 1 in observed:
+            states[number + 1] = alpha
+    return np.stack([states[step] for step in grid.observed])
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One step by solving for the stages.
+
+    stiffness keeps the last matrices; reacted is that of `Reaction.prepared`, None for a linear system.
+    """
+
+    tableau: Tableau
+    system: GalerkinSystem
+    dt: float
+    stiffness: Callable[[float], Array]
+    reacted: Callable[[Array, Array | None, float], tuple[Array, float]] | None
+
+    @staticmethod
+    def of(tableau: Tableau, system: GalerkinSystem, dt: float) -> _Step:
+        kept: Callable[[float], Array] = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
+        if system.autonomous:
+            constant = system.stiffness(0.0)
+            kept = lambda t: constant  # noqa: E731
+        return _Step(tableau, system, dt, kept, None if system.reaction is None else system.reaction.prepared())
+
+    def __call__(self, alpha: Array, times: Array, loads: Array) -> Array:
+        """alpha^{n+1} from alpha^n (r,), the stages' times (s,) and loads (s, r)."""
+        A, d = self.tableau.matrix, self.tableau.closing
+        stages, slopes = np.empty_like(loads), np.zeros_like(loads)
+        for group in self.tableau.groups:
+            known = alpha + self.dt * A[group, : group.start] @ slopes[: group.start]
+            stages[group] = known
+            if A[group, group].any():
+                stages[group] = self.solved(A[group, group], known, alpha, times[group], loads[group])
+            if group.stop < len(stages):
+                slopes[group] = self.slopes(stages[group], times[group], loads[group])
+        return np.asarray((1.0 - d.sum()) * alpha + d @ stages)
+
+    def slopes(self, stages: Array, times: Array, loads: Array) -> Array:
+        """b - K U - r(U) of some stages, (m, r)."""
+        slopes = np.stack(
+            [b - self.stiffness(float(t)) @ U for b, U, t in zip(loads, stages, times, strict=True)], dtype=np.float64
+        )
+        if self.reacted is not None:
+            for slope, U, t in zip(slopes, stages, times.tolist(), strict=True):
+                slope -= self.reacted(U, self.system.nodal_lifting(t), t)[0]
+        return slopes
+
+    def solved(self, A: Array, known: Array, alpha: Array, times: Array, loads: Array) -> Array:
+        """The stages U = known + dt A slopes(U), (m, r)."""
+        if self.system.reaction is None:
+            return self.linear(A, None, times, known + self.dt * A @ loads)
+        stages = np.broadcast_to(alpha, known.shape).copy()
+        for _ in range(MOST_ITERATIONS):
+            residual = stages - known - self.dt * A @ self.slopes(stages, times, loads)
+            if not np.isfinite(residual).all():
+                break
+            change = self.linear(A, stages, times, residual)
+            stages -= change
+            if np.linalg.norm(change) <= CONVERGED * np.linalg.norm(stages):
+                return stages
+        size = float(np.linalg.norm(residual))
+        raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last residual {size:.3g}")
+
+    def linear(self, A: Array, stages: Array | None, times: Array, sides: Array) -> Array:
+        """(I + dt A x J)^{-1} `sides` (m, r), with J = K of each stage, and the reaction's Jacobian at `stages`."""
+        count, r = sides.shape
+        J = [self.stiffness(t) for t in times.tolist()]
+        if stages is not None and self.system.reaction is not None:
+            jacobian, lifted = self.system.reaction.jacobian, self.system.nodal_lifting
+            J = [K + jacobian(U, lifted(t), t) for K, U, t in zip(J, stages, times.tolist(), strict=True)]
+        if count == 1 and stages is None and self.system.symmetric:
+            return _definite(np.eye(r) + self.dt * A[0, 0] * J[0], sides[0], float(times[0]))[None]
+        blocks = np.empty((count, r, count, r))
+        for j, part in enumerate(J):
+            np.multiply(self.dt * A[:, j, None, None], part, out=blocks[:, :, j])
+        matrix = blocks.reshape(count * r, -1)
+        matrix.ravel()[:: count * r + 1] += 1.0
+        return _solved(matrix, sides.ravel(), float(times[-1])).reshape(count, r)
+
+
+def _definite(matrix: Array, side: Array, t: float) -> Array:
+    try:
+        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise IndefiniteStiffnessError(f"the step is not positive definite at t = {t:.6g}: {error}") from None
+    return np.asarray(scipy.linalg.cho_solve(factor, side, check_finite=False))
+
+
+def _solved(matrix: Array, side: Array, t: float) -> Array:
+    """matrix^{-1} side; the matrix, in C order, is overwritten by the factors of its transpose."""
+    factors, pivots, failed = dgetrf(matrix.T, overwrite_a=True)
+    if failed:
+        raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}")
+    return np.asarray(dgetrs(factors, pivots, side, trans=1)[0])

@@ -1,0 +1,153 @@
+"""The matrix K(t) of the linear terms on the retained space, assembled once for each profile of separable data.
+
+    K_ij = (A grad phi~_j, grad phi~_i) + (b . grad phi~_j - c phi~_j, phi~_i) + (transfer phi~_j, phi~_i)_faces
+
+Data whose time and space do not split are assembled from the nodes at each time they are asked for; the numbers are the
+same.  With an advection b the matrix is not symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
+from evogt_study.numerics.quadrature import Quadrature
+
+NODES_AT_ONCE = 1024
+
+MatrixInTime = Callable[[float], Array]
+Assembly = Callable[[Array], Array]
+"""Values of a coefficient at nodes, (Q,), to its matrix, (r, r); linear."""
+
+StiffnessTerm = Callable[[Array, Callable[[], Array]], Array]
+"""Given a profile at the nodes (Q,) and how to compute its stiffness, the stiffness: computed, or at hand."""
+
+
+def computed(profile: Array, compute: Callable[[], Array]) -> Array:
+    """The `StiffnessTerm` of a single system."""
+    return compute()
+
+
+@dataclass(frozen=True, eq=False)
+class NodalBasis:
+    """Basis functions at the nodes of a rule: values (Q, r) and gradients (d, Q, r)."""
+
+    rule: Quadrature
+    values: Array
+    gradients: Array
+
+
+def weighted_gram(gradients: Array, nodal: Array) -> Array:
+    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r).
+
+    As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
+    in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
+    """
+    roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
+    upper = np.zeros((gradients.shape[2],) * 2, order="F")
+    for gradient in gradients:
+        for start in range(0, len(nodal), NODES_AT_ONCE):
+            block = slice(start, start + NODES_AT_ONCE)
+            scaled, below = roots[block] * gradient[block], negative[block]
+            if below.any():
+                upper = dsyrk(-1.0, scaled[below].T, beta=1.0, c=upper, overwrite_c=1)
+                scaled = scaled[~below]
+            upper = dsyrk(1.0, scaled.T, beta=1.0, c=upper, overwrite_c=1)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def weighted_product(left: Array, right: Array, nodal: Array) -> Array:
+    """left^T diag(nodal) right, (Q, r) twice and (Q,) -> (r, r)."""
+    return np.asarray(left.T @ (nodal[:, None] * right))
+
+
+@dataclass(frozen=True, eq=False)
+class SeparableMatrix:
+    """sum_k m_k(t) K_k, with K_k (K, r, r) assembled once for each profile."""
+
+    function: Separable
+    terms: Array
+
+    def __call__(self, t: float) -> Array:
+        """The matrix at t, (r, r)."""
+        return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))
+
+
+def scalar_diffusion(
+    basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = computed
+) -> MatrixInTime:
+    """sum_l G_l^T diag(w a(t)) G_l; `profiles` of the diffusion at the nodes, where they are at hand."""
+    rule = basis.rule
+    if not isinstance(diffusion, Separable):
+        return lambda t: weighted_gram(basis.gradients, rule.weights * diffusion.at(rule.nodes, t))
+    profiles = diffusion.profiles(rule.nodes) if profiles is None else profiles
+    return SeparableMatrix(diffusion, stiffness_terms(basis.gradients, rule.weights, profiles, term))
+
+
+def stiffness_terms(gradients: Array, weights: Array, profiles: Array, term: StiffnessTerm) -> Array:
+    """K_k = sum_l G_l^T diag(w p_k) G_l for the profiles p_k: (d, Q, r), (Q,) and (K, Q) -> (K, r, r)."""
+    return np.stack([term(profile, partial(weighted_gram, gradients, weights * profile)) for profile in profiles])
+
+
+def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
+    """(A grad phi~_j, grad phi~_i) for a scalar or a tensor A."""
+    if not isinstance(problem.diffusion, Tensor):
+        return scalar_diffusion(basis, problem.diffusion)
+    weights, G = basis.rule.weights, basis.gradients
+
+    def assembly(i: int, j: int) -> Assembly:
+        if i == j:
+            return lambda nodal: weighted_gram(G[i : i + 1], weights * nodal)
+        return lambda nodal: _with_transpose(weighted_product(G[i], G[j], weights * nodal))
+
+    return _summed([_moving(part, basis.rule, assembly(i, j)) for (i, j), part in problem.diffusion.upper.items()])
+
+
+def lower_order_matrix(basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis]) -> MatrixInTime | None:
+    """The terms of advection, linear reaction and transfer; None where there are none of them."""
+    weights, values, parts = basis.rule.weights, basis.values, list[MatrixInTime]()
+    for axis, b in enumerate(problem.advection or ()):
+        parts.append(_moving(b, basis.rule, _advection(values, basis.gradients[axis], weights)))
+    if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
+        parts.append(_moving(problem.reaction, basis.rule, lambda nodal: -weighted_gram(values[None], weights * nodal)))
+    for data in problem.faces:
+        if data.transfer is not None:
+            parts.append(_moving(data.transfer, faces[data.face].rule, _on_face(faces[data.face])))
+    return _summed(parts) if parts else None
+
+
+def _advection(values: Array, gradient: Array, weights: Array) -> Assembly:
+    return lambda nodal: weighted_product(values, gradient, weights * nodal)
+
+
+def _on_face(face: NodalBasis) -> Assembly:
+    return lambda nodal: weighted_gram(face.values[None], face.rule.weights * nodal)
+
+
+def _moving(function: SpaceTimeFunction, rule: Quadrature, assembly: Assembly) -> MatrixInTime:
+    if isinstance(function, Separable):
+        return SeparableMatrix(function, np.stack([assembly(profile) for profile in function.profiles(rule.nodes)]))
+    return lambda t: assembly(function.at(rule.nodes, t))
+
+
+def _summed(parts: list[MatrixInTime]) -> MatrixInTime:
+    return parts[0] if len(parts) == 1 else lambda t: reduce(np.add, [part(t) for part in parts])
+
+
+def _with_transpose(matrix: Array) -> Array:
+    return matrix + matrix.T
+
+
+def steady_operator(problem: Problem) -> bool:
+    """Whether the linear terms do not depend on time."""
+    parts = [problem.diffusion, *(problem.advection or ())]
+    if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
+        parts.append(problem.reaction)
+    parts += [face.transfer for face in problem.faces if face.transfer is not None]
+    return all(part.steady for part in parts)

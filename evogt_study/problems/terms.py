@@ -1,0 +1,209 @@
+"""The terms of the equation as expressions: diffusion, advection, reaction, and fluxes on faces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from evogt_study.errors import FormulaError, shortened
+from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
+from evogt_study.problems.expressions import COORDINATES, Split, nodal_function, space_time_function, split
+from evogt_study.problems.geometry import PERIODIC, Boundary, texts_of
+from evogt_study.problems.grammar import SPACE, parse, symbol
+
+SOLUTION = symbol("u")
+"""The solution's name in a potential and in a reaction."""
+
+Rows = tuple[tuple[sympy.Expr, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicTerms:
+    """diffusion: a, or the rows of A; advection: b; reaction: g(u, x, t); faces: flux and transfer of each.
+
+    n . (A grad u) = flux - transfer u on a face; the transfer is None where there is none.
+    """
+
+    dimension: int
+    diffusion: sympy.Expr | Rows
+    advection: tuple[sympy.Expr, ...]
+    reaction: sympy.Expr
+    faces: tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]
+
+    @property
+    def expressions(self) -> tuple[sympy.Expr, ...]:
+        """All of them."""
+        tensor = (entry for row in self.diffusion for entry in row) if isinstance(self.diffusion, tuple) else ()
+        faces = (part for _, *parts in self.faces for part in parts if part is not None)
+        scalar = () if isinstance(self.diffusion, tuple) else (self.diffusion,)
+        return (*scalar, *tensor, *self.advection, self.reaction, sympy.diff(self.reaction, SOLUTION), *faces)
+
+    def flux(self, u: sympy.Expr) -> tuple[sympy.Expr, ...]:
+        """A grad u."""
+        gradient = [sympy.diff(u, x) for x in COORDINATES[: self.dimension]]
+        if not isinstance(self.diffusion, tuple):
+            return tuple(self.diffusion * slope for slope in gradient)
+        rows = self.diffusion
+        return tuple(sum((a * s for a, s in zip(row, gradient, strict=True)), sympy.S.Zero) for row in rows)
+
+    def transport(self, u: sympy.Expr) -> sympy.Expr:
+        """b . grad u."""
+        along = zip(self.advection, COORDINATES, strict=False)
+        return sum((b * sympy.diff(u, x) for b, x in along), sympy.S.Zero)
+
+    @property
+    def slope(self) -> sympy.Expr:
+        """dg/du."""
+        return sympy.diff(self.reaction, SOLUTION)
+
+    @property
+    def linear(self) -> bool:
+        """Whether g = c u + g_0, with c and g_0 free of u."""
+        return not self.slope.has(SOLUTION)
+
+    @property
+    def coefficient(self) -> sympy.Expr:
+        """c of a linear reaction; zero for another."""
+        return self.slope if self.linear else sympy.S.Zero
+
+    @property
+    def remainder(self) -> sympy.Expr:
+        """g_0 of a linear reaction, which is a source; zero for another."""
+        return self.reaction.subs(SOLUTION, 0) if self.linear else sympy.S.Zero
+
+    def reacted(self, u: sympy.Expr) -> sympy.Expr:
+        """g(u, x, t)."""
+        return self.reaction.subs(SOLUTION, u)
+
+
+def symbolic_terms(statement: Any, dimension: int) -> SymbolicTerms:
+    """The terms of a statement's formulas.  Raises FormulaError."""
+    advection = () if statement.advection is None else texts_of(statement.advection, "advection", dimension)
+    reaction = sympy.S.Zero
+    if statement.reaction is not None:
+        reaction = parsed(statement.reaction, "reaction", dimension, solution=True)
+    return SymbolicTerms(
+        dimension,
+        _diffusion(statement.diffusion, dimension),
+        tuple(parsed(text, "advection", dimension) for text in advection),
+        reaction,
+        _faces(statement.boundary, dimension),
+    )
+
+
+def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
+    if isinstance(raw, str):
+        return parsed(raw, "diffusion", dimension)
+    if not isinstance(raw, (list, tuple)) or len(raw) != dimension:
+        wanted = f"{dimension} formulas or {dimension} rows of them"
+        raise FormulaError(f"`diffusion` must be a formula, or {wanted} in {dimension}-D, got {shortened(raw)}")
+    if all(isinstance(row, str) for row in raw):
+        diagonal = [parsed(text, "diffusion", dimension) for text in raw]
+        return tuple(
+            tuple(entry if i == j else sympy.S.Zero for j in range(dimension)) for i, entry in enumerate(diagonal)
+        )
+    rows = [[parsed(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
+    for i in range(dimension):
+        for j in range(i):
+            if sympy.simplify(rows[i][j] - rows[j][i]) != 0:
+                got = f"{cell(raw, i, j)} and {cell(raw, j, i)}"
+                raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
+    return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
+
+
+def cell(rows: Any, i: int, j: int) -> str:
+    """An entry as it was written."""
+    return shortened(rows[i][j], 60)
+
+
+def _faces(boundary: Boundary, dimension: int) -> tuple[tuple[str, sympy.Expr, sympy.Expr | None], ...]:
+    faces = []
+    for face, data in boundary:
+        if data == PERIODIC or isinstance(data, str):
+            continue
+        formulas = {key: parsed(text, f"boundary.{face}.{key}", dimension) for key, text in data}
+        transfer = formulas.get("transfer")
+        flux = formulas["flux"] if transfer is None else transfer * formulas["outside"]
+        faces.append((face, flux, transfer))
+    return tuple(faces)
+
+
+def parsed(text: str, key: str, dimension: int, *, steady: bool = False, solution: bool = False) -> sympy.Expr:
+    """A formula in the coordinates of the problem and t, in u where it may hold the solution.  Raises FormulaError."""
+    expression = parse(text, key)
+    outside = {str(name) for name in expression.free_symbols} & set(SPACE[dimension:])
+    if outside:
+        raise FormulaError(
+            f"`{key}` must use the coordinates {', '.join(SPACE[:dimension])} of a {dimension}-D problem, "
+            f"got {', '.join(sorted(outside))} in {text!r}"
+        )
+    if expression.has(SOLUTION) and not solution:
+        raise FormulaError(
+            f"`{key}` must be free of u, the solution, got {text!r}; only `reaction`, g(u), and `potential`, F(u), may "
+            "hold it, which add g(u) or -F'(u) to u_t; a parameter needs another name"
+        )
+    if steady and expression.has(symbol("t")):
+        raise FormulaError(f"`{key}` must not depend on t, got {text!r}")
+    return expression
+
+
+@dataclass(frozen=True, eq=False)
+class SplitTerms:
+    """The terms with time and space split where they do, ready to be made functions.
+
+    scalar: the diffusion, where there is no `tensor`.
+    """
+
+    scalar: Split
+    tensor: tuple[tuple[Split, ...], ...] | None
+    advection: tuple[Split, ...]
+    coefficient: Split | None
+    nonlinear: tuple[sympy.Expr, sympy.Expr] | None
+    faces: tuple[tuple[str, Split, Split | None], ...]
+
+    @staticmethod
+    def of(terms: SymbolicTerms) -> SplitTerms:
+        """Split all terms."""
+        rows = terms.diffusion
+        return SplitTerms(
+            (sympy.S.Zero, ()) if isinstance(rows, tuple) else split(rows),
+            tuple(tuple(map(split, row)) for row in rows) if isinstance(rows, tuple) else None,
+            tuple(map(split, terms.advection)),
+            split(terms.coefficient) if terms.coefficient != 0 else None,
+            None if terms.linear else (terms.reaction, terms.slope),
+            tuple((face, split(flux), None if h is None else split(h)) for face, flux, h in terms.faces),
+        )
+
+    def diffusion_at(self, values: dict[str, float]) -> SpaceTimeFunction | Tensor:
+        """The diffusion as functions, for these parameter values."""
+        if self.tensor is None:
+            return space_time_function(*self.scalar, values)
+        rows, d = self.tensor, range(len(self.tensor))
+        upper = {
+            (i, j): None if rows[i][j][0] == 0 else space_time_function(*rows[i][j], values)
+            for i in d for j in d if i <= j
+        }  # fmt: skip
+        return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
+
+    def advection_at(self, values: dict[str, float]) -> tuple[SpaceTimeFunction, ...] | None:
+        """The advection, likewise; None where there is none."""
+        return tuple(space_time_function(*b, values) for b in self.advection) or None
+
+    def reaction_at(self, values: dict[str, float]) -> SpaceTimeFunction | NonlinearReaction | None:
+        """The reaction, likewise."""
+        if self.nonlinear is not None:
+            return NonlinearReaction(*(nodal_function(part, values) for part in self.nonlinear))
+        return None if self.coefficient is None else space_time_function(*self.coefficient, values)
+
+    def faces_at(self, values: dict[str, float]) -> tuple[NaturalFace, ...]:
+        """The data on faces, likewise."""
+        return tuple(
+            NaturalFace(
+                face,
+                space_time_function(*flux, values),
+                None if transfer is None else space_time_function(*transfer, values),
+            )
+            for face, flux, transfer in self.faces
+        )

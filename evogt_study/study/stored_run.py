@@ -1,0 +1,31 @@
+"""A run that `solve` returned and that was written to a file, as the parts of a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+
+from evogt_study.errors import ParameterError, shortened
+from evogt_study.storage.hdf5_lock import HDF5_LOCK
+
+COEFFICIENTS = "feature_coefficients"
+
+
+def stored_run(path: Path) -> dict[str, Any]:
+    """times (S,), coefficients (S, N) and attributes.  Raises ParameterError where the file holds none."""
+    try:
+        with HDF5_LOCK, netCDF4.Dataset(path) as file:
+            attributes = {name: _plain(file.getncattr(name)) for name in file.ncattrs()}
+            times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
+    except (OSError, IndexError) as error:
+        raise ParameterError(
+            "reference", f"a file of what `solve` returned ({shortened(str(error))})", str(path)
+        ) from None
+    return {"times": times, "coefficients": coefficients, "attributes": attributes}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

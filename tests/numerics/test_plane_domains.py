@@ -1,0 +1,176 @@
+"""Boxes, disks, polygons and meshes: their rules, boundary factors, and what features see of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.domains import Box, Disk, Mesh, Polygon, UnitCube
+from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
+
+L_SHAPE = Polygon.of([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])
+DISK = Disk(2, (1.0, -2.0), 1.5)
+STAR = Polygon.of([[0, 0], [3, 1], [1, 2], [1, 5], [-1, 2]])
+ANNULUS = Mesh.of(
+    [[-2, -2], [2, -2], [2, 2], [-2, 2], [-1, -1], [1, -1], [1, 1], [-1, 1]],
+    [[0, 1, 4], [1, 5, 4], [1, 2, 5], [2, 6, 5], [2, 3, 6], [3, 7, 6], [3, 0, 7], [0, 4, 7]],
+)
+MIXED = Box(2, (1.0, -1.0), (3.0, 0.5), (), ("x0", "y1"))
+ROLLED = Box(2, (1.0, -1.0), (3.0, 0.5), ("x",), ("y0",))
+PLANE = {"L": L_SHAPE, "disk": DISK, "star": STAR, "annulus": ANNULUS}
+ALL = {**PLANE, "mixed": MIXED, "rolled": ROLLED, "cube": UnitCube(2)}
+AREAS = {"L": 3.0, "disk": np.pi * 1.5**2, "star": 7.5, "annulus": 12.0}
+
+
+def rule_of(domain, refinements=2):
+    return TriangleRule(refinements, 8) if domain in PLANE.values() else QuadratureRule("gauss_legendre", 12)
+
+
+@pytest.mark.parametrize("name", PLANE)
+def test_a_rule_on_triangles_integrates_over_the_domain(name):
+    rule = PLANE[name].quadrature(TriangleRule(3, 8))
+    assert (rule.weights > 0).all()
+    assert rule.weights.sum() == pytest.approx(AREAS[name], rel=1e-5 if name == "disk" else 1e-13)
+    assert PLANE[name].contains(rule.nodes).mean() > 0.999  # a curved side misses the circle by 1e-5
+
+
+def test_a_rule_is_exact_to_its_degree():
+    rule = L_SHAPE.quadrature(TriangleRule(0, 6))
+    x, y = rule.nodes.T
+    assert rule.integrate(x**4 * y**2) == pytest.approx(2 / 5 * 2 / 3 - 1 / 15, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_boundary_factor_has_the_derivatives_that_it_says(name):
+    domain, h = ALL[name], 1e-5
+    nodes = domain.quadrature(rule_of(domain, 1)).nodes[::5]
+    value, gradient, hessian = domain.boundary_factor(nodes, 2)
+    assert (value > 0).all()
+    for axis in range(2):
+        step = h * np.eye(2)[axis]
+        ahead, back = (domain.boundary_factor(nodes + sign * step, 1) for sign in (1, -1))
+        assert gradient[axis] == pytest.approx((ahead[0] - back[0]) / (2 * h), rel=1e-5, abs=1e-8)
+        assert hessian[axis] == pytest.approx((ahead[1] - back[1]) / (2 * h), rel=1e-4, abs=1e-6)
+    for order in (0, 1):
+        for part, full in zip(domain.boundary_factor(nodes, order), (value, gradient), strict=False):
+            assert np.array_equal(part, full)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_vanishes_on_the_dirichlet_boundary_only(name):
+    domain = ALL[name]
+    points = domain.boundary_points()
+    assert domain.boundary_factor(points)[0] == pytest.approx(np.zeros(len(points)), abs=1e-12)
+    for face in domain.natural:
+        assert domain.boundary_factor(domain.quadrature(rule_of(domain)).faces[face].nodes)[0].min() > 0.0
+
+
+def test_the_approximate_distance_is_the_distance_near_a_side():
+    near = np.array([[0.5, -1e-4], [-0.5, 1 - 1e-4], [-1e-4, 0.5]])
+    assert L_SHAPE.boundary_factor(near)[0] * 2.0 == pytest.approx(np.full(3, 1e-4), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["L", "star", "annulus"])
+def test_points_are_told_from_those_outside(name):
+    domain, (lower, upper) = PLANE[name], PLANE[name].bounds()
+    points = np.random.default_rng(0).uniform(lower, upper, (20_000, 2))
+    assert domain.contains(points).mean() == pytest.approx(AREAS[name] / np.prod(upper - lower), abs=0.01)
+    assert domain.contains(domain.boundary_points()).all()
+    corner, size = (np.array(part) for part in domain.inner_box())
+    assert domain.contains(np.array([corner, size, [corner[0], size[1]], [size[0], corner[1]]])).all()
+
+
+def test_a_hole_of_a_mesh_is_part_of_its_boundary():
+    starts, ends = ANNULUS.segments()
+    assert len(starts) == 8
+    assert np.linalg.norm(ends - starts, axis=1).sum() == pytest.approx(24.0)
+    assert ANNULUS.contains(np.array([[0.0, 0.0], [1.5, 0.0]])).tolist() == [False, True]
+    halved = Mesh.of(*(np.asarray(part).T for part in _refined(ANNULUS)))
+    assert len(halved.segments()[0]) == 8  # edges on a line are one side
+    assert halved != ANNULUS
+    assert dataclasses.replace(ANNULUS) == ANNULUS
+
+
+def _refined(mesh):
+    finer = mesh.refined(1)
+    return finer.p, finer.t
+
+
+def test_a_mesh_is_read_from_a_file(tmp_path):
+    meshio = pytest.importorskip("meshio")
+    path = tmp_path / "ring.msh"
+    points = np.column_stack([ANNULUS.vertices, np.zeros(8)])
+    meshio.write(path, meshio.Mesh(points, [("triangle", ANNULUS.triangles.astype(int))]), file_format="gmsh")
+    read = Mesh.read(str(path))
+    assert read.quadrature(TriangleRule(1, 4)).weights.sum() == pytest.approx(12.0)
+    (tmp_path / "broken.msh").write_text("no mesh")
+    for wrong, told in (
+        (path.with_name("none.msh"), "an existing file"),
+        (tmp_path / "broken.msh", "that meshio reads"),
+    ):
+        with pytest.raises(ParameterError, match=f"`domain.mesh` must be .*{told}"):
+            Mesh.read(str(wrong))
+
+
+@pytest.mark.parametrize("name", ["mixed", "rolled", "L"])
+@pytest.mark.parametrize("family", ["transnet", "gtransnet", "legendre"])
+def test_features_have_the_derivatives_of_what_they_see(name, family):
+    domain, h = ALL[name], 1e-5
+    given = {"transnet": {"gamma": 2.0}, "gtransnet": {"gamma": 2.0, "N1": 9}, "legendre": {}}[family]
+    features = domain.features(evs.Dictionary(family, N=6, **given), 3)
+    nodes = domain.quadrature(rule_of(domain, 0)).nodes[::7]
+    first = features.first_order(nodes)
+    for axis in range(2):
+        step = h * np.eye(2)[axis]
+        slope = (features.values(nodes + step) - features.values(nodes - step)) / (2 * h)
+        assert first.gradient[axis] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        assert first.mapped(first.factor(np.eye(6)))[axis] == pytest.approx(slope, rel=1e-6, abs=1e-8)
+        if name != "rolled":
+            curved = [features.jet(nodes + sign * step, 1).gradient for sign in (1, -1)]
+            assert features.jet(nodes, 2).hessian[axis] == pytest.approx((curved[0] - curved[1]) / (2 * h), abs=1e-6)
+
+
+def test_features_of_a_periodic_direction_are_periodic_and_those_of_a_box_are_the_cube_s():
+    dictionary = evs.Dictionary("gtransnet", N=6, N1=9, gamma=2.0)
+    features, nodes = ROLLED.features(dictionary, 3), ROLLED.quadrature(rule_of(ROLLED)).nodes
+    assert features.values(nodes + np.array([2.0, 0.0])) == pytest.approx(features.values(nodes), rel=1e-12)
+    boxed, cube = MIXED.features(dictionary, 3), dictionary.sample(3, 2)
+    assert boxed.values(nodes) == pytest.approx(
+        cube.values((nodes - np.array([1.0, -1.0])) / np.array([2.0, 1.5])), rel=1e-12
+    )
+
+
+def test_a_face_has_the_rule_of_one_direction_less():
+    rule = MIXED.quadrature(QuadratureRule("gauss_legendre", 5))
+    assert {name: (face.nodes.shape, face.weights.sum()) for name, face in rule.faces.items()} == {
+        "x0": ((5, 2), pytest.approx(1.5)), "y1": ((5, 2), pytest.approx(2.0))
+    }  # fmt: skip
+    assert set(rule.faces["x0"].nodes[:, 0]) == {1.0}
+    line = Box(1, (0.0,), (2.0,), (), ("x1",)).quadrature(QuadratureRule("gauss_legendre", 5)).faces["x1"]
+    assert (line.nodes.tolist(), line.weights.tolist()) == ([[2.0]], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Box(2, (0.0, 0.0), (1.0, 0.0)), "`lower` below `upper`"),
+        (lambda: Box(2, (0.0,), (1.0, 1.0)), "2 numbers as its `lower`"),
+        (lambda: Box(1, (0.0,), (1.0,), (), ("y0",)), "directions or faces x0, x1, got 'y0'"),
+        (lambda: Box(1, (0.0,), (1.0,), ("x",), ("x0",)), "no data on x0, a face of the periodic direction x"),
+        (lambda: Disk(2, (0.0, 0.0), 0.0), "`domain.disk.radius` must be a positive number"),
+        (lambda: Polygon.of([[0, 0], [1, 1]]), "at least three different corners"),
+        (lambda: Polygon.of([[0, 0], [1, 1], [1, 0], [0, 1]]), "a line that does not cross itself, got 'sides"),
+        (lambda: Polygon.of([[0, 0], [2, 0], [1, 0], [1, 1]]), "a line that does not cross itself"),
+        (lambda: Polygon.of("abc"), "a list of corners"),
+        (lambda: L_SHAPE.quadrature(QuadratureRule("gauss_legendre", 3)), 'rule = "triangles"'),
+        (lambda: UnitCube(2).quadrature(TriangleRule(1, 4)), "gauss_legendre or composite_midpoint on a box"),
+        (lambda: TriangleRule(-1, 4), "`refinements` must be an integer from 0"),
+        (lambda: L_SHAPE.quadrature(TriangleRule(10, 60)), "`refinements` must be so few"),
+    ],
+)
+def test_what_is_no_domain_or_rule_of_it_is_refused(make, told):
+    with pytest.raises((ParameterError, ProblemError)) as caught:
+        make()
+    assert told in str(caught.value)

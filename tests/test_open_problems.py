@@ -1,0 +1,281 @@
+"""Every term of the equation and every kind of boundary: manufactured solutions, by the method and by finite elements.
+
+Both solve what the formulas state from the same functions, and share no assembly: dense products of features on one
+side, sparse matrices of quadratic elements on the other.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.baselines.element_space import element_space
+from evogt_study.baselines.finite_elements import FiniteElementReference, finite_elements
+from evogt_study.errors import FormulaError, InputError, ProblemError
+from evogt_study.numerics.galerkin import check_diffusion
+from evogt_study.numerics.integrators import INTEGRATORS
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.problem import NonSeparable
+from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
+from evogt_study.numerics.time_grid import TimeGrid
+
+WAVE, BUBBLE = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(pi*y)"
+ROBIN = {
+    "exact": "exp(-t)*(1+x**2)", "lifting": "exp(-t)*(1+x)", "diffusion": "2",
+    "boundary": {"x1": {"transfer": "3/2*(1+t)", "outside": "exp(-t)*2+4*exp(-t)/(3/2*(1+t))"}},
+}  # fmt: skip
+L_SHAPE = [[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]]
+PROBLEMS = {
+    "advection": {"exact": WAVE, "diffusion": "1/20", "advection": ["1+x*sin(t)"]},
+    "steady advection": {"exact": WAVE, "diffusion": "1/20", "advection": ["c+x"]},
+    "linear reaction": {"exact": WAVE, "diffusion": "1/20", "reaction": "-(1+x*t)*u+x"},
+    "reaction": {"exact": WAVE, "diffusion": "1/20", "reaction": "u*(1-u)*(1+x)"},
+    "all unsplit": {
+        "exact": WAVE, "diffusion": "1+sin(x*t)/2", "reaction": "u*(1-u)*(1+x*t)", "advection": ["cos(x*t)"]
+    },
+    "interval": {"exact": "exp(-t)*sin(pi*(x+2)/3)", "diffusion": "1/20", "domain": {"lower": [-2], "upper": [1]}},
+    "no flux": {
+        "exact": "exp(-t)*cos(pi*x)", "diffusion": "1+x", "boundary": {"x0": {"flux": "0"}, "x1": {"flux": "0"}}
+    },
+    "flux": {"exact": "exp(-t)*cos(x)*x", "diffusion": "1+x",
+             "boundary": {"x1": {"flux": "2*exp(-t)*(cos(1)-sin(1))"}}},
+    "transfer": ROBIN | {"advection": ["x"], "reaction": "u*x-t"},
+    "transfer, lifting and reaction": ROBIN | {"advection": ["x"], "reaction": "u**2*x-t"},
+    "periodic": {"exact": "exp(-t)*sin(2*pi*(x-t))+1/2", "diffusion": "1/10", "advection": ["1"],
+                 "boundary": {"x": "periodic"}},
+    "diagonal": {"exact": BUBBLE, "diffusion": ["1+x*y", "1/3"]},
+    "tensor": {"exact": BUBBLE, "diffusion": [["1+x", "t*x/2"], ["x*t/2", "1+y"]], "advection": ["y", "-x"]},
+    "lifted tensor": {"exact": f"{BUBBLE}+x*exp(y)", "lifting": "x*exp(y)",
+                      "diffusion": [["2", "1/2"], ["1/2", "1+y"]], "advection": ["y", "-x"], "reaction": "-x*u"},
+    "channel": {"exact": "exp(-t)*sin(pi*(x-1))*cos(2*pi*y)", "domain": {"lower": [1, 0], "upper": [2, 0.5]},
+                "diffusion": ["1", "2"], "boundary": {"y0": {"flux": "0"}, "y1": {"flux": "0"}}},
+    "flux of a face": {"exact": "exp(-t)*sin(pi*(x-1))*exp(y)", "lifting": "exp(-t)*sin(pi*(x-1))",
+                       "domain": {"lower": [1, 0], "upper": [2, 0.5]}, "diffusion": ["1", "2"],
+                       "boundary": {"y1": {"flux": "2*exp(1/2)*exp(-t)*sin(pi*(x-1))"}}},
+    "transport": {"exact": "exp(-t)*sin(2*pi*(x-t))*sin(pi*y)", "diffusion": "1/10", "advection": ["1", "0"],
+                  "boundary": {"x": "periodic"}},
+    "disk": {"exact": "exp(-t)*(1-x**2-y**2)*(1+x)", "domain": {"disk": {"centre": [0, 0], "radius": 1}}},
+    "triangle": {"exact": "exp(-t)*x*y*(1-x-y)", "domain": {"polygon": [[0, 0], [1, 0], [0, 1]]},
+                 "advection": ["1", "x"]},
+    "L-shape": {"exact": "exp(-t)*cos(x)*y+x*y", "lifting": "exp(-t)*cos(x)*y+x*y", "domain": {"polygon": L_SHAPE}},
+}  # fmt: skip
+SOLID = {"exact": f"{BUBBLE}*sin(pi*z)", "diffusion": ["1", "2", "1+x"], "advection": ["1", "0", "x"]}
+DIRECTIONS = {name: 2 if "y" in formulas["exact"] else 1 for name, formulas in PROBLEMS.items()}
+WITHIN = {1: 4e-6, 2: 2e-4}
+
+
+def statement(name):
+    return evs.Statement(DIRECTIONS[name], **PROBLEMS[name])
+
+
+def problem_of(name):
+    stated = statement(name)
+    return stated(**dict.fromkeys(stated.parameters, 1.0))
+
+
+def rules(problem):
+    if not isinstance(problem.domain.usual_rule, QuadratureRule):
+        return (TriangleRule(3, 8),) * 2
+    points = {1: 120, 2: 26 if len(problem.domain.boundary_points()) > 20 else 40}[problem.dimension]
+    return QuadratureRule("gauss_legendre", points), QuadratureRule("gauss_legendre", 30)
+
+
+DICTIONARIES = {
+    1: evs.Dictionary("gtransnet", N=60, N1=240, gamma=6), 2: evs.Dictionary("gtransnet", N=150, N1=300, gamma=3)
+}  # fmt: skip
+
+
+def solved(problem, integrator="gauss_2", dt=0.02, reference=None):
+    grid = TimeGrid.of(0.2, dt, 2)
+    dictionary, (assembly, validation) = DICTIONARIES[problem.dimension], rules(problem)
+    run = Discretisation(dictionary, 0, 1e-12, assembly, validation, grid, INTEGRATORS[integrator]())
+    return solve(problem, run, reference=reference)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_method_solves_it(name):
+    problem = problem_of(name)
+    assert solved(problem).errors[-1] < WITHIN[problem.dimension]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_finite_elements_solve_it_with_third_order(name):
+    problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
+    rule = problem.domain.quadrature(rules(problem)[1])
+    sizes = (8, 16) if isinstance(problem.domain.usual_rule, QuadratureRule) else (2, 3)
+    exact, errors = problem.exact(rule.nodes, np.array([0.2]))[0], []
+    for size in sizes:
+        found = finite_elements(problem, element_space(problem.domain, 2, size, 8), grid).evaluate(rule.nodes)[-1]
+        errors.append(np.sqrt(rule.integrate((found - exact) ** 2) / rule.integrate(exact**2)))
+    assert errors[1] < 2e-3
+    assert errors[1] < 1e-6 or np.log2(errors[0] / errors[1]) > 2.5
+
+
+def test_finite_elements_solve_in_space():
+    problem, grid = evs.Statement(3, **SOLID)(), TimeGrid.of(0.1, 0.02, 2)
+    rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 6))
+    exact = problem.exact(rule.nodes, np.array([0.1]))[0]
+    found = finite_elements(problem, element_space(problem.domain, 2, 5, 6), grid).evaluate(rule.nodes)[-1]
+    assert np.sqrt(rule.integrate((found - exact) ** 2) / rule.integrate(exact**2)) < 2e-2
+
+
+@pytest.mark.parametrize("name", ["all unsplit", "transfer, lifting and reaction", "tensor"])
+@pytest.mark.parametrize("integrator", ["implicit_midpoint", "sdirk_2", "imex_bdf_2", "trapezoidal"])
+def test_integrators_converge_on_what_is_not_symmetric_and_not_linear(name, integrator):
+    problem = problem_of(name)
+    fine = solved(problem).trajectory.coefficients[-1]
+    found = [solved(problem, integrator, dt).trajectory.coefficients[-1] for dt in (0.02, 0.01)]
+    errors = [np.linalg.norm(state - fine) for state in found]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.35)
+
+
+def unsplit(function):
+    return None if function is None else NonSeparable(lambda nodes, t: function(nodes, np.array([t]))[0])
+
+
+def test_what_splits_and_what_does_not_are_the_same_numbers():
+    split = problem_of("lifted tensor")
+    a, b, c = (unsplit(split.diffusion.entries[i][j]) for i, j in ((0, 0), (0, 1), (1, 1)))
+    whole = dataclasses.replace(
+        split, diffusion=evs.Tensor(((a, b), (b, c))), advection=tuple(map(unsplit, split.advection)),
+        reaction=unsplit(split.reaction), source=unsplit(split.source),
+    )  # fmt: skip
+    one, two = (solved(problem).trajectory.coefficients[-1] for problem in (split, whole))
+    assert one == pytest.approx(two, rel=1e-9, abs=1e-11)
+
+
+def test_a_scalar_is_the_tensor_with_it_on_the_diagonal():
+    scalar, diagonal, full = (
+        solved(evs.Statement(2, exact=BUBBLE, diffusion=given)()).trajectory.coefficients[-1]
+        for given in ("1+x", ["1+x", "1+x"], [["1+x", "0"], ["0", "1+x"]])
+    )
+    assert diagonal == pytest.approx(scalar, rel=1e-10, abs=1e-14)
+    assert np.array_equal(full, diagonal)
+
+
+def test_a_problem_of_functions_is_that_of_formulas():
+    stated = evs.Statement(1, exact=WAVE, diffusion="1/20", reaction="u*(1-u)", advection=["1+x"])()
+    law = evs.NonlinearReaction(lambda u, nodes, t: u * (1 - u), lambda u, nodes, t: 1 - 2 * u)
+    given = evs.Problem(
+        1, stated.diffusion, stated.initial, stated.source, stated.exact, advection=stated.advection, reaction=law
+    )
+    assert solved(given).errors == pytest.approx(solved(stated).errors, rel=1e-12)
+
+
+def test_errors_against_finite_elements_are_those_against_the_truth():
+    """Known answers, from Chebyshev polynomials and Radau at 1e-11: 8.525e-4, 2.131e-4, 5.327e-5."""
+    problem = evs.Statement(
+        1, initial="x*(1-x)*exp(x)+sin(3*pi*x)/2", source="10*x*(1-x)*cos(5*t+x)",
+        diffusion="1/10+sin(2*pi*x)*cos(3*t+x)/20",
+    )()  # fmt: skip
+    dictionary = evs.Dictionary("gtransnet", N=80, N1=320, gamma=8)
+    rules = QuadratureRule("gauss_legendre", 150), QuadratureRule("composite_midpoint", 2000)
+    for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
+        grid = TimeGrid.of(1.0, dt, 2)
+        run = Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["implicit_midpoint"]())
+        found = solve(problem, run, reference=FiniteElementReference(problem, 100, grid))
+        assert found.errors[-1] == pytest.approx(wanted, rel=0.02)
+
+
+# Eigenvalues of the Laplacian, from the decay of a long run
+
+
+def decay(domain, N, refinements, gamma):
+    shape = evs.Statement(2, initial="0", domain=domain)().domain
+    one = evs.Statement(2, initial="0")().diffusion
+    problem = evs.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
+    rule, dictionary = TriangleRule(refinements, 8), evs.Dictionary("gtransnet", N=N, N1=2 * N, gamma=gamma)
+    run = Discretisation(dictionary, 0, 1e-12, rule, rule, TimeGrid.of(1.0, 0.02), INTEGRATORS["radau_iia_3"]())
+    norms = np.linalg.norm(solve(problem, run).trajectory.coefficients, axis=1)
+    return np.log(norms[25] / norms[50]) / 0.5
+
+
+def test_heat_on_the_disk_decays_with_the_square_of_the_first_zero_of_the_bessel_function():
+    found = [decay({"disk": {"centre": [0, 0], "radius": 1}}, N, 3, 2.0) / 5.7831859629 - 1.0 for N in (5, 10, 20)]
+    assert 0.0 < found[1] < found[0] / 3.0  # Ritz values come from above, and fall with N
+    assert abs(found[2]) < 1e-5  # of which 3e-6 is the curved side
+
+
+def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
+    found = [decay({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
+    assert 0.0 < found[2] < found[1] < found[0] < 5e-2
+    assert found[2] < 2e-2
+
+
+# Mistakes
+
+PLAIN = {"dimension": 2, "initial": "x*(1-x)*y*(1-y)"}
+MISTAKES = {
+    "tensor not symmetric": ({"diffusion": [["1", "x"], ["y", "1"]]}, "`diffusion` must be symmetric, got 'y' and 'x'"),
+    "tensor of three": ({"diffusion": ["1", "1", "1"]}, "`diffusion` must be a formula, or 2 formulas or 2 rows"),
+    "ragged tensor": ({"diffusion": [["1", "0"], ["1"]]}, "`diffusion` must be a list of 2 formulas in 2-D"),
+    "advection of one": ({"advection": ["1"]}, "`advection` must be a list of 2 formulas in 2-D, got ('1',)"),
+    "advection of u": ({"advection": ["u", "0"]}, "`advection` must be free of u, the solution"),
+    "flux of u": ({"boundary": {"x0": {"flux": "u"}}}, "`boundary.x0.flux` must be free of u, the solution"),
+    "flux on a periodic face": ({"boundary": {"x": "periodic", "x1": {"flux": "1"}}}, "no data on x1, a face of the"),
+    "flux on a direction": ({"boundary": {"x": {"flux": "1"}}}, "`boundary.x` must be \"periodic\"; a flux is that of"),
+    "no outside": ({"boundary": {"x0": {"transfer": "1"}}}, "{ transfer = formula, outside = formula }"),
+    "face of another dimension": ({"boundary": {"z0": {"flux": "1"}}}, "directions or faces x0, x1, y0, y1, got 'z0'"),
+    "potential and reaction": (
+        {"potential": "u**2", "reaction": "u"}, "`reaction` must be left out beside `potential`"
+    ),
+    "potential and advection": (
+        {"potential": "u**2", "advection": ["1", "1"]}, "`advection` must be left out beside `potential`"
+    ),
+    "crossing polygon": (
+        {"domain": {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}}, "`domain.polygon` must be a line that does not cross"
+    ),
+    "unknown domain": ({"domain": {"ball": 1}}, "`domain` must be { lower = [..], upper = [..] }"),
+    "box of three": (
+        {"domain": {"lower": [0, 0, 0], "upper": [1, 1, 1]}}, "`domain` must have 2 numbers as its `lower`"
+    ),
+    "words for numbers": ({"domain": {"lower": ["a", 0], "upper": [1, 1]}}, "`domain.lower` must be a list of numbers"),
+    "flux on a disk": (
+        {"domain": {"disk": {"centre": [0, 0], "radius": 1}}, "boundary": {"x0": {"flux": "0"}}},
+        "`boundary` must be left out on a domain that is not a box",
+    ),
+    "coordinates": ({"reaction": "z*u"}, "`reaction` must use the coordinates x, y of a 2-D problem, got z"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line(name):
+    given, told = MISTAKES[name]
+    with pytest.raises(InputError) as caught:
+        evs.Statement(**PLAIN | given)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"exact": WAVE, "boundary": {"x1": {"flux": "0"}}}, "`exact` must have the flux that `boundary.x1` states"),
+        ({"exact": "exp(-t)*x", "boundary": {"x": "periodic"}}, "`exact` must be periodic in x, got a difference of 1"),
+        ({"initial": "x", "boundary": {"x": "periodic"}}, "`initial` must be periodic in x, got a difference of 1"),
+        ({"exact": "abs(x-1/3)*x*(1-x)*(x-1/3)/abs(x-1/3)", "diffusion": "1 + abs(x-1/3)/(x-1/3)/2",
+          "advection": ["1"]}, "must be without jumps"),
+    ],
+)  # fmt: skip
+def test_data_that_contradict_each_other_are_refused_with_what_was_measured(given, told):
+    with pytest.raises(ProblemError) as caught:
+        evs.Statement(1, **given)()
+    assert told in str(caught.value)
+
+
+def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
+    problem = evs.Statement(2, initial=PLAIN["initial"], diffusion=[["1", "2"], ["2", "1"]])()
+    rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 4))
+    with pytest.raises(ProblemError, match="must be positive definite on the assembly nodes, got a least.* -1"):
+        check_diffusion(problem, rule, np.zeros(1))
+
+
+def test_a_linear_reaction_is_part_of_the_operator_and_what_holds_no_u_is_source():
+    problem = evs.Statement(1, initial="x*(1-x)", reaction="-x*u + t")()
+    assert problem.reaction(np.array([[0.5]]), np.zeros(1)).tolist() == [[-0.5]]
+    assert problem.source(np.array([[0.5]]), np.array([2.0])).tolist() == [[2.0]]
+    assert evs.Statement(1, initial="x*(1-x)", reaction="t")().reaction is None
+    assert isinstance(evs.Statement(1, initial="x*(1-x)", reaction="abs(u)")().reaction, evs.NonlinearReaction)
+    with pytest.raises(FormulaError, match="a parameter needs another name"):
+        evs.Statement(1, initial="u*x")
