@@ -4,6 +4,7 @@
 - `solve`: one run, labelled
 - `progress`: events while a study runs
 - `notebook_display`: progress in a notebook
+- `watching`: a study that another process computes
 - `complete`: whether a result is already all that its study asks for
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written

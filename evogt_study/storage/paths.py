@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evogt_study.storage.atomic_files import followed
 
-DESCRIPTION = "study.json"
+DESCRIPTION, PROGRESS = "study.json", "progress.json"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
 """With which the names of folders end that hold runs: those of a study that is run, and those that are kept."""
 
@@ -31,3 +31,8 @@ def store_folder(result: Path) -> Path:
 def description(result: Path) -> Path:
     """Where the study of an unfinished result is written down, beside its shards."""
     return shard_folder(result) / DESCRIPTION
+
+
+def progress_file(result: Path) -> Path:
+    """Where the process that computes a result writes how far it has come, beside its shards."""
+    return shard_folder(result) / PROGRESS

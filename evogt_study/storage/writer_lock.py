@@ -71,6 +71,41 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
 
 
 @dataclass(frozen=True)
+class Writer:
+    """Holder of a lock as its file says.
+
+    lives: whether it is there still, as far as can be seen from here: by its process, where that is on this machine,
+    and by its signs of life.
+    """
+
+    host: str
+    process: str
+    since: str
+    lives: bool
+
+    def described(self) -> str:
+        """Describe it: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
+
+
+def writer_of(result: Path) -> Writer | None:
+    """Look who holds the lock of `result`, without touching it; None where nobody does, or it is not signed yet."""
+    try:
+        descriptor = os.open(lock_file(result), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        found, silent = holder(descriptor), max(0.0, time.time() - os.fstat(descriptor).st_mtime)
+    finally:
+        os.close(descriptor)
+    if not found:
+        return None
+    lives = not _ended(found) and silent <= SILENT_SECONDS
+    host, process, since = (found.get(key, "unknown") for key in ("host", "process", "since"))
+    return Writer(host, process, since, lives)
+
+
+@dataclass(frozen=True)
 class _Lock:
     """A lock file that this process has open, and the word with which it signed it."""
 
