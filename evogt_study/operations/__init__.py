@@ -11,6 +11,7 @@
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again
 - `merge`: results of several machines joined
+- `concat`: results of different studies joined along a new dimension
 - `checks`: what can be checked of a result without computing
 - `verify`: a result checked, and a sample of it computed again
 """

@@ -127,7 +127,10 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     write_runs(path, provisional_plans(study)[0], range(3))
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "evogt: results/own.nc is not finished; this is what there is\n")
-    assert out.splitlines()[0] == "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok"
+    assert out.splitlines()[:2] == [
+        "results/own.nc: not running; `evogt run` computes the rest",
+        "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
+    ]
     assert out.splitlines()[-1] == "results/own.nc (study): not run, since its pilot has not chosen yet"
 
 
