@@ -94,6 +94,7 @@ _MODULES = {
 
 _FORMER = {"Bootstrap": "Interval"}
 """Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
+
 _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""
 

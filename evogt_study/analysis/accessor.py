@@ -24,7 +24,8 @@ from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
 from evogt_study.results.digests import DIGESTS
-from evogt_study.results.netcdf import PILOT, open_result
+from evogt_study.results.netcdf import open_result
+from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.paths import description
 

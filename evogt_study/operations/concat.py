@@ -22,6 +22,7 @@ from evogt_study.schema.reserved_names import objection
 from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
 from evogt_study.storage.atomic_files import check_result_place
 from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.phases import STUDY
 
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
@@ -63,7 +64,7 @@ def _checked(results: object) -> Mapping[Any, Any]:
 def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
     """The runs of a result as its file has them, in memory."""
     if not isinstance(result, xr.Dataset):
-        return read_result(Path(result))["study"]
+        return read_result(Path(result))[STUDY]
     if lacking(result):
         raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
     names = {name for name in result.data_vars if result[name].dims[: result.status.ndim] == result.status.dims}
@@ -241,4 +242,4 @@ def _write(output: Path, joined: xr.Dataset) -> None:
         if output.exists():
             raise ResultError(f"`--output` must be a new file, got {output}, which exists; choose another place")
         check_alone()
-        write_result(output, joined, None)
+        write_result(output, {STUDY: joined})

@@ -114,12 +114,16 @@ OWN = "run"
 """The stage that each case has for itself."""
 
 
-def shared_work(plan: Plan, limit: int = MAX_COUNTED) -> list[SharedWork]:
-    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last."""
+def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
+    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last.
+
+    numbers: of the cases that count; None: all do.
+    """
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
     order = sharing_order(plan.space, plan.method.hints.leading or ())
+    order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
         size = tuple(map(values.get, plan.method.hints.sizes))
         if size not in known:

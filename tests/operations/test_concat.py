@@ -3,6 +3,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import InputError
+from evogt_study.results.finished_runs import finished
 from evogt_study.schema.variables import Status
 
 HEAT = """
@@ -45,6 +46,14 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
     assert joined.evogt.failures()["message"].tolist() == ["ValueError: no luck"]
     mean = evs.summary(joined.error, over="seed", missing="drop")
     np.testing.assert_allclose(mean["mean"].values, [[1.0, 0.25], [np.nan, 30 / 8 + 1]])
+
+
+def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
+    evs.concat(files, output=tmp_path / "joined.nc")
+    study = own_study(HEAT, HEAT_STUDY, "heat")
+    assert finished(study, tmp_path / "other.nc").count("study") == 4  # of heat.nc, in the same folder
+    files["heat"].unlink()
+    assert finished(study, tmp_path / "other.nc") is None
 
 
 def test_open_results_are_joined_as_their_files_are(files, tmp_path):

@@ -149,6 +149,11 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     assert (code, err) == (0, "")
     assert "    4 of 10 are finished: 4 from results/own.nc\n" in out
     assert "does not ask for" not in out
+    own_study(OWN, AXES)
+    assert evogt("plan", "own.toml")[1].splitlines()[2:] == [
+        "    4 of 4 are finished: 4 from results/own.nc",
+        "nothing of this is left to compute",
+    ]
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
     assert UNASKED in evogt("plan", "own.toml")[1].splitlines()
 
