@@ -192,7 +192,7 @@ def _described(variable: xr.Variable) -> str:
 
 
 def _encoding(variables: Sequence[xr.Variable]) -> dict[str, Any]:
-    """How whole numbers, which are floats in memory to hold NaN, are stored, if all results store them so."""
+    """Encoding of whole numbers, which are floats in memory to hold NaN, if all results store them so."""
     kept = [{key: each.encoding.get(key) for key in ("dtype", "_FillValue")} for each in variables]
     return kept[0] if None not in kept[0].values() and all(each == kept[0] for each in kept) else {}
 

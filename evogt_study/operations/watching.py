@@ -55,7 +55,7 @@ class Computation:
 
     @property
     def runs(self) -> bool:
-        """Whether a process computes it now."""
+        """True while a process computes it."""
         return self.writer is not None and self.writer.lives
 
     def described(self) -> str:

@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def in_turn(self) -> bool:
-        """Whether seeds come in turn: no early stage is shared by seeds, and runs take about the same time.
+        """True where seeds come in turn: they share no early stage, and runs take about the same time.
 
         Batches are sized by the runs before, so that long runs after short ones would be far too many in one.
         """

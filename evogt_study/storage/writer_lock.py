@@ -35,11 +35,11 @@ NAMED_SECONDS = 2.0
 LOOKS_PER_SECOND = 50
 HELD = (EAGAIN, EACCES)
 UNKNOWN = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""What `flock` answers where the file system has none."""
+"""Error numbers of `flock` where the file system has none."""
 
 
 def lock_file(result: Path) -> Path:
-    """Where the lock of a result is."""
+    """Return the lock file of a result."""
     result = followed(result)  # two names of one file have one lock
     return result.with_name(result.name + ".lock")
 
@@ -199,7 +199,7 @@ def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
 
 
 def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
-    """Whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
+    """Tell whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
     if not found or ("token" in found and silent > SILENT_SECONDS):
         return True
     here = found.get("host") == this_host()  # of other machines the kernel may not see the locks
@@ -207,7 +207,7 @@ def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
 
 
 def _ended(found: Mapping[str, str]) -> bool:
-    """Whether the holder is known to be a process of this machine that has ended."""
+    """Tell whether the holder is known to be a process of this machine that has ended."""
     return found.get("machine", "") == _machine() and has_ended(found)
 
 
