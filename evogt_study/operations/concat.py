@@ -163,7 +163,7 @@ def _joined(parts: Results, dim: str) -> xr.Dataset:
 def _common(name: str, parts: Results) -> xr.Variable | None:
     """A coordinate that is the same in all results; None where it differs, or one of them lacks it."""
     found = [data[name].variable for data in parts.values() if name in data.coords]
-    same = len(found) == len(parts) and all(each.equals(found[0]) for each in found)
+    same = len(found) == len(parts) and all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
     return found[0] if same else None
 
 
@@ -177,8 +177,10 @@ def _along(name: str, parts: Results, dim: str) -> xr.Variable:
     sizes = {each: size for data in parts.values() for each, size in data.sizes.items() if each in dims}
     first = next(iter(found.values()))
     empty = xr.Variable((), np.array(_missing(name, first), dtype=object if first.dtype.kind in "OU" else None))
-    stacked = [found.get(label, empty).set_dims(sizes).transpose(*dims) for label in parts]
-    joined = xr.Variable.concat(stacked, dim).transpose(dim, *dims)
+    every = (found.get(label, empty) for label in parts)
+    stacked = [each.set_dims(sizes).transpose(*dims) for each in every]  # type: ignore[no-untyped-call]
+    joined: xr.Variable = xr.Variable.concat(stacked, dim)  # type: ignore[no-untyped-call]
+    joined = joined.transpose(dim, *dims)
     joined.attrs, joined.encoding = first.attrs, _encoding(list(found.values()))
     return joined
 
