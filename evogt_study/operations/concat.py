@@ -150,21 +150,21 @@ def _joined(parts: Results, dim: str) -> xr.Dataset:
     """The aligned results along the new dimension, which comes first."""
     sets = sorted({json.dumps(entry, sort_keys=True) for data in parts.values() for entry in software_sets(data)})
     parts = {label: _renumbered(data, sets) for label, data in parts.items()}
+    first = next(iter(parts.values()))
     names = dict.fromkeys(str(name) for data in parts.values() for name in data.data_vars)
     beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
     variables = {name: _along(name, parts, dim) for name in sorted(names, key=lambda each: each in BOOKKEEPING)}
-    coords = {name: _common(name, parts) or _along(name, parts, dim) for name in beside}
+    coords = {name: _along(name, parts, dim) if _differs(name, parts) else first[name].variable for name in beside}
     indexes = {name: data[name].variable for data in parts.values() for name in data.indexes}
     label = xr.Variable(dim, np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None))
     label.attrs = {"long_name": dim}
     return xr.Dataset(variables, {dim: label, **indexes, **coords}, _attributes(parts, dim))
 
 
-def _common(name: str, parts: Results) -> xr.Variable | None:
-    """A coordinate that is the same in all results; None where it differs, or one of them lacks it."""
+def _differs(name: str, parts: Results) -> bool:
+    """Tell whether a coordinate is not the same in all results, or one of them lacks it."""
     found = [data[name].variable for data in parts.values() if name in data.coords]
-    same = len(found) == len(parts) and all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
-    return found[0] if same else None
+    return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
 
 
 def _along(name: str, parts: Results, dim: str) -> xr.Variable:

@@ -7,13 +7,13 @@ from evogt_study.results.finished_runs import finished
 from evogt_study.schema.variables import Status
 
 HEAT = """
-    def method(seed, kappa, N=4, kind="smooth"):
+    def method(seed, kappa, N=4, kind="smooth", offset=0):
         if seed == 1 and N == 8:
             raise ValueError("no luck")
         return {"error": kappa / N + seed, "rank": N, "history": ("step", [1.0 / N, 1.0 / N**2])}
 """
 WAVES = """
-    def method(seed, kappa, speed, N=4):
+    def method(seed, kappa, speed, N=4, offset=0):
         return {"error": speed * kappa / N + seed, "rank": 2 * N, "history": ("step", [1.0, 2.0, 3.0])}
 """
 HEAT_STUDY = "[axes]\nN = [4, 8]\nseed = [0, 1]\n[constants]\nkappa = 2"
@@ -34,6 +34,7 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
     assert joined["kappa"].values.tolist() == [2.0, 3.0]
     np.testing.assert_array_equal(joined["speed"].values, [np.nan, 10.0])
     assert joined["kind"].values.tolist() == ["smooth", ""]
+    assert (joined["offset"].dims, joined["offset"].item()) == ((), 0)
     planned = joined["case_key"].values != ""
     assert planned.sum(axis=(1, 2)).tolist() == [4, 3]
     assert (joined["status"].values[~planned] == Status.not_run).all()
