@@ -75,6 +75,25 @@ def test_an_axis_inside_a_group_does_not_take_it_apart():
     assert found == [(N, seed, dt) for seed in (0, 1) for N in (100, 10) for dt in (0.125, 0.001)]
 
 
+def test_seeds_in_turn_share_their_early_stages_as_before():
+    """Each is needed by neighbours only, so that it is computed once, in both orders."""
+    study = study_of(gamma="[4, 3]", tau="[1e-12, 1e-6]", seed="[3, 1, 2]", epsilon="[2, 3]", quadrature="[12, 14]")
+    plan = study_plan(study)
+    assert plan.in_turn
+    for order in (plan.order, np.array(natural(plan))):
+        stages = [plan.method.bind(case.values).stages for case in plan.cases(order)]
+        for name in ("trial functions", "weighted SVD", "retained space"):
+            keys = [each[name] for each in stages]
+            assert len(list(itertools.groupby(keys))) == len(set(keys))
+
+
+def test_seeds_are_not_in_turn_where_that_would_cost():
+    """Runs of very different size, and sizes that follow the seed."""
+    assert not study_plan(study_of(N="[10, 200]", seed="[0, 1]")).in_turn
+    rules = "[[when]]\nmatch = { seed = 1 }\nset = { quadrature = 400 }\n"
+    assert not study_plan(study_of(rules, seed="[0, 1]")).in_turn
+
+
 def test_costs_that_follow_other_axes_through_rules_count():
     rules = "[[when]]\nmatch = { epsilon = 3, seed = [1, 2] }\nset = { quadrature = 400 }\n"
     found = met(study_of(rules, epsilon="[2, 3]", seed="[0, 1, 2]"), "seed", "epsilon")
