@@ -18,7 +18,7 @@ from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.provenance import PLAN, package_version
-from evogt_study.schema.reserved_names import objection
+from evogt_study.schema.reserved_names import EARLIER_PHASES, objection
 from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
 from evogt_study.storage.atomic_files import check_result_place
 from evogt_study.storage.writer_lock import only_writer
@@ -28,6 +28,9 @@ Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
 NOT_PLANNED = {"status": Status.not_run, "attempts": 0, "software": -1}
 """Values at a point that a result does not have; others are NaN, or "" among strings."""
+
+OF_ONE_STUDY = {DIGESTS, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
+"""Global attributes that say nothing of joined results."""
 
 
 def concat(
@@ -210,12 +213,9 @@ def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
 def _attributes(parts: Results, dim: str) -> dict[str, Any]:
     """Global attributes: what all results have in common, where each comes from, and what was done."""
     each = {str(label): data.attrs for label, data in parts.items()}
-    attributes = dict(next(iter(each.values())))
-    for key in list(attributes):
-        if key in (DIGESTS, PLAN, DECLARATION, "pilot_group") or any(
-            other.get(key) != attributes[key] for other in each.values()
-        ):
-            del attributes[key]
+    first = next(iter(each.values()))
+    common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
+    attributes = {key: first[key] for key in first if key in common - OF_ONE_STUDY}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     told = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
     coordinates = {name for data in parts.values() for name in recorded(data)}
