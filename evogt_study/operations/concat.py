@@ -98,16 +98,15 @@ def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """The result over `axes`, those that are its constants included."""
     own = data["status"].dims
-    for name in axes:
-        if name in own:
-            continue
+    of_runs = [*data.data_vars, *(name for name in data.coords if str(name).endswith(OWN_VALUES))]
+    for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
             owner = next(each for each, other in given.items() if name in other["status"].dims)
             what = "follows other axes" if name in data.coords else "is no parameter"
             raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}; select one value of it there")
         constant = data[name]
-        over = [each for each in data.data_vars if data[each].dims[: len(own)] == own]
-        data = data.drop_vars(name).assign({each: data[each].expand_dims({name: [constant.item()]}) for each in over})
+        data = data.drop_vars(name)
+        data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
         data[name].attrs = constant.attrs
     return data.transpose(*axes, ...)
 

@@ -61,6 +61,10 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
     with evs.open(files["heat"]) as heat, evs.open(files["waves"]) as waves:
         joined = evs.concat({"heat": heat, "waves": waves}, output=tmp_path / "joined.nc")
         one = evs.concat({0.5: heat.sel(N=[4]), 1.5: heat.sel(N=[8])}, dim="level")
+        both = evs.concat({"all": heat, "one": heat.sel(N=8, seed=0)})
+        np.testing.assert_array_equal(both.error.sel(problem="all").values, heat.error.values)
+        assert both.error.sel(problem="one", N=8, seed=0).item() == heat.error.sel(N=8, seed=0).item()
+        assert (both["case_key"].sel(problem="one").values != "").sum() == 1
     with evs.open(tmp_path / "joined.nc") as written:
         np.testing.assert_array_equal(written.error.values, joined.error.values)
         np.testing.assert_array_equal(joined.error.values, evs.concat(files).error.values)
