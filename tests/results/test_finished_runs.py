@@ -1,8 +1,11 @@
 """What a study's result and shards have of the runs that it asks for now, as `status` and `plan` tell it."""
 
+import numpy as np
 import pytest
 from helpers import PARABOLA, PILOTED
 
+import evogt_study as evs
+from evogt_study.errors import ResultError
 from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.results.finished_runs import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
@@ -132,6 +135,18 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
         "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
     ]
     assert out.splitlines()[-1] == "results/own.nc (study): not run, since its pilot has not chosen yet"
+
+
+def test_what_is_finished_can_be_opened(own_study, folder):
+    study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
+    describe(path, study)
+    write_runs(path, provisional_plans(study)[0], range(3))
+    with evs.open(path, pilot=True) as pilot:
+        assert (pilot["status_name"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
+    with pytest.raises(ResultError, match="has no runs of the study: its pilot has not chosen yet; open it with pilot"):
+        evs.open(path)
+    with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):
+        evs.open(folder / "none.nc")
 
 
 def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
