@@ -25,6 +25,8 @@ from evogt_study.study.study import Study
 
 WATCH_SECONDS = 5.0
 """Between two looks: at a million runs one takes about as long, at a thousand 0.1 s."""
+PAGE_SECONDS = 60.0
+"""The same with a page, whose pictures take seconds."""
 
 
 @click.command()
@@ -34,7 +36,8 @@ WATCH_SECONDS = 5.0
 )
 @from_option
 @click.option("--watch", is_flag=True, help="Look again and again, until nobody computes it any more, or Ctrl-C.")
-def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: bool) -> None:
+@click.option("--html", type=click.Path(path_type=Path), help="Page to write too; with --watch each minute.")
+def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: bool, html: Path | None) -> None:
     """Tell what is done, failed and missing of a result FILE.nc, or of what a STUDY.toml asks for.
 
     Of a study it is told what `evogt run` would find: cases that were added to it are not_run.  Of a result that is
@@ -49,8 +52,19 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
             raise InputError(f"`{option}` must be given with a STUDY.toml, got the result {file}")
     path = file if study is None else result_of(study, output)
     with suppress(KeyboardInterrupt) if watch else nullcontext():
-        while _print_state(study, path, others) and watch:
-            _wait(path)
+        while _look(study, path, others, html) and watch:
+            _wait(path, WATCH_SECONDS if html is None else PAGE_SECONDS)
+
+
+def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path | None) -> bool:
+    """Print the state of a result, and write its page; return whether it is being computed."""
+    computed = _print_state(study, path, others)
+    if html is not None and (path.exists() or description(path).exists()):
+        from evogt_study.cli.reporting import check_page, write_report  # with pictures, which take a second to import
+
+        check_page(html, "--html")
+        write_report(path, html, computation_of(path).described() if computed else "")
+    return computed
 
 
 def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> bool:
@@ -81,9 +95,9 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
     print_unasked(path, done)
 
 
-def _wait(path: Path) -> None:
+def _wait(path: Path, seconds: float) -> None:
     """Wait until there may be news, or nobody computes the result any more; then begin a new screen."""
-    end = time.monotonic() + WATCH_SECONDS
+    end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:
         time.sleep(WATCH_SECONDS / 10)
     click.clear()  # nothing where the output is no terminal
