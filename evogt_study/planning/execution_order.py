@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.precision import SEED
 
-SEED = "seed"
 Order = npt.NDArray[np.int64]
 """Numbers of all points of a space, each once."""
 

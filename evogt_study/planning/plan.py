@@ -15,7 +15,7 @@ from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.registry import load_method
 from evogt_study.planning.case_keys import Keys, case_keys
 from evogt_study.planning.case_work import Work, case_work, work_of
-from evogt_study.planning.execution_order import SEED, Order, longest_first, seed_by_seed, sharing_order
+from evogt_study.planning.execution_order import Order, longest_first, seed_by_seed, sharing_order
 from evogt_study.schema.records import Case
 from evogt_study.schema.values import Value
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
