@@ -6,11 +6,14 @@ The process that computes writes its latest event beside its shards, at most onc
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from evogt_study.errors import ResultError
 from evogt_study.operations.progress import Event, Listener, duration, in_words
@@ -74,7 +77,16 @@ def computation_of(result: Path) -> Computation:
     try:
         told = json.loads(progress_file(result).read_text())
         if writer is not None and str(told["process"]) == writer.process:
-            return Computation(writer, Event(**told["event"]), max(0.0, time.time() - told["at"]))
-    except (OSError, ValueError, LookupError, TypeError):  # none yet, or that of another version
+            return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):  # none yet, or that of another version
         pass
     return Computation(writer, None, 0.0)
+
+
+def _event(told: Mapping[str, Any]) -> Event:
+    """Make the event that a file tells of.  Raises ValueError, LookupError or TypeError where it tells of none."""
+    reused, done, failed, total = (int(told[name]) for name in ("reused", "done", "failed", "total"))
+    seconds = float(told["seconds"])
+    if not 0.0 < seconds < math.inf:
+        raise ValueError(seconds)
+    return Event(str(told["phase"]), reused, done, failed, total, seconds)

@@ -43,12 +43,13 @@ def test_a_computation_seen_from_outside(tmp_path):
     assert not computation_of(path).runs
 
 
-def test_the_event_of_another_process_is_not_this_ones(tmp_path):
+def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(tmp_path):
     path = tmp_path / "own.nc"
     progress_file(path).parent.mkdir()
     written_down(path, None)(EVENT)
     told = json.loads(progress_file(path).read_text())
     with only_writer(path):
         assert computation_of(path).event == EVENT
-        progress_file(path).write_text(json.dumps(told | {"process": 1}))
-        assert computation_of(path).event is None
+        for wrong in ({"process": 1}, {"event": {}}, {"event": told["event"] | {"done": "many"}}, {"at": "then"}):
+            progress_file(path).write_text(json.dumps(told | wrong))
+            assert computation_of(path).event is None
