@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
-    from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.concat import concat
+    from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
