@@ -94,7 +94,7 @@ def test_sigterm_keeps_what_is_finished_for_status_summary_and_the_same_command(
     assert by_seed.startswith("  not run by seed: ")
     assert "is not finished; this is what there is" in beside
     told, beside = asked("summary", path, "--over", "seed")
-    assert re.search(r"  \d+/100\n", told)
+    assert re.search(r"  \d+/100\b", told)
     assert "is not finished" in beside
     assert "they are left out" in beside
     finishes(slow)
@@ -200,7 +200,7 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
             assert '<meta http-equiv="refresh" content="60">' in page.read_text()
             assert f"Running: process {process.pid} on " in page.read_text()
             assert "Not run by seed: " in page.read_text()
-            assert re.search(r"  \d+/100\n", asked("summary", path, "--over", "seed")[0])
+            assert re.search(r"  \d+/100\b", asked("summary", path, "--over", "seed")[0])
             watching = subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             first = watching.stdout.readline()
             assert process.poll() is None
