@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
+    from evogt_study.operations.concat import concat
     from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
     from evogt_study.operations.replay import replay
@@ -73,6 +74,7 @@ _HOMES = {
     "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
     "verdict": "evogt_study.analysis.verdict",
     "evaluate": "evogt_study.operations.evaluate",
+    "concat": "evogt_study.operations.concat",
     "merge": "evogt_study.operations.merge",
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
@@ -92,7 +94,8 @@ _MODULES = {
 
 _FORMER = {"Bootstrap": "Interval"}
 """Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
-_GIVE_DATASETS = ("merge", "open", "replay", "run", "solve", "summary")
+
+_GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""
 
 __all__ = [
@@ -106,6 +109,7 @@ __all__ = [
     "Study",
     "Tensor",
     "compare",
+    "concat",
     "errors",
     "evaluate",
     "merge",

@@ -88,10 +88,13 @@ def test_sigterm_keeps_what_is_finished_for_status_summary_and_the_same_command(
     assert code == 130
     assert errors == "evogt: terminated; finished runs are kept, the same command computes the rest\n"
     told, beside = asked("status", path)
-    assert re.match(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok\n", told)
+    state, counts, by_seed = told.splitlines()
+    assert state == f"{path}: not running; `evogt run` computes the rest"
+    assert re.fullmatch(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok", counts)
+    assert by_seed.startswith("  not run by seed: ")
     assert "is not finished; this is what there is" in beside
     told, beside = asked("summary", path, "--over", "seed")
-    assert re.search(r"  \d+/100\n", told)
+    assert re.search(r"  \d+/100\b", told)
     assert "is not finished" in beside
     assert "they are left out" in beside
     finishes(slow)
@@ -180,17 +183,35 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
     go, path = tmp_path / "go", tmp_path / "own.nc"
     study = own_study(source.replace("GO", repr(str(go))), "[axes]\nseed = { start = 0, count = 100 }")
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "1"]
+    page = tmp_path / "own.html"
+    watch = [sys.executable, "-m", "evogt_study", "status", "--watch", "--html", str(page), str(path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
             eventually(lambda: shard_files(shard_folder(path)), process)
-            told, beside = asked("status", path)
-            assert re.match(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok\n", told)
+            told, beside = asked("status", path, "--html", page)
+            state, counts, *_ = told.splitlines()
+            assert re.fullmatch(
+                rf"{path}: running: process {process.pid} on \S+ since \S+Z; study: \d+/100 runs, 0 failed, "
+                r"[\d.]+ runs/s, .* left \(.* ago\)",
+                state,
+            )
+            assert re.fullmatch(rf"{path} \(study\): 100 runs, \d+ not_run, \d+ ok", counts)
             assert "is not finished" in beside
-            assert re.search(r"  \d+/100\n", asked("summary", path, "--over", "seed")[0])
+            assert '<meta http-equiv="refresh" content="60">' in page.read_text()
+            assert f"Running: process {process.pid} on " in page.read_text()
+            assert "Not run by seed: " in page.read_text()
+            assert re.search(r"  \d+/100\b", asked("summary", path, "--over", "seed")[0])
+            watching = subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            first = watching.stdout.readline()
             assert process.poll() is None
         finally:
             go.touch()
             assert ended(process) == (0, "")
+    assert first.startswith(f"{path}: running: process {process.pid} ")
+    assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path} (study): 100 runs, 100 ok"
+    assert watching.returncode == 0
+    assert "All 100 runs are ok." in page.read_text()
+    assert "refresh" not in page.read_text()
     assert (read_study(path).status == Status.ok).all()
 
 

@@ -22,10 +22,12 @@ from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, ResultError
 from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import open_result
+from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.storage.paths import description
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,12 +45,31 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     is the status of each run in words (ok, failed, ...) beside `status`, which is as in the file.  Close it by
     ``with`` or ``close()``.
 
-    Raises ResultError where the file is not a result of this package, or has no pilot.
+    Of a study that is being computed, or was interrupted, the runs that are finished are given, in memory; the others
+    are "not_run".
+
+    Raises ResultError where the file is not a result of this package, or has no runs of that phase.
     """
-    data = open_result(Path(path), "pilot" if pilot else "study", chunks)
+    path, phase = Path(path), PILOT if pilot else "study"
+    data = _finished_so_far(path, phase)
+    if data is None:
+        data = open_result(path, phase, chunks)
     found = with_status_names(data)
     found.set_close(data.close)  # which xarray loses on the way; a file that is collected instead can end the process
     return found
+
+
+def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:
+    """Return the finished runs of a result that is not written yet; None where it is, or nothing is finished."""
+    if not description(path).exists():
+        return None
+    from evogt_study.results.finished_runs import unfinished  # reads the study, half a second of imports
+
+    found = unfinished(path)
+    if found is not None and phase not in found and not path.exists():
+        why = "its pilot has not chosen yet; open it with pilot=True" if PILOT in found else "it has no pilot"
+        raise ResultError(f"{path} has no runs of the {phase}: {why}")
+    return None if found is None else found.get(phase)
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:

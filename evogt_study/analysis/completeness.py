@@ -18,7 +18,7 @@ from evogt_study.storage.slabs import slabs
 
 MOST_MESSAGES = 20
 MOST_VALUES = 12
-"""Values of an axis that are named, of those with runs that are not ok."""
+"""Values of an axis that are named, of those with runs that are not ok, or not run."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
@@ -34,11 +34,13 @@ class Message:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Runs of one axis that are not ok: (value, runs not ok, runs planned) for the first values that have some.
+    """Runs by one axis that are "not run", or were and are "not ok", as `state` says.
 
-    more: the number of other values that do.
+    values: (value, such runs, runs planned) for the first values that have some.  more: the number of other values
+    that do.
     """
 
+    state: str
     axis: str
     values: Sequence[tuple[str, int, int]]
     more: int
@@ -78,8 +80,9 @@ def completeness(data: xr.Dataset) -> Completeness:
     for slab in slabs(status.shape):
         found.add(data["message"].isel(dict(zip(data["message"].dims, slab, strict=True))), once[slab], slab)
     counts = {state.name: int(states[state]) for state in Status if states[state]}
-    wrong = status != Status.ok
-    return Completeness(int(states.sum()), counts, _lacking(data, runs, wrong), _messages(data, found))
+    left = status == Status.not_run
+    lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
+    return Completeness(int(states.sum()), counts, lacking, _messages(data, found))
 
 
 class _Messages:
@@ -101,8 +104,8 @@ class _Messages:
             )
 
 
-def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.bool_]) -> list[Lacking]:
-    """Runs that are not ok, by each axis of several values; `runs` and where they are `wrong` are over the axes."""
+def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
+    """Count runs in this state by each axis of several values; `runs` and where they are `wrong` are over the axes."""
     if not (wrong & (runs >= 0)).any():
         return []
     lacking = []
@@ -114,7 +117,7 @@ def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.boo
         first = places[:MOST_VALUES]
         values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in first]
         if values and len(bad) > 1:
-            lacking.append(Lacking(name, values, len(places) - len(first)))
+            lacking.append(Lacking(state, name, values, len(places) - len(first)))
     return lacking
 
 

@@ -10,6 +10,7 @@
 - `computing`: `evogt run`, once something is to be computed
 - `reproducing`: `evogt reproduce`, once its workers are starting
 - `messages`: lines for a person
+- `reporting`: the page of a result
 - `progress_display`: progress on the terminal
 - `result_display`: results in lines of text
 """

@@ -27,6 +27,7 @@ COMMANDS = {
     "verify": "Check a result, and compute a sample of it again.",
     "merge": "Join results of one study that were computed apart.",
     "store": "List, prune or move finished runs that are kept beside results.",
+    "concat": "Join results of different studies along a new dimension.",
     "reproduce": "Run the paper's studies and judge each published number.",
 }
 """Each command and what it does, in the order of `evogt --help`; module `commands.NAME` has the function `NAME`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evogt_study.operations.progress import Event, Listener
+from evogt_study.operations.progress import Event, Listener, in_words
 from evogt_study.printable import shown, tell
 
 if TYPE_CHECKING:
@@ -27,29 +27,6 @@ def display(quiet: bool) -> Iterator[Listener | None]:
             yield _Bar(bar)
     else:
         yield _Lines()
-
-
-def in_words(event: Event) -> str:
-    """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
-    words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
-    if event.reused:
-        words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
-    words.append(f"{event.failed} failed")
-    if event.final and event.done:
-        words.append(f"done in {duration(event.seconds)}")
-    elif event.done and event.seconds_left is not None:
-        words.append(f"{event.rate:.1f} runs/s, {duration(event.seconds_left)} left")
-    return ", ".join(words)
-
-
-def duration(seconds: float) -> str:
-    """ "8 s", "3 min 20 s", "5 h 12 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 class _Lines:
@@ -75,14 +52,27 @@ class _Bar:
 
     def __call__(self, event: Event) -> None:
         if event.phase not in self.tasks:
-            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="")
-        self.bar.update(self.tasks[event.phase], completed=event.reused + event.done, words=shown(in_words(event)))
+            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="", failed=0)
+        self.bar.update(
+            self.tasks[event.phase],
+            completed=event.reused + event.done,
+            words=shown(in_words(event)),
+            failed=event.failed,
+        )
 
 
 def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import Task as Row
+    from rich.progress_bar import ProgressBar
 
-    return Progress(
-        BarColumn(bar_width=30), TextColumn("{task.fields[words]}", markup=False), console=Console(stderr=True)
-    )
+    class Bar(BarColumn):
+        """Red where runs failed, green where none did: Rich's own is red until it is full."""
+
+        def render(self, task: Row) -> ProgressBar:
+            self.complete_style = self.finished_style = "red" if task.fields["failed"] else "green"
+            return super().render(task)
+
+    words = TextColumn("{task.fields[words]}", markup=False)
+    return Progress(Bar(bar_width=30), words, console=Console(stderr=True))

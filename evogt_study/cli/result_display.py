@@ -19,11 +19,11 @@ def counted(found: Completeness) -> str:
 
 
 def lacking(found: Completeness) -> Iterator[str]:
-    """Runs that are not ok, by the values of each axis, where there are any."""
+    """Runs that are not ok, and those that are not run, by the values of each axis, where there are any."""
     for axis in found.lacking:
         shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
         more = f" and {axis.more} more" if axis.more else ""
-        yield f"  not ok by {axis.axis}: " + ", ".join(shown) + more
+        yield f"  {axis.state} by {axis.axis}: " + ", ".join(shown) + more
 
 
 def messages(found: Completeness) -> Iterator[str]:

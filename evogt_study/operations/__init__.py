@@ -3,12 +3,15 @@
 - `evaluate`: the solution of one run at any points
 - `solve`: one run, labelled
 - `progress`: events while a study runs
+- `notebook_display`: progress in a notebook
+- `watching`: a study that another process computes
 - `complete`: whether a result is already all that its study asks for
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again
 - `merge`: results of several machines joined
+- `concat`: results of different studies joined along a new dimension
 - `checks`: what can be checked of a result without computing
 - `verify`: a result checked, and a sample of it computed again
 """

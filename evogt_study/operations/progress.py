@@ -1,4 +1,4 @@
-"""What a sweep tells while it runs: one event whenever something is finished."""
+"""Progress of a study while it runs: one event whenever something is finished, and its description for a person."""
 
 from __future__ import annotations
 
@@ -56,3 +56,26 @@ class Progress:
         if self.listener is not None:
             seconds = time.perf_counter() - self.started
             self.listener(Event(self.phase, self.reused, self.done, self.failed, self.total, seconds, final))
+
+
+def in_words(event: Event) -> str:
+    """ "pilot: 120/600 runs, 2 failed, 55.1 runs/s, 9 s left"."""
+    words = [f"{event.phase}: {event.reused + event.done}/{event.total} runs"]
+    if event.reused:
+        words.append("all from before" if event.reused == event.total else f"{event.reused} of them from before")
+    words.append(f"{event.failed} failed")
+    if event.final and event.done:
+        words.append(f"done in {duration(event.seconds)}")
+    elif event.done and event.seconds_left is not None:
+        words.append(f"{event.rate:.1f} runs/s, {duration(event.seconds_left)} left")
+    return ", ".join(words)
+
+
+def duration(seconds: float) -> str:
+    """ "8 s", "3 min 20 s", "5 h 12 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

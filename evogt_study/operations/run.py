@@ -17,8 +17,10 @@ import xarray as xr
 from distributed import Client
 
 from evogt_study.errors import InputError, ResultError, SweepError, shortened
+from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
+from evogt_study.operations.watching import written_down
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
@@ -59,9 +61,10 @@ def run(
 
     client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
     NetCDF file to write; runs that it, its store or other results in its folder hold are reused by content.  None keeps
-    nothing on disk.  listener is called with an `Event` whenever a batch is finished.  limits stop a run, or the study,
-    early.  rerun_outdated takes up no run that other versions of the software computed; else they are kept, and
-    `software` marks them.  others: more results, or folders of them, from which runs are taken.
+    nothing on disk.  listener is called with an `Event` whenever a batch is finished; None shows progress in a
+    notebook, and nowhere else.  limits stop a run, or the study, early.  rerun_outdated takes up no run that other
+    versions of the software computed; else they are kept, and `software` marks them.  others: more results, or folders
+    of them, from which runs are taken.
 
     Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted, and a `StoreWarning`
     where runs of `output` that the study does not ask for now were put into the store beside it.
@@ -74,6 +77,7 @@ def run(
     if client is not None and not isinstance(client, Client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
     reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)))
+    listener = listener or notebook_display()
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
             folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
@@ -159,7 +163,7 @@ class _Sweep:
         check_result_place(path)
         self.limits, self.reuse = limits, reuse
         self.stop = stop or threading.Event()
-        self.study, self.path, self.listener = study, path, listener
+        self.study, self.path, self.listener = study, path, written_down(path, listener)
         self.workers = workers
         self.shards = shard_folder(path)
         if self.shards.is_file():

@@ -1,13 +1,15 @@
-"""The order in which cases are computed: neighbours share early stages, and long runs come first."""
+"""The order in which cases are computed: neighbours share early stages, long runs come first, and seeds in turn."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.precision import SEED
 
 Order = npt.NDArray[np.int64]
 """Numbers of all points of a space, each once."""
@@ -40,6 +42,15 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np
     along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
     first = np.argsort(along, kind="stable")
     return order.reshape(len(along), -1)[first].ravel()
+
+
+def seed_by_seed(space: CaseSpace, order: Order) -> Order:
+    """Put all cases of a seed before those of the next, each in the given order: early results compare all cells."""
+    if SEED not in space.names:
+        return order
+    axis = space.names.index(SEED)
+    number = order // math.prod(space.shape[axis + 1 :]) % space.shape[axis]
+    return order[np.argsort(number, kind="stable")]
 
 
 def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:

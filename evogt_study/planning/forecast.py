@@ -12,6 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from evogt_study.planning.case_work import work_of
+from evogt_study.planning.execution_order import Order
 from evogt_study.planning.plan import OWN, Plan, SharedWork, provisional_plans
 from evogt_study.schema.values import Values
 from evogt_study.study.study import Study
@@ -65,15 +66,18 @@ class Timings:
 
 
 def predicted(
-    plan: Plan, shared: Sequence[SharedWork], timings: Callable[[Plan], Timings] | None = None
+    plan: Plan,
+    shared: Sequence[SharedWork],
+    timings: Callable[[Plan], Timings] | None = None,
+    numbers: Order | None = None,
 ) -> Prediction | None:
     """Time of the plan's runs, each stage computed once for the cases that share it; None where only running tells.
 
     shared: what `shared_work` counted over some of the cases.  A stage that the others need anew has the same part of
     their work as of those; one that they do not is done.  timings: `timed_cases`, asked where there is something to
-    predict.
+    predict.  numbers: of the cases to be run; None: all.
     """
-    sample = sampled_work(plan)
+    sample, count = sampled_work(plan, numbers), plan.count if numbers is None else len(numbers)
     if not shared or sample is None:
         return None
     known = (timings or timed_cases)(plan)
@@ -83,15 +87,19 @@ def predicted(
         taken = sum(count * known.seconds(entry.stage, work) for work, count in entry.first.items())
         counted = sum(count * known.seconds(entry.stage, work) for work, count in entry.all.items())
         each = sum(known.seconds(entry.stage, work) for work in works) / len(works)
-        more = entry.cases < plan.count and entry.growing and counted > 0.0
-        seconds += taken / counted * each * plan.count if more else taken
+        more = entry.cases < count and entry.growing and counted > 0.0
+        seconds += taken / counted * each * count if more else taken
     return Prediction(seconds, min(known.alone(max(works)), seconds))
 
 
-def sampled_work(plan: Plan) -> list[tuple[float, Values]] | None:
-    """Some cases, the cheapest first, each with its rough work; None where that is not known, or there is no case."""
-    size = plan.space.size
+def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, Values]] | None:
+    """Some cases, the cheapest first, each with its rough work; None where that is not known, or there is no case.
+
+    numbers: of the cases among which they are; None: all.
+    """
+    size = plan.space.size if numbers is None else len(numbers)
     every = np.arange(size) if size <= SAMPLED_CASES else np.random.default_rng(0).integers(size, size=SAMPLED_CASES)
+    every = every if numbers is None else numbers[every]
     found = []
     for values in plan.space.each(every):
         if values is not None:

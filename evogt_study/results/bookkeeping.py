@@ -14,6 +14,8 @@ from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
 
 RECORDED = "recorded_coordinates"
 """Global attribute that names the coordinates that runs brought, as against those made for the file."""
+CONCATENATED = "concatenated_from"
+"""Global attribute of a result that joins those of several studies: their global attributes, as JSON."""
 RESULT_SCHEMA = "result_schema"
 """Global attribute: the version of the form of a result, MAJOR.MINOR; results that were made before it have none."""
 SCHEMA_MAJOR = 1

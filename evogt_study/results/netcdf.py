@@ -20,7 +20,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
-from evogt_study.results.bookkeeping import SCHEMA_MAJOR, lacking, newer, unsound
+from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_MAJOR, lacking, newer, unsound
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE
@@ -60,8 +60,11 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
 
 
 def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
-    """Keys of the runs of one phase that are finished; none where data are not those of runs."""
-    if not {"case_key", "status"} <= set(data.variables):
+    """Keys of the runs of one phase that are finished; none where data are not those of runs, or were joined.
+
+    A study takes no runs from joined results, where each has the dimensions of all.
+    """
+    if CONCATENATED in data.attrs or not {"case_key", "status"} <= set(data.variables):
         return np.array([], dtype=np.bytes_)
     return np.asarray(data["case_key"].values[data["status"].values != Status.not_run], dtype=np.bytes_)
 

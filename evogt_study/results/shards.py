@@ -24,6 +24,7 @@ from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import content_hash
 from evogt_study.storage.atomic_files import make_folder, written_whole
+from evogt_study.storage.paths import PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
 
 FAMILY = b"evogt shard "
@@ -111,13 +112,13 @@ def _check_format(path: Path, start: bytes) -> None:
 
 
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
-    """Remove the study's `description` and all shards but the `foreign` ones: a result file, or its store, holds them.
-
-    The folder goes too, if nothing else is in it.
+    """Remove the study's `description`, its progress and all shards but the `foreign` ones: a result, or its store, has
+    them.  The folder goes too, if nothing else is in it.
     """
     if not folder.exists():
         return
     description.unlink(missing_ok=True)
+    (folder / PROGRESS).unlink(missing_ok=True)
     with os.scandir(folder) as entries:  # one after the other: there may be millions
         for entry in entries:
             path = folder / entry.name

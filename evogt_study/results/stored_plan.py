@@ -20,6 +20,7 @@ import xarray as xr
 from evogt_study.errors import DoubtWarning, ResultError, StudyError
 from evogt_study.methods.user_code import DeclaredFile, PythonFile
 from evogt_study.planning.plan import Plan, phase_plan
+from evogt_study.results.bookkeeping import CONCATENATED
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.schema.values import Value, find, text_label
@@ -85,6 +86,8 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
 
 def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
     """The study whose text a result holds; `code` is as of `stored`.  Raises ResultError where it cannot be used."""
+    if CONCATENATED in data.attrs:
+        raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
 
     def named(reference: str) -> PythonFile:

@@ -1,4 +1,4 @@
-"""Where what belongs to a result lies; imports nothing heavy."""
+"""Paths of what belongs to a result; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from evogt_study.storage.atomic_files import followed
 
-DESCRIPTION = "study.json"
+DESCRIPTION, PROGRESS = "study.json", "progress.json"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
 """With which the names of folders end that hold runs: those of a study that is run, and those that are kept."""
 
 
 def default_result(name: str) -> Path:
-    """Where the result of a study of this name is, unless it is said to be elsewhere."""
+    """Return the place of the result of a study of this name, unless it is said to be elsewhere."""
     return Path("results") / f"{name}.nc"
 
 
@@ -29,5 +29,10 @@ def store_folder(result: Path) -> Path:
 
 
 def description(result: Path) -> Path:
-    """Where the study of an unfinished result is written down, beside its shards."""
+    """Return the file in which the study of an unfinished result is written down, beside its shards."""
     return shard_folder(result) / DESCRIPTION
+
+
+def progress_file(result: Path) -> Path:
+    """Return the file in which the process that computes a result writes how far it has come, beside its shards."""
+    return shard_folder(result) / PROGRESS

@@ -35,11 +35,11 @@ NAMED_SECONDS = 2.0
 LOOKS_PER_SECOND = 50
 HELD = (EAGAIN, EACCES)
 UNKNOWN = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""What `flock` answers where the file system has none."""
+"""Error numbers of `flock` where the file system has none."""
 
 
 def lock_file(result: Path) -> Path:
-    """Where the lock of a result is."""
+    """Return the lock file of a result."""
     result = followed(result)  # two names of one file have one lock
     return result.with_name(result.name + ".lock")
 
@@ -68,6 +68,41 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
             os.close(lock.descriptor)
     finally:
         unmake(made)
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Holder of a lock as its file says.
+
+    lives: whether it is there still, as far as can be seen from here: by its process, where that is on this machine,
+    and by its signs of life.
+    """
+
+    host: str
+    process: str
+    since: str
+    lives: bool
+
+    def described(self) -> str:
+        """Describe it: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
+
+
+def writer_of(result: Path) -> Writer | None:
+    """Look who holds the lock of `result`, without touching it; None where nobody does, or it is not signed yet."""
+    try:
+        descriptor = os.open(lock_file(result), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        found, silent = holder(descriptor), max(0.0, time.time() - os.fstat(descriptor).st_mtime)
+    finally:
+        os.close(descriptor)
+    if not found:
+        return None
+    lives = not _ended(found) and silent <= SILENT_SECONDS
+    host, process, since = (found.get(key, "unknown") for key in ("host", "process", "since"))
+    return Writer(host, process, since, lives)
 
 
 @dataclass(frozen=True)
@@ -164,7 +199,7 @@ def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
 
 
 def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
-    """Whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
+    """Tell whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
     if not found or ("token" in found and silent > SILENT_SECONDS):
         return True
     here = found.get("host") == this_host()  # of other machines the kernel may not see the locks
@@ -172,7 +207,7 @@ def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
 
 
 def _ended(found: Mapping[str, str]) -> bool:
-    """Whether the holder is known to be a process of this machine that has ended."""
+    """Tell whether the holder is known to be a process of this machine that has ended."""
     return found.get("machine", "") == _machine() and has_ended(found)
 
 

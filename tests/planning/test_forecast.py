@@ -318,3 +318,16 @@ def test_a_worker_takes_about_the_predicted_memory(name):
         (found,) = client.run(peak_bytes).values()
     assert 0.7 * found < worker_memory(study_plan(study)) < 1.7 * found
     assert np.isfinite(found)
+
+
+def test_what_is_missing_is_predicted():
+    """Half of the seeds take half of the time; one case shares nothing, and takes what the longest does."""
+    plan, whole = of(ONE_D)
+    seeds = np.array([case.values["seed"] for case in sorted(plan.cases(), key=lambda case: case.index)])
+    half = np.flatnonzero(seeds < np.median(seeds))
+    shared = shared_work(plan, numbers=half)
+    assert next(entry.distinct for entry in shared if entry.stage == OWN) == len(half) == plan.count / 2
+    assert predicted(plan, shared, two_sizes, half).seconds == pytest.approx(whole.seconds / 2, rel=0.1)
+    last = half[-1:]
+    alone = predicted(plan, shared_work(plan, numbers=last), two_sizes, last)
+    assert alone.seconds == pytest.approx(alone.longest)

@@ -72,7 +72,26 @@ def test_cases_that_share_their_early_stages_stay_together():
 def test_an_axis_inside_a_group_does_not_take_it_apart():
     """Runs of one seed share its trial functions whatever their time step; the mean of a group is what counts."""
     found = met(study_of(dt="[0.125, 0.001]", seed="[0, 1]", N="[10, 100]"), "N", "seed", "dt")
-    assert found == [(N, seed, dt) for N in (100, 10) for seed in (0, 1) for dt in (0.125, 0.001)]
+    assert found == [(N, seed, dt) for seed in (0, 1) for N in (100, 10) for dt in (0.125, 0.001)]
+
+
+def test_seeds_in_turn_share_their_early_stages_as_before():
+    """Each is needed by neighbours only, so that it is computed once, in both orders."""
+    study = study_of(gamma="[4, 3]", tau="[1e-12, 1e-6]", seed="[3, 1, 2]", epsilon="[2, 3]", quadrature="[12, 14]")
+    plan = study_plan(study)
+    assert plan.in_turn
+    for order in (plan.order, np.array(natural(plan))):
+        stages = [plan.method.bind(case.values).stages for case in plan.cases(order)]
+        for name in ("trial functions", "weighted SVD", "retained space"):
+            keys = [each[name] for each in stages]
+            assert len(list(itertools.groupby(keys))) == len(set(keys))
+
+
+def test_seeds_are_not_in_turn_where_that_would_cost():
+    """Runs of very different size, and sizes that follow the seed."""
+    assert not study_plan(study_of(N="[10, 200]", seed="[0, 1]")).in_turn
+    rules = "[[when]]\nmatch = { seed = 1 }\nset = { quadrature = 400 }\n"
+    assert not study_plan(study_of(rules, seed="[0, 1]")).in_turn
 
 
 def test_costs_that_follow_other_axes_through_rules_count():
@@ -88,8 +107,18 @@ def test_a_layer_more_is_costly():
 
 
 def test_runs_of_one_cost_keep_their_order():
-    plan = study_plan(study_of(seed="[3, 1, 2]", epsilon="[2, 3]", gamma="[4, 3]"))
+    plan = study_plan(study_of(epsilon="[2, 3]", gamma="[4, 3]"))
     assert plan.order.tolist() == natural(plan)
+
+
+def test_seeds_come_in_turn_where_runs_take_about_the_same_time():
+    """All cells of a seed before those of the next; what shares its early stages stays together."""
+    found = met(
+        study_of(gamma="[4, 3]", seed="[3, 1, 2]", epsilon="[2, 3]", N="[10, 12]"), "seed", "N", "gamma", "epsilon"
+    )
+    assert found == [
+        (seed, N, gamma, epsilon) for seed in (3, 1, 2) for N in (12, 10) for gamma in (4, 3) for epsilon in (2, 3)
+    ]
 
 
 def test_a_baselines_runs_are_ordered_too():
@@ -105,9 +134,8 @@ def test_a_baselines_runs_are_ordered_too():
 
 def test_nothing_is_known_of_a_function_of_ones_own(own_study):
     study = own_study("def method(N, seed):\n    return {'error': 1.0}", "[axes]\nN = [1, 1000]\nseed = [0, 1]")
-    plan = study_plan(study)
-    assert plan.work is None
-    assert plan.order.tolist() == natural(plan)
+    assert study_plan(study).work is None
+    assert met(study, "N", "seed") == [(1, 0), (1000, 0), (1, 1), (1000, 1)]  # the cells of a seed, as they stand
 
 
 def test_with_too_many_combinations_the_order_is_left(monkeypatch):
@@ -123,7 +151,7 @@ def test_costs_are_looked_at_once_for_each_combination_however_many_cases(monkey
     order = plan.order
     assert sorted(asked) == [5, 10, 20]
     assert sorted(order.tolist()) == list(range(300_000))
-    assert order[:100_000].tolist() == list(range(2, 300_000, 3))  # N = 20, seed by seed
+    assert order[:6].tolist() == [2, 1, 0, 5, 4, 3]  # seed by seed, N = 20 first
 
 
 def test_a_pilot_with_holes_is_ordered():

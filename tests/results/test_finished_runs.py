@@ -1,8 +1,11 @@
 """What a study's result and shards have of the runs that it asks for now, as `status` and `plan` tell it."""
 
+import numpy as np
 import pytest
 from helpers import PARABOLA, PILOTED
 
+import evogt_study as evs
+from evogt_study.errors import ResultError
 from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.results.finished_runs import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
@@ -104,8 +107,12 @@ def test_status_of_a_study_that_grew(evogt, own_study, result):
     assert (code, err) == (0, "")
     assert out.splitlines()[:3] == [
         "results/own.nc (study): 10 runs, 6 not_run, 3 ok, 1 failed",
-        "  not ok by level: 1: 3/5, 2: 4/5",
-        "  not ok by seed: 1: 1/2, 2: 2/2, 3: 2/2, 4: 2/2",
+        "  not ok by level: 2: 1/5",
+        "  not ok by seed: 1: 1/2",
+    ]
+    assert out.splitlines()[3:5] == [
+        "  not run by level: 1: 3/5, 2: 3/5",
+        "  not run by seed: 2: 2/2, 3: 2/2, 4: 2/2",
     ]
     assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (study): 4 runs, 3 ok, 1 failed\n")
 
@@ -123,8 +130,23 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
     write_runs(path, provisional_plans(study)[0], range(3))
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "evogt: results/own.nc is not finished; this is what there is\n")
-    assert out.splitlines()[0] == "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok"
+    assert out.splitlines()[:2] == [
+        "results/own.nc: not running; `evogt run` computes the rest",
+        "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
+    ]
     assert out.splitlines()[-1] == "results/own.nc (study): not run, since its pilot has not chosen yet"
+
+
+def test_what_is_finished_can_be_opened(own_study, folder):
+    study, path = own_study(PARABOLA, PILOTED), folder / "results" / "own.nc"
+    describe(path, study)
+    write_runs(path, provisional_plans(study)[0], range(3))
+    with evs.open(path, pilot=True) as pilot:
+        assert (pilot["status_name"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
+    with pytest.raises(ResultError, match="has no runs of the study: its pilot has not chosen yet; open it with pilot"):
+        evs.open(path)
+    with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):
+        evs.open(folder / "none.nc")
 
 
 def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
@@ -142,6 +164,11 @@ def test_a_plan_tells_what_is_there_already(evogt, own_study, result):
     assert (code, err) == (0, "")
     assert "    4 of 10 are finished: 4 from results/own.nc\n" in out
     assert "does not ask for" not in out
+    own_study(OWN, AXES)
+    assert evogt("plan", "own.toml")[1].splitlines()[2:] == [
+        "    4 of 4 are finished: 4 from results/own.nc",
+        "nothing of this is left to compute",
+    ]
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
     assert UNASKED in evogt("plan", "own.toml")[1].splitlines()
 

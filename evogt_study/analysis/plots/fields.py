@@ -19,6 +19,7 @@ from evogt_study.analysis.plots.style import (
     STYLES,
     TEXT_WIDTH,
     TICK_SIZE,
+    DisplayedFigure,
     laid_out,
     logarithmic,
     note,
@@ -99,7 +100,7 @@ def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, cap
     (dim,) = map(str, numerical.dims)
     x, values = np.asarray(numerical[dim].values, dtype=float), np.asarray(numerical.values, dtype=float)
     rows = 1 if exact is None else 2
-    figure = Figure(figsize=(COLUMN_WIDTH, 1.3 + 1.25 * rows), layout="constrained")
+    figure = DisplayedFigure(figsize=(COLUMN_WIDTH, 1.3 + 1.25 * rows), layout="constrained")
     drawn = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[1.6, 1.0][:rows]).ravel()
     if exact is not None:
         if exact.dims != numerical.dims:
@@ -137,7 +138,7 @@ def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = ""
     fields = [np.asarray(field.values, dtype=float) for field in upright]
     error = np.abs(fields[1] - fields[0])
     limit, largest = _largest([*fields]), _largest([error])
-    figure = Figure(figsize=(TEXT_WIDTH, 2.4 if caption else 2.25), layout="constrained")
+    figure = DisplayedFigure(figsize=(TEXT_WIDTH, 2.4 if caption else 2.25), layout="constrained")
     axes = figure.subplots(1, 3, sharex=True, sharey=True)
     colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     _panel(axes[0], upright[0], fields[0], "exact", **colours)
@@ -156,7 +157,7 @@ def _field_panel(numerical: xr.DataArray, caption: str) -> Figure:
     dims = _two_directions(numerical)
     upright = _upright(numerical, "numerical", dims)
     limit = _largest([np.asarray(upright.values, dtype=float)])
-    figure = Figure(figsize=(COLUMN_WIDTH, 2.9), layout="constrained")
+    figure = DisplayedFigure(figsize=(COLUMN_WIDTH, 2.9), layout="constrained")
     axes = figure.subplots()
     colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     mesh = _panel(axes, upright, np.asarray(upright.values, dtype=float), "numerical", **colours)

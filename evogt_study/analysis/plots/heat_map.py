@@ -19,6 +19,7 @@ from evogt_study.analysis.plots.style import (
     LABEL_SIZE,
     TEXT_WIDTH,
     TICK_SIZE,
+    DisplayedFigure,
     laid_out,
     logarithmic,
     note,
@@ -44,7 +45,9 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
     medians = runs.medians
     write = len(runs.along.labels) * columns <= WRITTEN[columns > 1] and len(runs.series.labels) <= 2 * WRITTEN[0]
     rows = -(-count // columns)
-    figure = Figure(figsize=(COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows), layout="constrained")
+    figure = DisplayedFigure(
+        figsize=(COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows), layout="constrained"
+    )
     drawn = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for spare in drawn[count:]:
         spare.remove()

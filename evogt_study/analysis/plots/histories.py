@@ -17,6 +17,7 @@ from evogt_study.analysis.plots.style import (
     LABEL_SIZE,
     STYLES,
     TICK_SIZE,
+    DisplayedFigure,
     Style,
     laid_out,
     logarithmic,
@@ -128,7 +129,7 @@ def energy_histories(histories: Mapping[str, xr.DataArray]) -> Figure:
     """
     if not histories:
         raise InputError("`histories` must hold at least one energy history, got none")
-    figure = Figure(figsize=(4.1, 2.6), layout="constrained")
+    figure = DisplayedFigure(figsize=(4.1, 2.6), layout="constrained")
     axes = figure.subplots()
     for number, (label, history) in enumerate(histories.items()):
         colour, dashes = STYLES[number % len(STYLES)]

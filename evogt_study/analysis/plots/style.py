@@ -44,8 +44,20 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
+CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 
 _LOCK = threading.Lock()
+
+
+class DisplayedFigure(Figure):
+    """Figure that a notebook shows as the value of a cell, at its size in inches; pyplot does not know it."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
+        return png(self), {"width": width, "height": height}
+
+    def _repr_svg_(self) -> str:
+        return svg(self)
 
 
 class Style(NamedTuple):
@@ -68,7 +80,7 @@ def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
     columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
     width = COLUMN_WIDTH if count == 1 else TEXT_WIDTH
-    figure = Figure(figsize=(width, height if count == 1 else 0.9 * height * rows), layout="constrained")
+    figure = DisplayedFigure(figsize=(width, height if count == 1 else 0.9 * height * rows), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for spare in grid[count:]:
         spare.remove()

@@ -69,14 +69,18 @@ class Parameter:
     count: int
 
 
-def report(path: Path, groups: Mapping[str, xr.Dataset]) -> str:
-    """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it."""
+def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
+    """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
+
+    state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
+    """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
     parts = {phase: part(data, tables(data) if phase == "study" else []) for phase, data in groups.items()}
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
+        state=state,
         summary=attributes.get("summary", ""),
         source=attributes.get("source", ""),
         axes=axes(main),

@@ -12,5 +12,6 @@
 - `verify`: a result checked
 - `merge`: results joined
 - `store`: finished runs that are kept beside results
+- `concat`: results of different studies joined
 - `reproduce`: the paper's studies
 """

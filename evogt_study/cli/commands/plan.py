@@ -9,6 +9,7 @@ from dask.system import CPU_COUNT
 
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.options import from_option, result_option, study_file_argument
+from evogt_study.planning.execution_order import Order
 from evogt_study.planning.forecast import START_SECONDS, predicted
 from evogt_study.planning.plan import OWN, Plan, provisional_plans, shared_work
 from evogt_study.printable import tell
@@ -27,8 +28,8 @@ from evogt_study.workers.worker_memory import worker_memory
 def plan(study_file: Path, output: Path | None, workers: int | None, others: tuple[Path, ...]) -> None:
     """Tell what would run: cases, shared work, and how long and how much memory it takes.  Writes nothing.
 
-    Times are predicted from a few cases of different sizes, which are computed for that within a few seconds.  They are
-    those of all cases; how many of them are finished already, and where, is counted.
+    Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
+    predicted from a few cases of different sizes, which are computed for that within a few seconds.
     """
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
@@ -37,14 +38,16 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     walls = []
     for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
         known_to = None if done is None else done.tables.get(phase.name)
-        walls.append(_print_plan(plan if known_to is None or phase.precision is None else known_to.plan, workers, done))
+        walls.append(_print_plan(plan if known_to is None else known_to.plan, workers, done))
         if phase.precision is not None:
             tell(f"    {_expected(phase.precision, plan if known_to is None else known_to)}")
         if phase.choice is not None:
             tell(f"then, with `{phase.choice.parameter}` chosen by the {phase.name}:")
     print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
-    if len(known) < len(walls):
+    if not any(walls) and len(known) == len(walls):
+        tell("nothing of this is left to compute")
+    elif len(known) < len(walls):
         tell("only running it tells how long that takes")
     else:
         wall = _duration(START_SECONDS + sum(known))
@@ -52,23 +55,23 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
 
 
 def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
-    """Print what one phase would run; return its predicted wall seconds, None where only running tells."""
+    """Print what of one phase would run; return its predicted wall seconds, None where only running tells."""
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
-    count = None if done is None else done.count(plan.phase)
-    if done is not None and count is not None:
-        places = done.reader.places(plan.phase)
-        tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
-    shared = shared_work(plan)
+    missing = _print_finished(plan, done)
+    if missing is not None and not len(missing):
+        return 0.0
+    shared = shared_work(plan, numbers=missing)
     for work in shared:
         if work.stage == OWN:
             continue
-        sample = "" if work.cases == plan.count else f" (among the first {work.cases:,})"
+        whole = work.cases == (plan.count if missing is None else len(missing))
+        sample = "" if whole else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
         tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
     tell("    in batches of about a second of work, sized as runs are timed")
-    made = predicted(plan, shared)
+    made = predicted(plan, shared, numbers=missing)
     if made is not None:
         tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
     memory = worker_memory(plan)
@@ -86,6 +89,16 @@ def _expected(precision: Precision, known: Plan | Table) -> str:
         return f"then seeds until the {what} is known in each cell, at most {goal.at_most:,}; no run tells how many yet"
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
+
+
+def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
+    """Print how many cases of a phase are finished; return the numbers of the others, None where they are all."""
+    count = None if done is None else done.count(plan.phase)
+    if done is None or count is None:
+        return None
+    places = done.reader.places(plan.phase)
+    tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
+    return done.tables[plan.phase].missing() if count else None
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,246 @@
+"""Results of different studies joined along a new dimension, to be compared as one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from evogt_study.errors import InputError, ResultError, shortened
+from evogt_study.results.bookkeeping import CONCATENATED, RECORDED, SOFTWARE_SETS, lacking, recorded, software_sets
+from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.digests import DIGESTS
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.provenance import PLAN, package_version
+from evogt_study.schema.reserved_names import EARLIER_PHASES, objection
+from evogt_study.schema.variables import BOOKKEEPING, OWN_VALUES, Status
+from evogt_study.storage.atomic_files import check_result_place
+from evogt_study.storage.writer_lock import only_writer
+from evogt_study.study.phases import STUDY
+
+Results = Mapping[Any, xr.Dataset]
+"""Results by their label along the new dimension."""
+NOT_PLANNED = {"status": Status.not_run, "attempts": 0, "software": -1}
+"""Values at a point that a result does not have; others are NaN, or "" among strings."""
+
+OF_ONE_STUDY = {DIGESTS, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
+"""Global attributes that say nothing of joined results."""
+
+
+def concat(
+    results: Mapping[Any, xr.Dataset | str | Path], dim: str = "problem", *, output: str | Path | None = None
+) -> xr.Dataset:
+    """Join results of different studies along a new dimension `dim`, whose labels are the keys of `results`.
+
+    results: Datasets as `run` and `open` return them, or files.  A constant that differs, or that one of them lacks,
+    becomes a coordinate along `dim`, and so does what follows other axes differently.  An axis of one that is a
+    constant of another is an axis of both.  Along each dimension the result has the labels of all; at those that one
+    of them lacks it has no run, as the empty case key says.  Pilots are left out.  output: a new file for the result,
+    which commands read as they read others; it is that of no one study, so that nothing can be run for it.
+
+    Raises InputError that names what cannot be joined: an axis that is no parameter elsewhere, a variable with other
+    dimensions, units or kind of values; ResultError where a file cannot be read or written.
+    """
+    given = {label: _read(label, result) for label, result in _checked(results).items()}
+    _check_dimension(dim, given)
+    joined = _joined(_with_common_axes(given), dim)
+    if output is not None:
+        _write(Path(output), joined)
+    return joined.set_coords("case_key")
+
+
+def _checked(results: object) -> Mapping[Any, Any]:
+    if not isinstance(results, Mapping) or len(results) < 2:
+        raise InputError(f"`results` must be two results or more by their labels, got {shortened(results)}")
+    kinds = {"words" if isinstance(label, str) else "numbers" for label in results}
+    if len(kinds) > 1 or not all(isinstance(label, (str, int, float)) for label in results):
+        raise InputError(f"the labels of `results` must be all words or all numbers, got {shortened(list(results))}")
+    return results
+
+
+def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
+    """The runs of a result as its file has them, in memory."""
+    if not isinstance(result, xr.Dataset):
+        return read_result(Path(result))[STUDY]
+    if lacking(result):
+        raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
+    names = {name for name in result.data_vars if result[name].dims[: result.status.ndim] == result.status.dims}
+    wanted = [name for name in result.variables if name in names - {"status_name"} or name == "case_key"]
+    return result.reset_coords([name for name in wanted if name in result.coords])[wanted].load()
+
+
+def _check_dimension(dim: str, given: Results) -> None:
+    """Raise InputError unless `dim` can be the name of a new dimension of all."""
+    owners = [label for label, data in given.items() if dim in data.variables or dim in data.dims]
+    reason = objection(dim) or (f"{owners[0]!r} has something of this name" if owners else None)
+    if reason:
+        raise InputError(f"`dim` must be a new name, got {dim!r}: {reason}")
+
+
+# --- alignment --------------------------------------------------------------------------------------------------------
+
+
+def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
+    """The results over the axes of all of them, with all labels of each dimension."""
+    axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["status"].dims))
+    parts = {label: _over(axes, label, data, given) for label, data in given.items()}
+    dims = dict.fromkeys(name for data in parts.values() for name in data.dims)
+    labels = {name: _all_labels(str(name), parts, keep_order=name in axes) for name in dims}
+    return {label: _filled(data, labels) for label, data in parts.items()}
+
+
+def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
+    """The result over `axes`, those that are its constants included."""
+    own = data["status"].dims
+    of_runs = [*data.data_vars, *(name for name in data.coords if str(name).endswith(OWN_VALUES))]
+    for name in (name for name in axes if name not in own):
+        if name not in data.coords or data[name].ndim:
+            owner = next(each for each, other in given.items() if name in other["status"].dims)
+            what = "follows other axes" if name in data.coords else "is no parameter"
+            raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}; select one value of it there")
+        constant = data[name]
+        data = data.drop_vars(name)
+        data = data.assign({each: data[each].expand_dims({name: [constant.item()]}) for each in of_runs})
+        data[name].attrs = constant.attrs
+    return data.transpose(*axes, ...)
+
+
+def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, Any]:
+    """The labels of a dimension in all results: as they come, or in the order of numbers."""
+    found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
+    kinds = {label: "words" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
+    own = {label: "has values of each run" for label, data in parts.items() if name + OWN_VALUES in data.coords}
+    if own:
+        kinds |= {label: own.get(label, "has common values") for label in found}
+    _check_same(f"`{name}`", kinds)
+    every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
+    ordered = every if keep_order or "words" in kinds.values() else sorted(every)
+    return np.array(ordered, dtype=object if "words" in kinds.values() else None)
+
+
+def _check_same(what: str, facts: Mapping[Any, str]) -> None:
+    """Raise InputError where one thing is different in different results."""
+    labels = list(facts)
+    other = next((label for label in labels if facts[label] != facts[labels[0]]), None)
+    if other is not None:
+        raise InputError(
+            f"{what} cannot be joined: {facts[labels[0]]} in {labels[0]!r}, {facts[other]} in {other!r}; rename it, or "
+            "leave it out, in one of them"
+        )
+
+
+def _filled(data: xr.Dataset, labels: Mapping[Hashable, np.ndarray[Any, Any]]) -> xr.Dataset:
+    """The result with these labels of its dimensions, those that it lacks without a run."""
+    fill = {name: _missing(str(name), variable) for name, variable in data.variables.items() if name not in data.dims}
+    return data.reindex({name: each for name, each in labels.items() if name in data.dims}, fill_value=fill)
+
+
+def _missing(name: str, variable: xr.Variable | xr.DataArray) -> Any:
+    return NOT_PLANNED.get(name, "" if variable.dtype.kind in "OU" else np.nan)
+
+
+# --- joining ----------------------------------------------------------------------------------------------------------
+
+
+def _joined(parts: Results, dim: str) -> xr.Dataset:
+    """The aligned results along the new dimension, which comes first."""
+    sets = sorted({json.dumps(entry, sort_keys=True) for data in parts.values() for entry in software_sets(data)})
+    parts = {label: _renumbered(data, sets) for label, data in parts.items()}
+    first = next(iter(parts.values()))
+    names = dict.fromkeys(str(name) for data in parts.values() for name in data.data_vars)
+    beside = dict.fromkeys(str(name) for data in parts.values() for name in data.coords if name not in data.dims)
+    variables = {name: _along(name, parts, dim) for name in sorted(names, key=lambda each: each in BOOKKEEPING)}
+    coords = {name: _along(name, parts, dim) if _differs(name, parts) else first[name].variable for name in beside}
+    indexes = {name: data[name].variable for data in parts.values() for name in data.indexes}
+    label = xr.Variable(dim, np.array(list(parts), dtype=object if isinstance(next(iter(parts)), str) else None))
+    label.attrs = {"long_name": dim}
+    return xr.Dataset(variables, {dim: label, **indexes, **coords}, _attributes(parts, dim))
+
+
+def _differs(name: str, parts: Results) -> bool:
+    """Tell whether a coordinate is not the same in all results, or one of them lacks it."""
+    found = [data[name].variable for data in parts.values() if name in data.coords]
+    return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
+
+
+def _along(name: str, parts: Results, dim: str) -> xr.Variable:
+    """A variable or coordinate of all results, with the dimensions of all, along the new one."""
+    found = {label: data[name].variable for label, data in parts.items() if name in data.variables}
+    _check_same(f"`{name}`", {label: _described(each) for label, each in found.items()})
+    if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
+        _check_same(f"`{name}`", {label: f"over ({', '.join(map(str, each.dims))})" for label, each in found.items()})
+    dims = dict.fromkeys(each for variable in found.values() for each in variable.dims)
+    sizes = {each: size for data in parts.values() for each, size in data.sizes.items() if each in dims}
+    first = next(iter(found.values()))
+    empty = xr.Variable((), np.array(_missing(name, first), dtype=object if first.dtype.kind in "OU" else None))
+    every = (found.get(label, empty) for label in parts)
+    stacked = [each.set_dims(sizes).transpose(*dims) for each in every]  # type: ignore[no-untyped-call]
+    joined: xr.Variable = xr.Variable.concat(stacked, dim)  # type: ignore[no-untyped-call]
+    joined = joined.transpose(dim, *dims)
+    joined.attrs, joined.encoding = first.attrs, _encoding(list(found.values()))
+    return joined
+
+
+def _described(variable: xr.Variable) -> str:
+    """The kind of a variable's values, and their units."""
+    if variable.dtype.kind in "OU":
+        return "words"
+    units = variable.attrs.get("units", "1")
+    return "numbers" if units == "1" else f"numbers in {units}"
+
+
+def _encoding(variables: Sequence[xr.Variable]) -> dict[str, Any]:
+    """Encoding of whole numbers, which are floats in memory to hold NaN, if all results store them so."""
+    kept = [{key: each.encoding.get(key) for key in ("dtype", "_FillValue")} for each in variables]
+    return kept[0] if None not in kept[0].values() and all(each == kept[0] for each in kept) else {}
+
+
+def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
+    """The result, whose software is an index into `sets`."""
+    numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
+    software = data["software"].copy(data=np.array([*numbers, -1], np.int32)[data["software"].values])
+    software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
+    return data.assign(software=software)
+
+
+def _attributes(parts: Results, dim: str) -> dict[str, Any]:
+    """Global attributes: what all results have in common, where each comes from, and what was done."""
+    each = {str(label): data.attrs for label, data in parts.items()}
+    first = next(iter(each.values()))
+    common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
+    attributes = {key: first[key] for key in first if key in common - OF_ONE_STUDY}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
+    coordinates = {name for data in parts.values() for name in recorded(data)}
+    return attributes | {
+        "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
+        "summary": f"Results of {len(each)} studies along {dim}: {told}.",
+        "id": "+".join(dict.fromkeys(str(known.get("id", "")) for known in each.values())),
+        "study": "",
+        "study_sha256": hashlib.sha256(b"").hexdigest(),
+        "date_created": now,
+        "product_version": package_version(),
+        "history": f"{now}: evogt-study {package_version()} joined {told} along {dim}",
+        RECORDED: " ".join(sorted(coordinates)),
+        CONCATENATED: json.dumps([{dim: label, **_plain(known)} for label, known in each.items()]),
+    }
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in attributes.items() if key not in (DIGESTS, RECORDED)}
+
+
+def _write(output: Path, joined: xr.Dataset) -> None:
+    """Write to a new file.  Raises ResultError where there is one."""
+    check_result_place(output)
+    with only_writer(output) as check_alone:
+        if output.exists():
+            raise ResultError(f"`--output` must be a new file, got {output}, which exists; choose another place")
+        check_alone()
+        write_result(output, {STUDY: joined})

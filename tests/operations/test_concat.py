@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.errors import InputError
+from evogt_study.results.finished_runs import finished
+from evogt_study.schema.variables import Status
+
+HEAT = """
+    def method(seed, kappa, N=4, kind="smooth", offset=0):
+        if seed == 1 and N == 8:
+            raise ValueError("no luck")
+        return {"error": kappa / N + seed, "rank": N, "history": ("step", [1.0 / N, 1.0 / N**2])}
+"""
+WAVES = """
+    def method(seed, kappa, speed, N=4, offset=0):
+        return {"error": speed * kappa / N + seed, "rank": 2 * N, "history": ("step", [1.0, 2.0, 3.0])}
+"""
+HEAT_STUDY = "[axes]\nN = [4, 8]\nseed = [0, 1]\n[constants]\nkappa = 2"
+WAVES_STUDY = "[axes]\nseed = [0, 1, 2]\n[constants]\nkappa = 3\nspeed = 10\nN = 8"
+
+
+@pytest.fixture
+def files(own_study, result_of, tmp_path):
+    heat = result_of(own_study(HEAT, HEAT_STUDY, "heat"), tmp_path / "heat.nc")
+    return {"heat": heat, "waves": result_of(own_study(WAVES, WAVES_STUDY, "waves"), tmp_path / "waves.nc")}
+
+
+def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files):
+    joined = evs.concat(files, dim="problem")
+    assert joined.error.dims == ("problem", "N", "seed")
+    assert joined["seed"].values.tolist() == [0, 1, 2]
+    assert joined["kappa"].dims == ("problem",)
+    assert joined["kappa"].values.tolist() == [2.0, 3.0]
+    np.testing.assert_array_equal(joined["speed"].values, [np.nan, 10.0])
+    assert joined["kind"].values.tolist() == ["smooth", ""]
+    assert (joined["offset"].dims, joined["offset"].item()) == ((), 0)
+    planned = joined["case_key"].values != ""
+    assert planned.sum(axis=(1, 2)).tolist() == [4, 3]
+    assert (joined["status"].values[~planned] == Status.not_run).all()
+    for label, path in files.items():
+        with evs.open(path) as own:
+            levels = own["N"].values.tolist()  # one, where it is a constant
+            part = joined.sel(problem=label, seed=own["seed"].values, step=own["step"].values, N=levels)
+            for name in ("error", "rank", "history", "status", "message", "case_key", "attempts", "wall_seconds"):
+                np.testing.assert_array_equal(part[name].values, own[name].values)
+    assert joined.evogt.failures()["message"].tolist() == ["ValueError: no luck"]
+    mean = evs.summary(joined.error, over="seed", missing="drop")
+    np.testing.assert_allclose(mean["mean"].values, [[1.0, 0.25], [np.nan, 30 / 8 + 1]])
+
+
+def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
+    evs.concat(files, output=tmp_path / "joined.nc")
+    study = own_study(HEAT, HEAT_STUDY, "heat")
+    assert finished(study, tmp_path / "other.nc").count("study") == 4  # of heat.nc, in the same folder
+    files["heat"].unlink()
+    assert finished(study, tmp_path / "other.nc") is None
+
+
+def test_open_results_are_joined_as_their_files_are(files, tmp_path):
+    with evs.open(files["heat"]) as heat, evs.open(files["waves"]) as waves:
+        joined = evs.concat({"heat": heat, "waves": waves}, output=tmp_path / "joined.nc")
+        one = evs.concat({0.5: heat.sel(N=[4]), 1.5: heat.sel(N=[8])}, dim="level")
+        both = evs.concat({"all": heat, "one": heat.sel(N=8, seed=0)})
+        np.testing.assert_array_equal(both.error.sel(problem="all").values, heat.error.values)
+        assert both.error.sel(problem="one", N=8, seed=0).item() == heat.error.sel(N=8, seed=0).item()
+        assert (both["case_key"].sel(problem="one").values != "").sum() == 1
+    with evs.open(tmp_path / "joined.nc") as written:
+        np.testing.assert_array_equal(written.error.values, joined.error.values)
+        np.testing.assert_array_equal(joined.error.values, evs.concat(files).error.values)
+        assert written["rank"].encoding["dtype"] == np.int64
+    assert one["level"].values.tolist() == [0.5, 1.5]
+    assert np.isfinite(one.error.values).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "axes", "told"),
+    [
+        ("def method(seed, gamma):\n    return {'error': gamma}", "[axes]\nseed = [0]\n[constants]\ngamma = 1",
+         "`N` is an axis of 'heat', but is no parameter of 'other'; select one value of it there"),
+        (HEAT.replace('"rank": N', '"rank": ("part", [N, N])'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",
+         "`rank` cannot be joined: over (N, seed) in 'heat', over (N, seed, part) in 'other'"),
+        (HEAT.replace('"rank": N', '"rank": str(N)'), "[axes]\nN = [4]\nseed = [0]\n[constants]\nkappa = 1",
+         "`rank` cannot be joined: numbers in 'heat', words in 'other'; rename it, or leave it out, in one of them"),
+        (HEAT.replace("N=4", 'N="a"').replace("/ N", "").replace("**2", ""),
+         '[axes]\nN = ["a", "b"]\nseed = [0]\n[constants]\nkappa = 1',
+         "`N` cannot be joined: numbers in 'heat', words in 'other'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, source, axes, told):
+    other = result_of(own_study(source, axes, "other"), tmp_path / "other.nc")
+    with pytest.raises(InputError) as refused:
+        evs.concat({"heat": files["heat"], "other": other})
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("a=heat.nc",), "`results` must be two results or more by their labels"),
+        (("a=heat.nc", "a=waves.nc"), "`FILES` must have different labels, got a twice"),
+        (("heat.nc", "waves.nc", "--dim", "seed"), "`dim` must be a new name, got 'seed': 'heat' has something of"),
+        (("heat.nc", "waves.nc", "--dim", "status"), "`dim` must be a new name, got 'status': the result file uses"),
+    ],
+)
+def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = evogt("concat", *arguments, "-o", "joined.nc")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"evogt: {told}")
+    assert not (tmp_path / "joined.nc").exists()
+
+
+def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")
+    assert (code, out.splitlines()[0]) == (1, "joined.nc: 7 runs, 6 ok, 1 failed")
+    assert "heat     4  1.000e+00" in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
+    assert evogt("status", "joined.nc")[1].startswith("joined.nc (study): 7 runs, 6 ok, 1 failed\n")
+    assert evogt("report", "joined.nc")[0] == 0
+    of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
+    assert evogt("replay", "joined.nc", "--at", "seed=0")[::2] == (2, f"evogt: {of_none}\n")
+    assert evogt("verify", "joined.nc")[::2] == (2, f"evogt: {of_none}\n")
+    code, _, err = evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")
+    assert (code, err.startswith("evogt: `--output` must be a new file, got joined.nc, which exists")) == (2, True)

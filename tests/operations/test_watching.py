@@ -1,0 +1,55 @@
+import json
+import os
+import subprocess
+import time
+
+from evogt_study.operations.progress import Event
+from evogt_study.operations.watching import computation_of, written_down
+from evogt_study.storage.paths import progress_file
+from evogt_study.storage.writer_lock import SILENT_SECONDS, lock_file, only_writer
+
+EVENT = Event("study", reused=10, done=2, failed=1, total=60, seconds=4.0)
+
+
+def test_a_computation_seen_from_outside(tmp_path):
+    path, heard = tmp_path / "own.nc", []
+    assert computation_of(path).described() == "not running; `evogt run` computes the rest"
+    progress_file(path).parent.mkdir()
+    with only_writer(path):
+        lock = lock_file(path).read_text()
+        assert computation_of(path).described().endswith("; no run is finished yet")
+        listener = written_down(path, heard.append)
+        listener(EVENT)
+        listener(Event("study", 10, 3, 1, 60, 4.1))  # too soon to be written down
+        assert len(heard) == 2
+        seen = computation_of(path)
+        assert (seen.runs, seen.event) == (True, EVENT)
+        assert (
+            "; study: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.described()
+        )
+    assert not computation_of(path).runs
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    told = json.loads(lock) | {"process": ended.pid}
+    lock_file(path).write_text(json.dumps(told))  # what a killed process leaves
+    assert f"not running: process {ended.pid} on " in computation_of(path).described()
+    assert "which is gone" in computation_of(path).described()
+
+    lock_file(path).write_text(json.dumps(told | {"host": "elsewhere", "machine": "another", "process": 1}))
+    assert computation_of(path).runs
+    silent = time.time() - SILENT_SECONDS - 1
+    os.utime(lock_file(path), (silent, silent))
+    assert not computation_of(path).runs
+
+
+def test_the_event_of_another_process_is_not_this_ones_and_what_is_none_is_left(tmp_path):
+    path = tmp_path / "own.nc"
+    progress_file(path).parent.mkdir()
+    written_down(path, None)(EVENT)
+    told = json.loads(progress_file(path).read_text())
+    with only_writer(path):
+        assert computation_of(path).event == EVENT
+        for wrong in ({"process": 1}, {"event": {}}, {"event": told["event"] | {"done": "many"}}, {"at": "then"}):
+            progress_file(path).write_text(json.dumps(told | wrong))
+            assert computation_of(path).event is None

@@ -1,0 +1,110 @@
+"""Studies in notebooks: the tutorial is executed, and a study is interrupted as a person does it, in real kernels."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from helpers import eventually
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+
+from evogt_study.results.shards import shard_files, shard_folder
+
+TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.ipynb"
+SECONDS = 120
+
+SLOW = """
+import os, time
+def method(seed):
+    if not os.path.exists("go"):
+        time.sleep(0.05)
+    return {"error": float(seed)}
+"""
+STUDY = 'name = "own"\nmethod = "method.py:method"\n[axes]\nseed = { start = 0, count = 200 }'
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """Outputs of the tutorial's cells of code, by the first line of each."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
+    return {cell.source: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def shown(outputs, kind):
+    return [output.data[kind] for output in outputs if kind in output.get("data", {})]
+
+
+def test_the_tutorial_runs_and_shows_progress_and_figures(executed):
+    texts = [text for outputs in executed.values() for text in shown(outputs, "text/plain")]
+    progress = [text for text in texts if re.match(r"study: \d+/\d+ runs, ", text)]
+    assert [re.sub(r"done in .*", "done", text) for text in progress] == [
+        "study: 42/42 runs, 0 failed, done",
+        "study: 80/80 runs, 42 of them from before, 0 failed, done",
+        "study: 60/60 runs, 0 failed, done",
+    ]
+    bars = [bar for outputs in executed.values() for bar in shown(outputs, "text/html") if "<progress" in bar]
+    assert ['max="42" value="42"' in bars[0], 'max="80" value="80"' in bars[1], "firebrick" in "".join(bars)] == [
+        True, True, False,
+    ]  # fmt: skip
+    figures = {source: outputs for source, outputs in executed.items() if ".plot(" in source}
+    assert len(figures) == 3
+    for outputs in figures.values():
+        assert len(shown(outputs, "image/png")) == 1
+        assert shown(outputs, "image/svg+xml")[0].startswith("<?xml")
+    errors = [output for outputs in executed.values() for output in outputs if output.get("name") == "stderr"]
+    assert errors == []
+
+
+def test_the_numbers_of_the_tutorial(executed):
+    text = "\n".join(output.get("text", "") for outputs in executed.values() for output in outputs)
+    assert "error 5.4e-04 at rank 48" in text
+    printed = "\n".join(text for outputs in executed.values() for text in shown(outputs, "text/plain"))
+    assert re.search(r"^28 +1\.0\b", printed, re.MULTILINE)  # all trajectories are chaotic: the exponent is 0.906
+    assert re.search(r"^10 +0\.0\b", printed, re.MULTILINE)
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """A kernel in a folder of its own: its manager, and a function that executes code and returns what came of it."""
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path), startup_timeout=SECONDS)
+
+    def execute(code):
+        printed = []
+
+        def hook(message):
+            if message["msg_type"] == "stream":
+                printed.append(message["content"]["text"])
+
+        reply = client.execute_interactive(code, timeout=SECONDS, output_hook=hook)["content"]
+        return reply["status"], "".join(printed), reply.get("ename", "")
+
+    yield manager, client, execute
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel, tmp_path):
+    manager, client, execute = kernel
+    (tmp_path / "method.py").write_text(SLOW)
+    path = tmp_path / "own.nc"
+    assert execute(f"import evogt_study as evs\nstudy = evs.Study.from_text({STUDY!r})")[0] == "ok"
+    asked = client.execute('evs.run(study, output="own.nc", workers=2)')
+    eventually(lambda: shard_files(shard_folder(path)))
+    manager.interrupt_kernel()
+    reply = client.get_shell_msg(timeout=SECONDS)
+    assert (reply["parent_header"]["msg_id"], reply["content"]["ename"]) == (asked, "KeyboardInterrupt")
+    assert not path.exists()
+
+    count = 'with evs.open("own.nc") as ds:\n    print(int((ds.status_name == "ok").sum()), ds.sizes["seed"])'
+    status, printed, _ = execute(count)
+    done, planned = map(int, printed.split())
+    assert (status, planned, 0 < done < 200) == ("ok", 200, True)
+    (tmp_path / "go").touch()
+    status, printed, _ = execute(
+        'events = []\nds = evs.run(study, output="own.nc", workers=2, listener=events.append)\n'
+        "print(events[0].reused, int((ds.status == 1).sum()))"
+    )
+    assert (status, printed) == ("ok", f"{done} 200\n")
