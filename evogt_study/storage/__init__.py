@@ -1,11 +1,11 @@
 """Files and arrays, whatever they hold.
 
-- `processes`: whether the process that left a file is still there
+- `processes`: marks by which the process that left a file is recognised
 - `temporary_folders`: this process's temporary folder, and those that killed ones left
 - `atomic_files`: files that appear whole or not at all
 - `writer_lock`: one writer for each result
 - `hdf5_lock`: the one lock around HDF5 in a process
-- `paths`: where what belongs to a result lies
+- `paths`: paths of what belongs to a result
 - `slabs`: large arrays part by part
 - `seal`: keys and a digest behind the end of a file
 - `out_of_core`: arrays that need not fit into memory

@@ -1,4 +1,4 @@
-"""Arrays that need not fit into memory: mapped from an anonymous temporary file, which ends with the process."""
+"""Arrays out of core: mapped from an anonymous temporary file, which ends with the process."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ IN_MEMORY = 2**24
 with dimensions of their own are mapped."""
 
 WRITTEN_AT_ONCE = 2**20
-"""Bytes: a disk is no faster with more."""
+"""Bytes of a write: few beside `IN_MEMORY`, and so many that calls take no time beside bytes."""
 
 
 def filled(shape: tuple[int, ...], dtype: npt.DTypeLike, fill: Any, beside: Path | None) -> npt.NDArray[Any]:
-    """Make an array with `fill` everywhere: a large one in a file in the folder of the path `beside`, None: in memory.
+    """Make an array with `fill` everywhere, a large one out of core in the folder of the path `beside`.
+
+    beside: None holds it in memory, whatever its size.
 
     Raises ResultError where the disk has no room for it.
     """
     kind, count = np.dtype(dtype), math.prod(shape)
+    # objects are pointers, which mean nothing in a file
     if beside is None or kind.hasobject or count * kind.itemsize <= IN_MEMORY:
         return np.full(shape, fill, dtype=kind)
+    # at least one value: there is a kind, a string of fixed width, of which one value may be larger than a block
     block = np.full(max(1, min(count, WRITTEN_AT_ONCE // kind.itemsize)), fill, dtype=kind)
     try:
         with tempfile.TemporaryFile(prefix=f".{beside.name}.", dir=beside.parent) as file:
-            for part in stretches(count, len(block)):  # written: a hole that finds the disk full ends the process
+            # written out, not left as a hole: a page of a hole that finds the disk full ends the process with SIGBUS
+            for part in stretches(count, len(block)):
                 file.write(block[: part.stop - part.start].tobytes())
             file.flush()
+            # the mapping holds the file after its descriptor is closed: no descriptor is needed for each column
             return np.asarray(np.memmap(file, kind, "r+", shape=shape))
     except OSError as error:
         reason = error.strerror or error

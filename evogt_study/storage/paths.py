@@ -8,7 +8,7 @@ from evogt_study.storage.atomic_files import followed
 
 DESCRIPTION, PROGRESS = "study.json", "progress.json"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
-"""With which the names of folders end that hold runs: those of a study that is run, and those that are kept."""
+"""Suffixes of folders that hold runs: those of a study that is being run, and those that are kept."""
 
 
 def default_result(name: str) -> Path:
@@ -18,6 +18,7 @@ def default_result(name: str) -> Path:
 
 def shard_folder(result: Path) -> Path:
     """The folder beside a result file that holds its shards while a study runs."""
+    # a link and what it leads to are one result, and have one folder
     result = followed(result)
     return result.with_name(result.name + SHARDS)
 

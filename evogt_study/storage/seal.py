@@ -19,16 +19,19 @@ import numpy.typing as npt
 from evogt_study.errors import ResultError
 
 MAGIC = b"evogt seal 1\n"
+# 256 bits: no damage, and no attempt to make one, agrees by chance
 DIGEST_SIZE = 32
 END = struct.Struct(f"<QQ{DIGEST_SIZE}s{DIGEST_SIZE}s{len(MAGIC)}s")
 """Bytes of a key, length of the packed keys, digest of the file before them, digest of the seal, and its name."""
 BLOCK = 2**20
-"""Bytes that are read at once."""
+"""Bytes that are read at once: few beside a worker's memory, and enough that hashing, not calls, takes the time."""
 
 
 def seal(path: Path, keys: npt.NDArray[np.bytes_]) -> None:
     """Write the seal of a file that has none."""
+    # level 1: hexadecimal digits of hashes have half a byte of information each, which no higher level improves on
     digest, packed = _digest_of_file(path, path.stat().st_size), zlib.compress(keys.tobytes(), 1)
+    # in one write behind HDF5's own end, which HDF5 does not look beyond
     with path.open("ab") as file:
         file.write(packed + END.pack(keys.dtype.itemsize, len(packed), digest, _digest(packed + digest), MAGIC))
 
@@ -40,7 +43,7 @@ def sealed_keys(path: Path) -> npt.NDArray[np.bytes_] | None:
 
 
 def is_whole(path: Path) -> bool | None:
-    """Whether a file's bytes are those that were sealed; None where it has no seal.  Raises ResultError."""
+    """Compare a file's bytes with those that were sealed; None where it has no seal.  Raises ResultError."""
     found = _read(path)
     if found is None:
         return None
@@ -67,9 +70,11 @@ def _read(path: Path) -> _Seal | None:
                 return None
             width, length, digest, own, _ = END.unpack(end)
             file.seek(max(0, size - END.size - length))
+            # the length is read from a file that may be damaged: no more than the file has is asked for
             packed = file.read(min(length, size))
     except OSError as error:
         raise ResultError(f"cannot read {path}: {error.strerror or error}") from None
+    # a seal that was damaged itself counts as none: the slow way then finds out what is wrong
     return _Seal(max(1, width), packed, digest) if _digest(packed + digest) == own else None
 
 

@@ -10,7 +10,10 @@ from typing import Any
 import numpy.typing as npt
 
 SLAB = 2**15
-"""Values in a slab at most."""
+"""Values in a slab at most: 256 KiB of numbers, and some MB as Python's strings.
+
+A slab is a chunk of the result file too, so that each chunk is compressed, checksummed and read once.
+"""
 
 
 def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
@@ -18,6 +21,7 @@ def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
     whole, lengths = 1, []
     for length in reversed(shape):
         lengths.append(max(1, min(length, limit // whole)))
+        # once a direction is cut, those before it have length one: else a slab would not be contiguous in C order
         whole = limit if lengths[-1] < length else whole * max(1, length)
     return tuple(reversed(lengths))
 

@@ -15,7 +15,8 @@ from evogt_study.errors import ResultError
 from evogt_study.storage.writer_lock import flocked, holder, sign, this_host
 
 PREFIX = "pymp-"
-"""With which Python names the folder that processes of one command have in common."""
+"""Prefix of the folder that multiprocessing makes for the processes of one command."""
+# its lock ends with the command, however that ends; the folder's age would say nothing of a study that takes days
 LOCK = "evogt.lock"
 
 
@@ -23,11 +24,13 @@ LOCK = "evogt.lock"
 def own_folder() -> Path:
     """Python's folder for what processes of this command have in common, which is removed with it.
 
-    One that a killed command left is removed first, if a lock in it tells that it was this user's on this machine.
+    Folders that killed commands left are removed first, where a lock in them shows that they were this user's on this
+    machine.
     """
     _remove_left(Path(tempfile.gettempdir()))
     folder = Path(get_temp_dir())
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    # open until the end, which is what holds the lock; not closed by the garbage collector
     atexit.register(os.close, descriptor)
     if flocked(folder / LOCK, descriptor):
         sign(descriptor)
@@ -35,6 +38,7 @@ def own_folder() -> Path:
 
 
 def _remove_left(parent: Path) -> None:
+    # /tmp may hold thousands of entries, of which only those with the prefix are looked at further
     with os.scandir(parent) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _is_left(Path(entry.path)):
@@ -42,9 +46,10 @@ def _remove_left(parent: Path) -> None:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether a folder is that of a command of this user on this machine, and the command is gone."""
+    """Return True for the folder of a command of this user on this machine that is gone."""
     with suppress(OSError, ResultError):
         if folder.lstat().st_uid == os.getuid():
+            # anybody may make names in /tmp: a link there could have us lock, or remove, something else
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 return flocked(folder / LOCK, descriptor) is True and holder(descriptor).get("host") == this_host()

@@ -1,7 +1,7 @@
 """One writer for each result: a lock file beside it that names its holder.
 
 The file is made exclusively, which every file system can do for all its machines.  Where the kernel's lock (`flock`)
-is known it ends with its process however that ends.  Where it is not (Lustre, some NFS), or does not reach another
+is known, it ends with its process, however that ends.  Where it is not (Lustre, some NFS), or does not reach another
 machine, the holder's sign of life, the file's time of change, tells whether it is still there.
 """
 
@@ -27,12 +27,14 @@ from evogt_study.storage.processes import has_ended
 from evogt_study.storage.processes import this_machine as _machine
 
 HEARTBEAT_SECONDS = 10.0
-"""Between two signs of life of a holder; each is a change of one file's time."""
+"""Seconds between two signs of life of a holder.  Each is a change of one file's time, which costs a server little."""
 SILENT_SECONDS = 120.0
-"""After which a holder that gives none is gone: twelve missed, since a server of files may pause for a minute."""
+"""Seconds of silence after which a holder is gone: twelve signs missed, since a file server may pause for a minute."""
 NAMED_SECONDS = 2.0
-"""After which a lock without a name was cut short: it is written in milliseconds by who has just made the file."""
+"""Seconds after which a lock without a name was cut short: its maker names it within milliseconds."""
+# who waits is 20 ms late at most, and looks are one small read each
 LOOKS_PER_SECOND = 50
+# which of the two is left to the system by POSIX
 HELD = (EAGAIN, EACCES)
 UNKNOWN = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
 """Error numbers of `flock` where the file system has none."""
@@ -46,9 +48,9 @@ def lock_file(result: Path) -> Path:
 
 @contextmanager
 def only_writer(result: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lock of `result`; what is given is called before writing, and raises ResultError where it was lost.
+    """Hold the lock of `result`, and give a function that raises ResultError where it was lost, to call before writing.
 
-    A lock whose process is gone is taken over, and one without a sign of life for `SILENT_SECONDS`: that of a process
+    A lock whose process is gone is taken over.  So is one without a sign of life for `SILENT_SECONDS`: one of a process
     that was stopped so long is lost.  Raises ResultError, with the holder's host and process, where another holds it.
     """
     path = lock_file(result)
@@ -56,6 +58,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
     try:
         lock = _acquired(path)
         ended = threading.Event()
+        # a daemon, so that a command that ends by an exception does not wait for the next beat
         beating = threading.Thread(target=_beat, args=(lock, ended), daemon=True)
         beating.start()
         try:
@@ -63,6 +66,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
         finally:
             ended.set()
             beating.join()
+            # another may have taken it over while this process was stopped: then the file is the other's
             if lock.is_held():
                 path.unlink(missing_ok=True)
             os.close(lock.descriptor)
@@ -107,7 +111,7 @@ def writer_of(result: Path) -> Writer | None:
 
 @dataclass(frozen=True)
 class _Lock:
-    """A lock file that this process has open, and the word with which it signed it."""
+    """A lock file that this process has open, and the token with which it signed it."""
 
     path: Path
     descriptor: int
@@ -137,7 +141,8 @@ def _beat(lock: _Lock, ended: threading.Event) -> None:
 
 
 def _acquired(path: Path) -> _Lock:
-    """The lock, held.  Where it is not clear yet whether another holds it, it is looked at again."""
+    """Take the lock and return it.  Where it is not clear yet whether another holds it, look again."""
+    # a lock without a name is taken over after NAMED_SECONDS; twice that leaves time for whoever is doing it now
     end = time.monotonic() + 2 * NAMED_SECONDS
     while True:
         try:
@@ -158,8 +163,9 @@ def _acquired(path: Path) -> _Lock:
 
 
 def _opened(path: Path) -> tuple[int, bool]:
-    """A descriptor of the lock file, and whether this process made it."""
+    """Open the lock file: its descriptor, and whether this process made it."""
     with suppress(FileExistsError):
+        # exclusive creation is the one thing that all file systems do atomically, for all of their machines
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644), True
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDWR), False
@@ -167,7 +173,7 @@ def _opened(path: Path) -> tuple[int, bool]:
 
 
 def _signed(path: Path, descriptor: int, made: bool) -> str | None:
-    """The token under which this process holds the lock; None where that is not clear yet.
+    """Sign the lock and return the token under which this process holds it; None where that is not clear yet.
 
     Raises ResultError where another holds it.
     """
@@ -186,7 +192,10 @@ def _signed(path: Path, descriptor: int, made: bool) -> str | None:
 
 
 def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
-    """As `_signed`, of a file that was there; `alone`: whether the kernel's lock is this process's, None: unknown."""
+    """As `_signed`, of a file that was there.
+
+    alone: whether this process has the kernel's lock, None where the file system has none.
+    """
     with _judging(path) as now:
         if now is None:
             return None
@@ -195,6 +204,7 @@ def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
             return None
         if not _gone(found, silent, alone):
             raise _refusal(path, found)
+        # its holder may have removed the file since it was opened: a signature in that one would lock nothing
         return sign(descriptor) if _is_at(path, descriptor) else None
 
 
@@ -215,7 +225,7 @@ def _ended(found: Mapping[str, str]) -> bool:
 def _judging(path: Path) -> Iterator[float | None]:
     """Be the only one, on all machines, who decides about a lock that is there; None where another does.
 
-    What is given is the time by the clock of the file system.
+    Gives the time by the clock of the file system: those of two machines may differ by minutes.
     """
     mark = _mark(path)
     try:
@@ -226,6 +236,7 @@ def _judging(path: Path) -> Iterator[float | None]:
     except OSError as error:
         raise ResultError(f"cannot write {mark}: {error.strerror}; choose another place with -o") from None
     try:
+        # of a file that was made just now, by the same clock as the holder's signs of life
         yield os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)
@@ -237,7 +248,7 @@ def _mark(path: Path) -> Path:
 
 
 def flocked(path: Path, descriptor: int) -> bool | None:
-    """Take the kernel's lock of an open file: whether that succeeded, None where the file system has none.
+    """Take the kernel's lock of an open file: False where another has it, None where the file system has no locks.
 
     Raises ResultError for any other failure.
     """
@@ -260,9 +271,10 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def sign(descriptor: int) -> str:
-    """Write this process into a lock; the token that tells this signature from others."""
+    """Write this process into a lock, and return the token that distinguishes this signature from all others."""
     now, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
     told = {"host": this_host(), "machine": _machine(), "process": os.getpid(), "since": now, "token": token}
+    # in place, not by a rename: the kernel's lock is of this very file
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(told).encode(), 0)
     os.fsync(descriptor)  # to where other machines look
@@ -272,6 +284,7 @@ def sign(descriptor: int) -> str:
 def holder(descriptor: int) -> dict[str, str]:
     """Read what a lock says of its holder; nothing where it is not signed."""
     try:
+        # pread, since the position belongs to all who share the descriptor; a signature is some 200 bytes
         found = json.loads(os.pread(descriptor, 4096, 0))
     except (ValueError, RecursionError):
         return {}
