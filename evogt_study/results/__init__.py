@@ -5,7 +5,7 @@
 - `columns`: one variable over all cases
 - `run_table`: the runs of a plan, one row a case
 - `decisions`: the pilot's choice, and the seeds that cells need
-- `bookkeeping`: what a file has to have to be a result
+- `bookkeeping`: parts that a file must have to be a result
 - `digests`: checksums of a result's content, written and held against it
 - `dataset`: a table as a labelled Dataset, and back to records
 - `netcdf`: the result file, written and read
@@ -14,5 +14,5 @@
 - `stored_plan`: the study and plan of a result
 - `run_sources`: the places that hold finished runs
 - `store`: finished runs that a study does not ask for now
-- `finished_runs`: what is finished of a study, wherever it lies
+- `finished_runs`: the one reader of a study's finished runs, wherever they lie
 """

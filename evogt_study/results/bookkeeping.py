@@ -1,4 +1,4 @@
-"""What a file has to have so that it can be read as a result: its bookkeeping, in the ranges that give it a meaning."""
+"""Parts that a file must have to be read as a result: its bookkeeping, in the ranges that give it a meaning."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
 
 
+# a newer minor version only adds to a result: only another major one is refused
 def newer(data: xr.Dataset) -> str:
     """The version of a group's form where this package cannot read it, else nothing."""
     version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
@@ -43,11 +44,13 @@ def newer(data: xr.Dataset) -> str:
 
 
 def lacking(data: xr.Dataset) -> bool:
-    """Whether a group of a file has not what every result has."""
+    """Return True for a group of a file that lacks something which every result has."""
     told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["software"].attrs
     return not (told and "study" in data.attrs)
 
 
+# every later reader indexes by these values: one that is out of range would fail there with a traceback, or be taken
+# for another run's
 def unsound(data: xr.Dataset) -> Iterator[str]:
     """One line for each part of the bookkeeping that has no meaning, of a group that lacks none."""
     status, software = data["status"].values, data["software"].values
@@ -56,7 +59,7 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
         yield f"`status` must be one of {', '.join(str(int(each)) for each in Status)}, got {status[~known].flat[0]}"
     try:
         count = len([dict(each) for each in software_sets(data)])
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):  # the last of JSON that is nested too deeply
         yield f"`software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
         return
     used = software[known & (status != Status.not_run)]

@@ -17,7 +17,7 @@ from evogt_study.storage.out_of_core import filled
 class Column:
     """A variable's values: `cells` has a row for each case, of numbers or of strings.
 
-    `present` says which cases have it, `first` is the lowest of them.  A large one is out of core, beside the path
+    `present` marks the cases that have it, `first` is the lowest of them.  A large one is out of core, beside the path
     `beside`.
     """
 
@@ -38,7 +38,7 @@ class Column:
 
     @property
     def text(self) -> bool:
-        """Whether the values are strings."""
+        """Return True for strings."""
         return self.cells.dtype.kind == "O"
 
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], attributes: Mapping[str, Any]) -> None:
@@ -47,12 +47,14 @@ class Column:
         dtype = self.cells.dtype if self.text else np.result_type(self.cells.dtype, values.dtype)
         if dtype != self.cells.dtype or any(there < here for there, here in zip(own, shape, strict=True)):
             self.grow(tuple(map(max, own, shape)), dtype)
+        # the lowest case, not the first to come back, so that a result does not depend on the order of execution
         if cases[0] < self.first:
             self.first, self.attributes = int(cases[0]), attributes
-        room = self.cells[(slice(None), *(slice(0, n) for n in shape))]
+        room = self.cells[(slice(None), *(slice(0, n) for n in shape))]  # a view, which the next line fills
         room[cases] = values
         self.present[cases] = True
 
+    # a new file instead of a longer one: rows change their length, so that every value would move anyway
     def grow(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Make room for rows of this shape and type."""
         old, missing = self.cells, missing_value(self.cells.dtype)
@@ -65,6 +67,7 @@ class Column:
         self.cells[cases] = missing_value(self.cells.dtype)
         self.present[cases] = False
 
+    # compared with the first row only, which reads each value once: columns may be larger than memory
     def common(self) -> npt.NDArray[Any] | None:
         """The row of every case that has one, if it is the same in all; NaN is equal to NaN."""
         rows = self.cells[self.present]
@@ -77,7 +80,7 @@ class Column:
 
 
 def missing_value(dtype: np.dtype[Any]) -> Any:
-    """What stands where a run has no value: an empty string, NaN, or the least integer."""
+    """Return the value that stands for none: an empty string, NaN, or the least integer."""
     if dtype.kind == "O":
         return ""
     return np.nan if dtype.kind == "f" else np.iinfo(dtype).min

@@ -47,7 +47,7 @@ DECLARATION = "study_code"
 
 
 def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
-    """The runs of a plan over the study's axes, with every coordinate and attribute of the result file's schema.
+    """Label the runs of a plan by the study's axes, with every coordinate and attribute of the result file's schema.
 
     key_bytes: leave case keys as bytes, which take a quarter of the memory of text.
     """
@@ -73,14 +73,14 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
 
 
 def with_text_keys(data: xr.Dataset) -> xr.Dataset:
-    """The same runs, whose case keys are text, as they are read from a file."""
+    """Return the same runs with case keys as text, as they are read from a file."""
     return data.assign(case_key=data["case_key"].astype(str))
 
 
 def _attributes(name: str, column: Column, declared: Mapping[str, str] | None) -> dict[str, Any]:
-    """What the schema declares, else what the runs bring; words have no units.
+    """Return the attributes that the schema declares, else those that the runs bring; strings have no units.
 
-    Runs of an earlier result bring what it declared, which may be in other words now.
+    Runs of an earlier result bring what was declared then; the present declaration is preferred.
     """
     if declared is not None:
         return {**column.attributes, **declared}
@@ -94,7 +94,7 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
-    """Coordinates of the axes, of the parameters that follow them, and scalar ones of the constants."""
+    """Coordinates of the axes, of the dependent parameters, and scalar ones of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
         shown = labels(axis.values)
@@ -112,10 +112,10 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
 
 
 def _following(space: CaseSpace, study: Study, name: str) -> Any:
-    """A parameter over the axes it depends on, missing where it has no value."""
+    """A dependent parameter over its axes, missing where it has no value."""
     dims = space.dependence(name)
     axes = [space.axis(dim).values for dim in dims]
-    others = {axis.name: axis.values[0] for axis in space.axes}
+    others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
     shape = tuple(len(values) for values in axes)
     found: list[Value | None] = []
     for position in np.ndindex(shape):
@@ -127,7 +127,7 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
-    """Labels of the values; NaN, or "" among words, where there is none."""
+    """Labels of the values; NaN, or "" among strings, where there is none."""
     present = labels([value for value in values if value is not None])
     if present and isinstance(present[0], str):
         present_iterator = iter(present)
@@ -138,6 +138,7 @@ def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     return np.array([np.nan if value is None else float(next(numbers)) for value in values])
 
 
+# as objects: NumPy's own strings have one width, and xarray would write them as if they were of another type
 def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     return array.astype(object) if array.dtype.kind == "U" else array
@@ -157,7 +158,10 @@ def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attribute
 def _coordinate(
     name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]
 ) -> dict[str, Any]:
-    """A recorded coordinate: of its dimension where all runs agree, else beside an index, with the runs' own values."""
+    """A recorded coordinate, along its dimension where all runs agree.
+
+    Where they do not, the dimension is an index, and the runs' own values are a coordinate of another name.
+    """
     common = column.common()
     if common is not None:
         return {name: (dims, common, attributes)}
@@ -172,8 +176,10 @@ def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
 
 
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
-    space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}
+    space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
+    # runs come back in any order, and their version sets with them: sorted, a result does not depend on it; the last
+    # entry is what -1 picks
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
     columns: dict[str, npt.NDArray[Any]] = {
         "status": table.status,
@@ -225,14 +231,14 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
 
 
 def _subjects(study: Study) -> tuple[str, ...]:
-    """What the study is about: of a function of one's own only its name and its axes tell."""
+    """Keywords of the study's subject; of a user's own function only its name and its axes are known."""
     if study.spec.of_the_package:
         return ("random features", "parabolic partial differential equations")
     return (study.name, *study.space.names)
 
 
 def records_of(data: xr.Dataset) -> RunRecords:
-    """The runs of a result read back as records, in the order of its axes."""
+    """Read the runs of a result back as records, in the order of its axes."""
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
     status = data["status"].values.ravel().astype(np.int8)
     done = np.flatnonzero(status != Status.not_run)
@@ -256,18 +262,18 @@ def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok:
     rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
     if stored.kind == "i" and np.isfinite(rows.astype(float)).all():
-        rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN
+        rows = rows.astype(stored)  # the file has integers; xarray makes them floats, to hold NaN
     return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
 
 
 def _coordinate_stack(
     data: xr.Dataset, name: str, held: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]
 ) -> Stack:
-    """A coordinate that the runs brought: their own values where they differ, else the common ones for each."""
+    """A coordinate that the runs brought: their own values where they differ, else the common values once for each."""
     if held != name:
         return replace(_variable_stack(data, held, done, ok), name=name, coordinate=True)
     variable = data[name].variable
-    rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))
+    rows = np.broadcast_to(variable.values, (len(ok), *variable.shape))  # a view: no copy for each run
     return Stack(name, tuple(map(str, variable.dims)), ok, _text(rows), dict(variable.attrs), coordinate=True)
 
 

@@ -14,14 +14,16 @@ from evogt_study.errors import DamagedResultError
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.study.case_space import MAX_CASES
 
+# a file of a few kilobytes may declare terabytes of zeros, which reading would ask memory for
 DEFLATED = 1032
 """Bytes for which one byte of DEFLATE, which compresses our variables, stands at most: 258 in two bits."""
 REFERENCE_BYTES = 16
-"""What the file holds for a word that is stored by itself, and HDF5 does not compress."""
+"""Bytes of the file for a string that is stored by itself: a reference, which HDF5 does not compress."""
 FIXED_WIDTH_BYTES = 256 * 2**20
-"""Size up to which a variable's words are stored in fields of one width, checksummed and compressed like numbers.
+"""Size up to which a variable's strings are stored in fields of one width, checksummed and compressed like numbers.
 
-Beyond, they are stored one by one, of which HDF5 can do neither, and xarray reads them all to open the file.
+A million case keys take 20 MB, a million messages of 256 bytes all of it.  Beyond, strings are stored one by one: HDF5
+neither checksums nor compresses them then, and xarray reads them all to open the file.
 """
 
 
@@ -46,7 +48,8 @@ def oversized(file: netCDF4.Dataset, size: int) -> Iterator[str]:
     for name, variable in variables:
         if name == "status" and _count(variable) > MAX_CASES:
             yield f"a result must have at most {MAX_CASES:,} runs, got {_count(variable):,}"
-        whole = variable.dtype == np.dtype("S1") or variable.dimensions == (name,)  # read in one piece
+        # characters, and a dimension's own coordinate, are read in one piece when the file is opened
+        whole = variable.dtype == np.dtype("S1") or variable.dimensions == (name,)
         if whole and _count(variable) * variable.dtype.itemsize > FIXED_WIDTH_BYTES:
             yield f"`{name}` must have at most {FIXED_WIDTH_BYTES:,} bytes, got {_count(variable):,} values"
 

@@ -1,4 +1,4 @@
-"""Digests of a result's content, written into it: HDF5 has no checksums for attributes, long words and lost chunks."""
+"""Digests of a result's content, written into it: HDF5 has no checksum of attributes, long strings and lost chunks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from evogt_study.storage.slabs import SLAB, slab_shape, slabs
 
 DIGESTS = "content_digests"
 """Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
+# 64 bits: against damage, not against forgery; short, since each variable has one in the attribute
 DIGITS = 16
 
 
@@ -26,7 +27,7 @@ def digests(data: xr.Dataset) -> dict[str, str]:
 
 
 def contents(data: xr.Dataset) -> dict[str, str]:
-    """As `digests`, without the global attributes, which tell when and where a result was written."""
+    """As `digests`, without the global attributes, which record when and where a result was written."""
     return {name: digest for name, digest in digests(data).items() if name}
 
 
@@ -80,6 +81,7 @@ def _parts(variable: xr.Variable) -> Iterator[npt.NDArray[Any]]:
     return (np.asarray(variable[slab].values) for slab in slabs(variable.shape))
 
 
+# what a file changes must not change the digest: integers come back as floats, and floats little-endian
 def _bytes(part: npt.NDArray[Any]) -> bytes:
     numbers = np.ascontiguousarray(part, dtype=np.float64)
     numbers = np.where(np.isnan(numbers), np.nan, numbers)  # a file keeps one of the many NaN
@@ -87,7 +89,7 @@ def _bytes(part: npt.NDArray[Any]) -> bytes:
 
 
 def _nested(words: xr.Variable) -> Iterator[str]:
-    """The JSON text of the words' nested lists, in parts."""
+    """Yield the JSON text of the strings' nested lists in parts, which joined are that of the whole."""
     if words.size <= SLAB:
         yield _json(np.asarray(words.values).astype(str).tolist())
         return
@@ -103,6 +105,7 @@ def _nested(words: xr.Variable) -> Iterator[str]:
     yield "]"
 
 
+# a file gives back int32 for int64, and a number for a list of one: lists of built-in types are the same on both sides
 def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Attributes as lists of built-in types: a list of one value is read back as the value."""
     return {str(name): np.ravel(value).tolist() for name, value in attributes.items() if name != DIGESTS}

@@ -1,4 +1,4 @@
-"""What is finished of the runs that a study asks for, wherever it lies; nothing is computed."""
+"""Finished runs of those that a study asks for, wherever they lie; nothing is computed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from evogt_study.study.study import Study
 from evogt_study.study.study_changes import changes
 
 SETTLED = (Status.ok, Status.diverged)
-"""Fates that another try would not change: elsewhere nothing better is looked for."""
+"""Fates that another try would not change: nothing better is looked for elsewhere."""
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What is raised for a description that this package did not write."""
+"""Errors of a description that this package did not write."""
 
 
 class FinishedRuns:
@@ -64,6 +64,7 @@ class FinishedRuns:
 
     def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
         self.study, self.path, self.check = study, path, check
+        # before any source is read: a result of another study is refused, not mixed with this one's
         self.history, self._before = _earlier(study, path, check)
         self.shards = ShardFolder(shard_folder(path))
         self.others = [source for place in others for source in source_at(place)]
@@ -105,10 +106,12 @@ class FinishedRuns:
             table.add_all(map(usable, source.records(knows, variables)), wanted)
             taken[source.path] = taken.get(source.path, 0) + _count(table) - before
 
+        # what is the study's own has to be readable, and refuses; what lies elsewhere is only left out, with a warning
         for source in self.own():
             with _in_the_way():
                 take(source, table.knows)
         others = self.elsewhere()
+        # keys first: most files of a folder have none of the runs, and are not opened
         while len(lacks := _lacking(table)) and (other := next(others, None)):
             try:
                 if _among(lacks)(other.keys()).any():
@@ -119,6 +122,7 @@ class FinishedRuns:
                 self.left_out[other.path] = error
         return table
 
+    # a second command that finds everything done must leave the history, and so the result, as it is
     def history_of(self, phase: str, now: str, computed: bool) -> str:
         """The history of a phase of the result, with the line `now` where runs are new to it."""
         before = self.history.get(phase, "").splitlines()
@@ -127,12 +131,12 @@ class FinishedRuns:
         return "\n".join([*before, now + taken] if computed or taken else before)
 
     def places(self, phase: str, but: Container[Path] = ()) -> str:
-        """Where runs of a phase were taken from: "4 from a.nc, 2 from b.nc.store"; nothing where from nowhere."""
+        """Describe the places that a phase's runs were taken from: "4 from a.nc, 2 from b.nc.store", or "" for none."""
         taken = self.taken.get(phase, {}).items()
         return ", ".join(f"{count:,} from {path}" for path, count in taken if count and path not in but)
 
     def asked(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Which of `keys` are those of a table that was filled."""
+        """Mark those of `keys` that a table asks for which was filled."""
         return np.asarray(np.any([table.knows(keys) for table in self.asked_for], axis=0))
 
     def unasked(self) -> int:
@@ -142,18 +146,21 @@ class FinishedRuns:
 
     @property
     def changed(self) -> str:
-        """What of the study was changed since its result was written, on one line."""
+        """Describe on one line how the study was changed since its result was written."""
         return changes(self._before, state(self.study)) if self._before else "another study's runs"
 
     def keep_unasked(self) -> int:
         """Put runs of the result and its shards that no table asks for into the store; their number."""
+        # a generator: one part of the result is in memory at a time
         lost: Iterable[RunRecords] = (
             records for source in self.own() for records in source.records(lambda keys: ~self.asked(keys))
         )
         return store.keep(self.path, lost, self.asked, self.changed)
 
+    # called once the result is on disk: until then its shards are the only copy of new runs
     def clear(self) -> None:
         """Remove the shards, and what the store has of runs that are in the result now."""
+        # shards of another format are not ours to remove; damaged ones have nothing that could still be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
         store.forget(self.path, self.asked)
@@ -179,7 +186,7 @@ def _count(table: Table) -> int:
 
 
 def _lacking(table: Table) -> Keys:
-    """Keys of the cases whose run is not there, or is one that a run elsewhere may be better than."""
+    """Keys of the cases without a run, or whose run may have come out better elsewhere."""
     return np.asarray(table.keys[~np.isin(table.status, SETTLED) & (table.keys != b"")])
 
 
@@ -206,7 +213,7 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
 
 
 def _begun(path: Path) -> dict[str, str]:
-    """What the shards of `path` were made of."""
+    """Read what the shards of `path` were made of, as `state` has it."""
     with suppress(*UNUSABLE):
         known = json.loads(description(path).read_text(encoding="utf-8"))
         return {"study": str(known["text"]), "code": str(known.get(DECLARATION, ""))}
@@ -214,7 +221,7 @@ def _begun(path: Path) -> dict[str, str]:
 
 
 def state(study: Study) -> dict[str, str]:
-    """What the runs of a study follow from, as `changes` compares it."""
+    """Collect what the runs of a study follow from, as `changes` compares it."""
     code = study.spec.code
     return {"study": study.text, "code": "" if code is None else code.declaration, "version": package_version()}
 
@@ -229,7 +236,7 @@ def _in_the_way() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What there is of a study's runs.
+    """The finished runs of a study.
 
     tables: the fate of each run by phase, the last first; one is left out until earlier ones have chosen.
     """
@@ -261,7 +268,7 @@ class Finished:
 def finished(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> Finished | None:
-    """What there is for the result `path` of the runs that `study` asks for; None where there is nothing.
+    """Read the finished runs that `study` asks for, for its result `path`; None where there is nothing.
 
     variables: those that tables have beside the runs' bookkeeping; None: all.  others: as of `FinishedRuns`, whose
     errors are raised.
@@ -279,7 +286,7 @@ def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished
         fill = partial(_filled, reader, wanted)
         tables[phase.name] = filled_as_needed(study, phase, chosen, fill)
         found = chosen_so_far(phase, tables[phase.name])
-        if found is None:
+        if found is None:  # the cases of later phases are not known yet
             break
         chosen += found
     tables = dict(reversed(tables.items()))
@@ -294,7 +301,7 @@ def _filled(reader: FinishedRuns, variables: Sequence[str] | None, plan: Plan) -
 
 
 def describe(result: Path, study: Study) -> None:
-    """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
+    """Write the study's description, by which its shards can be read without its file.  Raises ResultError."""
     path, code = description(result), study.spec.code
     described = {"file": study.file, "text": study.text, DECLARATION: "" if code is None else code.declaration}
     try:
@@ -306,9 +313,9 @@ def describe(result: Path, study: Study) -> None:
 
 
 def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """The finished runs of a result that is being written, or whose writing was interrupted; None where none is.
+    """Read the finished runs of a result that is being written, or whose writing was interrupted; None where none is.
 
-    By phase.  Until earlier phases have chosen, the study's runs are those of the earlier result as it is.
+    They are by phase.  Until earlier phases have chosen, the study's runs are those of the earlier result as it is.
 
     variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
     cannot be read.

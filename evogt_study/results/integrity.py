@@ -1,7 +1,7 @@
-"""Whether every part of a result can be read: tried in a process of its own, which HDF5 may take with it.
+"""Check that every part of a result can be read, in a process of its own, which HDF5 may take with it.
 
-In a file whose tables are damaged the library can go on for ever, as it does where a size in its heap of words is
-zero.  A process that runs this module reads files and tells what it found.  A file whose seal holds needs none.
+In a file whose tables are damaged the library can go on for ever, as it does where a size in its heap of strings is
+zero.  A process that runs this module reads files and reports what it found.  A file whose seal holds needs none.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from evogt_study.storage.slabs import slabs
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
-"""What netCDF4 and xarray raise for a file that is none, or is damaged."""
+"""Errors of netCDF4 and xarray for a file that is not NetCDF, or is damaged."""
 Keys = npt.NDArray[np.bytes_]
 Read = TypeVar("Read")
 Found = TypeVar("Found")
 SECONDS = 60
 SECONDS_OF_KEYS = 20
-"""What reading the keys of one file may take: a million take 0.3 s."""
+"""Seconds that reading the keys of one file may take: a million keys take 0.3 s."""
 BLOCK = 2**20
-"""Values that are read at once: with the 8 MB of numbers that they are, several of the chunks that a result has."""
+"""Values that are read at once: 8 MB of numbers, which are several chunks of a result."""
 BYTES_PER_SECOND = 5_000_000
-"""What reading may take: so many seconds, and one more for each so many bytes; a hundred times of what it does take."""
+"""Reading may take `SECONDS`, and one more for each so many bytes: a hundred times what it does take."""
 
 
 def damaged_parts(path: Path) -> list[str]:
-    """Every variable and attribute read in full: one line for each that cannot be, or whose checksum does not hold.
+    """Read every variable and attribute in full: one line for each that cannot be, or whose checksum does not hold.
 
     Raises ResultError where the file is not HDF5 at all.
     """
+    # every byte is as it was written: HDF5 need not be asked, and cannot hang
     if is_whole(path):
         return []
     seconds = SECONDS + (path.stat().st_size // BYTES_PER_SECOND if path.is_file() else 0)
@@ -56,7 +57,7 @@ def damaged_parts(path: Path) -> list[str]:
     if done.returncode < 0:
         return [f"the file is damaged: reading it crashed ({signal.Signals(-done.returncode).name})"]
     if done.returncode:
-        raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason told'])[-1]}")
+        raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
     return _found(done.stdout)
 
 
@@ -76,6 +77,7 @@ def keys_of(paths: Sequence[Path]) -> dict[Path, Keys | ResultError]:
     while left:
         told = _process("keys", SECONDS_OF_KEYS, left).stdout.splitlines()
         found |= {path: _caught(_found_keys, line) for path, line in zip(left, told, strict=False)}
+        # one line for each file that was finished: the one after them is the file that did not end
         for path in left[len(told) :][:1]:
             found[path] = ResultError(f"{path} is damaged: reading it did not end")
         left = left[len(told) + 1 :]
@@ -90,8 +92,10 @@ def _caught(read: Callable[[Read], Found], what: Read) -> Found | ResultError:
 
 
 def _process(task: str, seconds: int, paths: Sequence[Path]) -> subprocess.CompletedProcess[str]:
-    """A process that runs this module: a line of JSON for each path, as far as it comes."""
+    """Run this module in a process: a line of JSON for each path, as far as it comes."""
     command = [sys.executable, "-P", "-m", __name__, task, str(seconds), *map(str, paths)]
+    # -P keeps the working folder out of the path: a `json.py` there must not be imported; what this process imports
+    # from is handed over instead
     places = os.environ | {"PYTHONPATH": os.pathsep.join(place for place in sys.path if place)}
     return subprocess.run(command, capture_output=True, text=True, env=places, check=False)  # noqa: S603  # this module
 
@@ -104,15 +108,17 @@ def _found(line: str) -> list[str]:
 
 
 def read_in_full(path: Path) -> list[str]:
-    """As `damaged_parts`, in this process."""
+    """Read as `damaged_parts`, in this process."""
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
+            # before any value: a damaged size would ask for all of memory
             too_large = [f"the file is damaged: {line}" for line in oversized(file, path.stat().st_size)]
             if too_large:
                 return too_large
             groups = {"study": file, **file.groups}
             return [f"{phase}: {line}" for phase, group in groups.items() for line in (*_damage(group), *_each(group))]
     except UNREADABLE as error:
+        # a file that begins as HDF5 does was once one; anything else was never a result
         if path.is_file() and path.read_bytes().startswith(HDF5_SIGNATURE):
             return [f"the file is damaged: it cannot be opened ({getattr(error, 'strerror', None) or error})"]
         raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
@@ -125,7 +131,7 @@ def _each(group: netCDF4.Dataset) -> Iterator[str]:
 
 
 def _damage(part: netCDF4.Dataset | netCDF4.Variable[Any]) -> list[str]:
-    """What is wrong with the bytes of a group's attributes, or of a variable with its attributes."""
+    """Describe damage to the bytes of a group's attributes, or of a variable with its attributes."""
     try:
         for name in part.ncattrs():
             part.getncattr(name)
@@ -135,7 +141,7 @@ def _damage(part: netCDF4.Dataset | netCDF4.Variable[Any]) -> list[str]:
         return []
     try:
         for slab in slabs(part.shape, BLOCK):
-            part[slab or ...]
+            part[slab or ...]  # () is the slab of a scalar, for which netCDF4 wants an ellipsis
     except UNREADABLE as error:
         checked = (part.filters() or {}).get("fletcher32")
         return [f"its checksum does not hold ({error})" if checked else f"it cannot be read ({error})"]
@@ -147,7 +153,7 @@ def _found_keys(line: str) -> Keys:
 
 
 def read_keys(path: Path) -> list[str]:
-    """Keys of a result's runs, and of its pilot's, read in this process; none where a file is not a result.
+    """Read the keys of a result's runs, and of its pilot's, in this process; none where a file is not a result.
 
     A key is 20 bytes, and no attribute is read: 5 ms, where xarray takes 25 to open a file.
     """
@@ -166,6 +172,7 @@ def read_keys(path: Path) -> list[str]:
 
 def _finished_keys(group: netCDF4.Dataset) -> Iterator[str]:
     keys, status = (_raw(group.variables[name]) for name in ("case_key", "status"))
+    # fields of one width come as an array of characters with one dimension more, which a view joins without a loop
     if keys.dtype == np.dtype("S1"):
         keys = np.ascontiguousarray(keys).view(f"S{keys.shape[-1]}").astype(str)
     return map(str, keys.ravel()[status.ravel() != Status.not_run])
@@ -181,10 +188,11 @@ TASKS = {"damage": read_in_full, "keys": read_keys}
 
 
 def _tell(task: str, seconds: int, paths: Sequence[Path]) -> None:
-    """Write what is found to standard output; the kernel ends this process where a file takes too long."""
+    """Report what is found on standard output; the kernel ends this process where a file takes too long."""
+    # no handler of Python's: the interpreter would run one only after HDF5 returns
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for path in paths:
-        signal.alarm(seconds)
+        signal.alarm(seconds)  # for each file anew
         found = _caught(TASKS[task], path)
         told = {"unreadable": str(found)} if isinstance(found, ResultError) else {"found": found}
         print(json.dumps(told), flush=True)

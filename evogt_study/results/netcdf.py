@@ -37,7 +37,10 @@ UNFILLED = ("status", "attempts", "software")
 
 
 CHUNK_CACHE = 2**22
-"""Bytes of each variable that HDF5 holds, to which netCDF4 gives 64 MiB: slabs are written and read in turn."""
+"""Bytes of each variable that HDF5 holds: one slab and more, since slabs are written and read in turn.
+
+netCDF4 would allow each 64 MiB, which is 6 GB for a hundred variables.
+"""
 
 
 def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
@@ -45,11 +48,13 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
 
     What is large is written slab by slab.
     """
+    # where the file says it, readers open no group that may not be there
     earlier = {name: data for name, data in phases.items() if name != STUDY}
     phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
     try:
         make_folder(path.parent)
         with _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
+            # digests come from the data in memory, so that an error of the way to the disk shows too
             encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             for name, data in earlier.items():
                 encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=name, engine="netcdf4")
@@ -77,7 +82,7 @@ def _refusals(path: Path) -> Iterator[None]:
     except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
         free = shutil.disk_usage(path.parent).free
         try:
-            with path.open("ab") as file:  # what it is that the disk refuses: asked while all that was written is there
+            with path.open("ab") as file:  # writes more, while all that was written is there: the disk names its reason
                 file.write(bytes(CHUNK_CACHE))
                 os.fsync(file.fileno())
         except OSError as refusal:
@@ -85,14 +90,15 @@ def _refusals(path: Path) -> Iterator[None]:
         raise OSError(getattr(error, "strerror", None) or str(error)) from None
 
 
+# dask.config.set is of the whole process: two threads that set and restore it in turn could leave "synchronous" behind
 _DASK_SETTINGS = threading.Lock()
 
 
 @contextmanager
 def _by_this_thread() -> Iterator[None]:
-    """What Dask holds is computed here, one part after the other; one thread at a time may ask for that.
+    """Have dask-backed arrays computed by this thread, one part after the other; one thread at a time may ask for that.
 
-    Else a default client would compute it, and xarray would ask that for a cluster-wide lock; and Dask's settings are
+    Else a default client would compute them, and xarray would ask it for a cluster-wide lock; and Dask's settings are
     those of all threads.
     """
     import dask  # which readers of a result need not import
@@ -103,7 +109,7 @@ def _by_this_thread() -> Iterator[None]:
 
 @contextmanager
 def _small_cache() -> Iterator[None]:
-    """A small cache for each variable of files that are opened meanwhile; the HDF5 lock is held."""
+    """Give each variable of files that are opened in the body a small cache; the HDF5 lock is held."""
     before = netCDF4.get_chunk_cache()
     netCDF4.set_chunk_cache(CHUNK_CACHE)
     try:
@@ -112,13 +118,15 @@ def _small_cache() -> Iterator[None]:
         netCDF4.set_chunk_cache(*before)
 
 
+# numbers of the paper's results take 1 % less at level 9 than at level 1; shuffle puts equal bytes of neighbouring
+# numbers together; fletcher32 found 20 of 20 flipped bytes, which HDF5 reads as numbers without it
 COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 
 
 def encoded(data: xr.Dataset) -> xr.Dataset:
-    """The same data, told how to be stored: checksummed and compressed numbers, no fill value on coordinates (CF).
+    """Return the same data with their encoding: checksummed and compressed numbers, no fill value on coordinates (CF).
 
-    Coordinates other than the dimensions' own are named by each variable that they belong to.  Words along a dimension
+    Coordinates other than the dimensions' own are named by each variable that they belong to.  Strings of a dimension
     are stored as characters: to CF a coordinate variable of one dimension is numeric.
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
@@ -133,6 +141,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
         if (numbers or variable.dtype.kind == "S") and variable.ndim:
             encoding |= COMPRESSED
+        # a slab is a chunk, so that Dask's parts are written to chunks of their own, each compressed once
         if variable.chunks:
             width = (variable.dtype.itemsize,) if variable.dtype.kind == "S" else ()
             encoding["chunksizes"] = (*slab_shape(variable.shape), *width)
@@ -141,6 +150,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
             encoding["coordinates"] = " ".join(named) or None
         if name in data.dims and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
+        # without an explicit None xarray gives coordinates NaN, which CF forbids; where values are always there none is
+        # wanted
         if name in data.coords or not numbers or name in UNFILLED:
             encoding["_FillValue"] = None
         else:
@@ -150,7 +161,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
 
 
 def in_slabs(data: xr.Dataset) -> xr.Dataset:
-    """The same data, of which arrays that are larger than a slab are held by Dask, which asks for one at a time."""
+    """Return the same data with arrays larger than a slab dask-backed, so that one slab is asked for at a time."""
     data = data.copy(deep=False)
     for name, variable in data.variables.items():
         if variable.size > SLAB and name not in data.dims:
@@ -159,7 +170,7 @@ def in_slabs(data: xr.Dataset) -> xr.Dataset:
 
 
 def _in_slabs(variable: xr.Variable) -> xr.Variable:
-    """The same values, which Dask hands out one slab at a time.
+    """Return the same values dask-backed, one slab a chunk.
 
     Dask's own way from an array copies the whole of it first, and so reads it all where it is mapped from a file.
     """
@@ -172,18 +183,18 @@ def _in_slabs(variable: xr.Variable) -> xr.Variable:
         tuple(min(step, length - start) for start in range(0, length, step))
         for length, step in zip(variable.shape, slab, strict=True)
     )
-    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)
+    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)  # a new name: equal names are equal values to Dask
     keys = itertools.product([name], *(range(len(lengths)) for lengths in chunks))
     parts = (variable.data[part] for part in slabs(variable.shape))
     return variable.copy(data=array(dict(zip(keys, parts, strict=True)), name, chunks, variable.dtype))
 
 
 TEXT = np.dtype(object, metadata={"element_type": str})
-"""Says to xarray that words are words: it would read them all to find out."""
+"""Type that says to xarray that objects are strings: it would read them all to find out."""
 
 
 def fixed_width(words: xr.Variable) -> xr.Variable:
-    """The same words in fields of one width, in UTF-8, unless one is so long that this would be large."""
+    """Return the same strings in fields of one width, in UTF-8, unless one is so long that this would be large."""
     if words.dtype.kind == "S":
         fields = words.copy(deep=False)
     else:
@@ -199,14 +210,15 @@ def fixed_width(words: xr.Variable) -> xr.Variable:
 def _by_parts(
     words: xr.Variable, made: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
 ) -> xr.Variable:
-    """What is `made` of the words' values, one slab at a time where Dask holds them."""
+    """Apply `made` to the strings, one slab at a time where they are dask-backed."""
     if not words.chunks:
         return words.copy(data=made(words.values))
+    # with `meta` Dask need not call the function on an empty array to find the type out
     return words.copy(data=words.data.map_blocks(made, dtype=dtype, meta=np.empty((0,) * words.ndim, dtype=dtype)))
 
 
 def _longest(words: npt.NDArray[Any]) -> int:
-    """Bytes of the longest of the words in UTF-8."""
+    """Bytes of the longest of the strings in UTF-8."""
     return max((len(word.encode()) for word in words.ravel().tolist()), default=0)
 
 
@@ -216,7 +228,7 @@ def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """The runs by phase, the study's under "study", loaded into memory.
+    """Read the runs by phase, the study's under "study", into memory.
 
     Raises ResultError where the file is not a result of this package.
     """
@@ -226,7 +238,7 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """As `read_result`, but values are in the file until they are asked for, then too ResultError is what is raised."""
+    """Open as `read_result`, with values in the file until they are asked for; then too ResultError is raised."""
     with _reading(path), ExitStack() as open_:
         groups = {STUDY: open_.enter_context(_open(path, None))}
         for name in EARLIER_PHASES:
@@ -239,10 +251,11 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raises ResultError where values that are asked for of the open file `path` cannot be read, or do not fit."""
+    """Raise ResultError where values of the open file `path`, asked for in the body, cannot be read or do not fit."""
     try:
         yield
     except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
+        # HDF5 and the rest of Python share RuntimeError: only the library's own text marks its errors
         if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
             raise
         raise _unreadable(path, error) from None
@@ -253,6 +266,8 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
     try:
         with HDF5_LOCK, _small_cache():
             check_sizes(path)
+            # times are numbers in the problem's own unit, not dates; what is read is not kept, so that memory does not
+            # grow
             data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, cache=False)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
@@ -264,7 +279,7 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
 
 
 def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
-    """`data`, which is of the open file `path`, read into memory.  Raises ResultError where it cannot be."""
+    """Read `data`, which is of the open file `path`, into memory.  Raises ResultError where it cannot be."""
     try:
         with HDF5_LOCK:
             return data.load()
@@ -273,14 +288,14 @@ def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
 
 
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
-    """An open result with what is of one value for each run, or fewer, in memory; arrays stay in the file.
+    """Load of an open result what has one value for each run, or fewer; arrays stay in the file.
 
     Each time that an array is asked for, it is read, and it is kept no longer than it is used.
     """
     data, axes = data.copy(deep=False), set(data["status"].dims)
     with HDF5_LOCK:
         for variable in data.variables.values():
-            if set(variable.dims) <= axes or variable.dtype.kind in "USO":  # words in a file cannot be transposed
+            if set(variable.dims) <= axes or variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file
                 variable.load()
     return data
 
@@ -289,15 +304,15 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
     if isinstance(error, ResultError):
         return error
     lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
-    if lacks_memory or "Memory allocation" in str(error):  # the words of NetCDF
+    if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
     return ResultError(f"cannot read {path} as NetCDF: {error}")
 
 
 def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Dataset:
-    """The runs of one phase, of which values are read from the file when they are asked for.
+    """Open the runs of one phase, of which values are read from the file when they are asked for.
 
-    chunks: as of xarray.open_dataset, for values that dask holds.  Raises ResultError where the file is not a result
+    chunks: as of xarray.open_dataset, for dask-backed values.  Raises ResultError where the file is not a result
     of this package, or lacks the phase.
     """
     group = phase if phase in EARLIER_PHASES else None
@@ -307,7 +322,7 @@ def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Datase
             data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
             if chunks is None:
                 for variable in data.variables.values():
-                    if variable.dtype.kind in "USO":  # which xarray, as long as they are in the file, cannot transpose
+                    if variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file
                         variable.load()
     except UNREADABLE as error:
         if group is not None and path.exists() and phase not in read_result(path):
@@ -322,7 +337,7 @@ def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Datase
 
 
 def _check(path: Path, data: xr.Dataset) -> None:
-    """Raises ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
+    """Raise ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
     version = newer(data)
     if version:
         raise ResultError(

@@ -1,4 +1,4 @@
-"""Where numbers come from: versions of the software that computed a run, and the machine and revision of a file."""
+"""Provenance of numbers: versions of the software that computed a run, and the machine and revision of a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def package_version() -> str:
 
 
 PLAN = "plan_digest"
-"""Global attribute: what `plan_digest` was when the result's cases and their keys were made."""
+"""Global attribute: the `plan_digest` of the study when the result's cases and their keys were made."""
 
 
 def plan_digest(text: str, sources: Iterable[str]) -> str:
@@ -57,8 +57,9 @@ def plan_digest(text: str, sources: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1)
 def package_code() -> str:
-    """Version of this package with a digest of its code, which tells two states of a checkout apart."""
+    """Version of this package with a digest of its code, which distinguishes two states of a checkout."""
     folder = Path(__file__).parents[1]
+    # 8 digits: to notice a change, not to withstand an attempt; it is shown to people
     digest = hashlib.blake2b(digest_size=4)
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -75,6 +76,7 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+# of the libraries that are loaded: NumPy and SciPy bring one each, and the processor's kernels decide the last digits
 def _blas() -> str:
     libraries = {
         f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
@@ -105,5 +107,6 @@ def git_state(folder: Path) -> tuple[str, str]:
 
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  # fixed words
+    # 10 s: a folder on a server that does not answer must not keep a study from ending
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  # fixed arguments
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Where finished runs lie: result files, and folders of shards.  Each tells its keys before its runs are read."""
+"""Places of finished runs: result files, and folders of shards.  Each gives its keys before its runs are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 Read = TypeVar("Read")
 
 PART_BYTES = 2**22
-"""What the part that is in memory takes at most, if it is more than a run."""
+"""Bytes of the part of a result that is in memory, if it is more than a run: few beside the command itself."""
 
 
 class RunSource(Protocol):
@@ -61,7 +61,10 @@ class RunSource(Protocol):
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The runs of a result, and of its pilot; known: its keys, or why they cannot be read, once that is known."""
+    """The runs of a result, and of its pilot.
+
+    known: its keys, or the reason why they cannot be read, once that is known.
+    """
 
     path: Path
     known: Keys | ResultError | None = field(default=None, compare=False)
@@ -92,6 +95,7 @@ class ResultFile:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
                     data = data[names].assign_attrs({RECORDED: ""})
                 for part in parts(data):
+                    # the keys alone are read first: a part without a run that is asked for is not loaded
                     if knows(_case_keys(self.path, part)).any():
                         yield records_of(loaded(self.path, part))
 
@@ -102,7 +106,7 @@ def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The runs of shards in a folder; `unread` collects those that cannot be read, with what is wrong with them."""
+    """The runs of shards in a folder; `unread` collects those that cannot be read, with the reason."""
 
     path: Path
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
@@ -123,7 +127,7 @@ class ShardFolder:
                 yield replace(records, stacks=tuple(stacks))
 
     def heads(self) -> Iterator[tuple[Path, Head]]:
-        """What the shards are, as far as that can be read."""
+        """Read the heads of the shards, as far as that can be done."""
         for path in shard_files(self.path):
             head = self._tried(read_head, path)
             if head is not None:
@@ -138,13 +142,14 @@ class ShardFolder:
 
 
 def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
-    """The results in a folder, and what is kept beside them, but what belongs to `result`.
+    """Find the results in a folder, and the stores and shards beside them, but for those of `result`.
 
     Pipes and devices, which may never end, are no results.
     """
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
-    paths = [path for path in paths if path.resolve() not in own]
+    paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
+    # of all files at once: those without a seal are read in one process, whose start takes longer than their keys
     keys = keys_of([path for path in paths if path.suffix in RESULT_SUFFIXES[:-1] and path.is_file()])
     for path in paths:
         if path in keys:
@@ -154,7 +159,7 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
 
 
 def source_at(path: Path) -> Iterator[RunSource]:
-    """The places that a person names by `path`: a result, a store, or all that are in a folder.  Raises InputError."""
+    """Find the places that a user names by `path`: a result, a store, or all in a folder.  Raises InputError."""
     if path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
         yield ShardFolder(path)
     elif path.is_dir():
@@ -166,7 +171,7 @@ def source_at(path: Path) -> Iterator[RunSource]:
 
 
 def check_runs(path: Path, data: xr.Dataset) -> None:
-    """Raises ResultError where runs are not what was written: a new result would vouch for them."""
+    """Raise ResultError where runs are not what was written: a new result would vouch for them."""
     try:
         with HDF5_LOCK:
             damage = next(changed_runs(data, recorded(data).values()), None)

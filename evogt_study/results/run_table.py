@@ -26,23 +26,26 @@ class KeyIndex:
     """The cases of `keys`, by number, that have one."""
 
     def __init__(self, keys: Keys) -> None:
+        # stable, so that of cases with equal keys the lowest comes first
         order = np.argsort(keys, kind="stable")
         self._cases = order[np.count_nonzero(keys == b"") :]  # empty ones come first
         self._keys = keys[self._cases]
 
     @cached_property
     def distinct(self) -> bool:
-        """Whether no two cases have the same key."""
+        """True where no two cases have the same key."""
         return not np.any(self._keys[1:] == self._keys[:-1])
 
     def found(self, wanted: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Numbers of the keys that cases have, and of the cases in order, one pair for each case.
+        """Find the cases of the keys: numbers of the keys and of the cases, one pair for each case, in their order.
 
         Of equal keys the first counts.
         """
         different, first = np.unique(wanted, return_index=True)
         begin = np.searchsorted(self._keys, different, "left")
         count = np.searchsorted(self._keys, different, "right") - begin
+        # for each key the positions begin, ..., begin + count - 1, all in one array: positions from 0 on, shifted by
+        # `begin`, less those that earlier keys have taken
         ahead = np.cumsum(count) - count
         case = self._cases[np.repeat(begin - ahead, count) + np.arange(count.sum())]
         by_case = np.argsort(case)
@@ -77,12 +80,12 @@ class Table:
         return KeyIndex(self.keys)
 
     def commonest_message(self) -> str:
-        """What most runs that are not ok say; empty where none says anything."""
+        """The message of most runs that are not ok; empty where none has one."""
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
     def knows(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Which of `keys` are those of a case."""
+        """Mark those of `keys` that a case has."""
         wanted = np.array(keys, dtype=np.bytes_)
         different, which = np.unique(wanted, return_inverse=True)
         known = np.zeros(len(different), dtype=bool)
@@ -126,11 +129,12 @@ class Table:
         open_: Sequence[Status],
         attempts: np.ufunc = np.maximum,
     ) -> npt.NDArray[np.intp]:
-        """As `add`; a case whose status is among `open_` has its attempts counted, and a run that is ok replaces it."""
+        """Add as `add`; cases whose status is among `open_` have attempts counted, and an ok run replaces theirs."""
         number, case = self._index.found(np.array(records.keys, dtype=np.bytes_))
         number, case = _where(np.isin(self.status[case], open_), number, case)
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
+        # an ok run is kept whatever comes later: two ok runs of one key are equal, and a failure says less
         takes = np.isin(new, list(filter(wanted, Status)))
         number, case = _where(takes & ((self.status[case] == Status.not_run) | (new == Status.ok)), number, case)
         self.status[case] = records.status[number]
@@ -149,8 +153,8 @@ class Table:
         return np.array(found, dtype=np.int32)
 
     def _add_stack(self, stack: Stack, count: int, number: npt.NDArray[np.intp], case: npt.NDArray[np.intp]) -> None:
-        """Of the stack's values, which are of `count` records, those of records `number` go to `case`, one to one."""
-        row_of = np.full(count, -1)
+        """Put the stack's values of the records `number`, out of `count`, into the rows `case`, one to one."""
+        row_of = np.full(count, -1)  # -1: the record has no value of this variable
         row_of[stack.rows] = np.arange(len(stack.rows))
         source, target = _where(row_of[number] >= 0, row_of[number], case)
         if not len(target):
@@ -172,7 +176,7 @@ class Table:
         return np.asarray(open_[np.sort(first)])
 
     def settle(self) -> None:
-        """Where runs disagree on what a name is, the lowest case is right and the others become failed.
+        """Settle disagreements on what a name is: the lowest case is right, and the runs of the others become failed.
 
         A method of our own never disagrees; a user's function may, and the file can hold one shape of a variable.
         Then give every dimension one length.
@@ -193,7 +197,7 @@ class Table:
         self._equalise()
 
     def _free_own_values(self) -> None:
-        """The name for a coordinate's values is theirs, whatever other runs return under it."""
+        """Keep the names for coordinates' values free, whatever other runs return under them."""
         own = {group[0] + OWN_VALUES for group in self.coordinates}
         for columns in (self.variables, self.coordinates):
             for group in [group for group in columns if own & {group[0], *group[1]}]:
@@ -243,10 +247,10 @@ def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _described(columns: Mapping[Group, Column], group: Group, table: Table) -> str:
-    """A variable's kind and dimensions in words."""
+    """Describe a variable's kind and dimensions."""
     kind = "a coordinate" if columns is table.coordinates else "a variable"
-    return f"{kind} of {'words' if group[2] else 'numbers'} over ({', '.join(group[1])})"
+    return f"{kind} of {'strings' if group[2] else 'numbers'} over ({', '.join(group[1])})"
 
 
 Group = tuple[str, tuple[str, ...], bool]
-"""What tells variables apart: name, dimensions, and whether they are words."""
+"""The identity of a variable: name, dimensions, and whether its values are strings."""

@@ -17,6 +17,7 @@ from evogt_study.storage.atomic_files import make_folder, remove_unfinished, wri
 from evogt_study.storage.paths import STORE, store_folder
 
 
+# into the store before the new result replaces the old one: a crash in between leaves runs twice, never not at all
 def keep(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
     """Put those runs into the store of `result` that are neither `asked` for nor in it, and return their number."""
     folder, count = store_folder(result), 0
@@ -35,7 +36,7 @@ def forget(result: Path, asked: Knows) -> None:
     """Remove what the store of `result` keeps of runs that are all `asked` for: the result holds them."""
     folder = ShardFolder(store_folder(result))
     for path, head in folder.heads():
-        if asked(head.keys).all():
+        if asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
             path.unlink(missing_ok=True)
     _remove_empty(folder.path)
 
@@ -60,7 +61,7 @@ class Kept:
 
 
 def kept(result: Path) -> Kept:
-    """What is kept beside a result."""
+    """Read the heads of what is kept beside a result."""
     folder = ShardFolder(store_folder(result))
     return Kept(folder.path, list(folder.heads()), list(folder.unread.values()))
 
@@ -87,7 +88,7 @@ def prune(result: Path, before: float | None = None) -> Kept:
 
 
 def move(result: Path, to: Path) -> Kept:
-    """Put what is kept beside one result beside another, on whatever disk, and return it.
+    """Move what is kept beside one result to another, on whatever disk, and return it.
 
     Raises ResultError where the disk refuses; each shard is in one of the places then.
     """
@@ -97,6 +98,7 @@ def move(result: Path, to: Path) -> Kept:
     try:
         make_folder(folder)
         for path in shard_files(found.folder):
+            # a copy, then a removal: a rename does not reach another disk
             with written_whole(folder / path.name) as temporary:
                 shutil.copy2(path, temporary)
             path.unlink()

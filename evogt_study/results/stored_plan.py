@@ -1,6 +1,6 @@
 """A result file taken up again: its runs, the study whose text it holds, and the plan that gives them their keys.
 
-Of a study's own Python file what the result says that it declares is enough, unless runs are to be computed again.
+Of a study's own Python file the result holds what it declares.  That is enough, unless runs are to be computed again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Stored:
 
 
 def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None) -> dict[str, Stored]:
-    """The phases of a result that was read from `path`.
+    """Take up the phases of a result that was read from `path`.
 
     code: the study's own Python file, or its folder, which is imported then; None: what it declares is known.  Raises
     ResultError where the file's axes are not those of its study, or the Python file is not there.
@@ -90,6 +90,8 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
         raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
 
+    # nothing is imported for reading a result: a file that came by mail must not run code; only `code`, which a person
+    # names, is imported
     def named(reference: str) -> PythonFile:
         if code is None:
             return DeclaredFile.declared(reference, file.parent, str(data.attrs.get(DECLARATION, "")))
@@ -107,7 +109,7 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
 
 
 def code_beside(path: Path, data: xr.Dataset) -> Path | None:
-    """The Python file of the study in a result, to compute runs again; None where it has none.
+    """Find the Python file of the study in a result, to compute runs again; None where it has none.
 
     Raises ResultError unless it is the file that computed the result, and lies in the recorded folder of the study or
     below: no other is imported unless a person names it.
@@ -118,6 +120,7 @@ def code_beside(path: Path, data: xr.Dataset) -> Path | None:
         return None
     found, folder = Path(code.path).resolve(), Path(study.file).parent.resolve()
     remedy = f"say which file is to be run with {CODE}"
+    # the result names the file: without this check, one could name any file of the machine to be run
     if not found.is_relative_to(folder):
         raise ResultError(f"{code.path}, which computed {path}, must lie beside its study in {folder}; {remedy}")
     try:
@@ -132,7 +135,7 @@ def code_beside(path: Path, data: xr.Dataset) -> Path | None:
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:
-    """What an earlier phase of a result chose, read from the coordinate that the file has for it, not chosen again.
+    """Read what an earlier phase of a result chose, from the file's coordinate for it, without choosing again.
 
     Raises ResultError where there is none, or it is no candidate of `study`.
     """
@@ -160,7 +163,7 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Cho
 
 
 def point(space: CaseSpace, index: int) -> str:
-    """Case `index` in words: "dictionary=gtransnet, epsilon=0.1, seed=3"."""
+    """Describe case `index`: "dictionary=gtransnet, epsilon=0.1, seed=3"."""
     positions = np.unravel_index(index, space.shape)
     return ", ".join(
         f"{axis.name}={text_label(axis.values[int(i)])}" for axis, i in zip(space.axes, positions, strict=True)

@@ -40,7 +40,7 @@ def filled(shape: tuple[int, ...], dtype: npt.DTypeLike, fill: Any, beside: Path
             for part in stretches(count, len(block)):
                 file.write(block[: part.stop - part.start].tobytes())
             file.flush()
-            # the mapping holds the file after its descriptor is closed: no descriptor is needed for each column
+            # the mapping keeps the file, which has no name, after it is closed here: both end with the array
             return np.asarray(np.memmap(file, kind, "r+", shape=shape))
     except OSError as error:
         reason = error.strerror or error

