@@ -1,4 +1,4 @@
-"""What a person does with studies and results.
+"""Operations on studies and results.
 
 - `evaluate`: the solution of one run at any points
 - `solve`: one run, labelled

@@ -1,4 +1,4 @@
-"""What can be checked of a result without computing anything; a check yields one line for each thing that is wrong."""
+"""Checks of a result that compute nothing; a check yields one line for each thing that is wrong."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
 
 
 def _coordinates(result: Stored) -> Iterator[str]:
-    """The study's own coordinates stand in the file; what earlier phases chose is judged by `choice`."""
+    """The study's own coordinates are in the file; `choice` checks those that earlier phases chose."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)
@@ -85,7 +85,7 @@ def _coordinates(result: Stored) -> Iterator[str]:
 
 
 def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    words = [values.dtype.kind in "OU" for values in (one, other)]
+    words = [values.dtype.kind in "OU" for values in (one, other)]  # strings are not cast to numbers
     if all(words):
         return bool(one.astype(str).tolist() == other.astype(str).tolist())
     return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
@@ -106,6 +106,8 @@ def keys(result: Stored) -> Iterator[str]:
         )
 
 
+# equal keys come of parameters that a case does not use: the values were computed once and copied, so they are equal
+# bit for bit whatever the software
 def twins(result: Stored) -> Iterator[str]:
     """Cases with equal keys, which are one computation, have equal values."""
     keys = result.keys[result.keys != ""]
@@ -122,6 +124,7 @@ def twins(result: Stored) -> Iterator[str]:
         yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.told('there')}"
 
 
+# `twins` and the sample compare numbers; this finds those that were edited in the file, or written by another program
 def values(result: Stored) -> Iterator[str]:
     """Each run's fate and its numbers fit together: only runs that are ok have values, and these have an error."""
     data = result.data
@@ -169,9 +172,9 @@ def completeness(result: Stored) -> Iterator[str]:
 
 
 def choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
-    """What the file says that an earlier phase chose is what its runs make it choose."""
+    """The earlier phase's choice in the file is the one that its runs lead to."""
     table = Table(earlier.plan)
-    table.add_all([records_of(earlier.data)])
+    table.add_all([records_of(earlier.data)])  # as `run` fills it, so that ties go the same way
     try:
         chosen = choose(section, table)
     except PilotError as error:

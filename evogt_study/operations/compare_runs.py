@@ -19,7 +19,7 @@ from evogt_study.schema.variables import MEASURED
 class Difference:
     """One variable of which some runs have other values.
 
-    pairs: the numbers of the pairs of runs that differ.  The rest tells of the first of them: how many of its `size`
+    pairs: the numbers of the pairs of runs that differ.  The rest describes the first of them: how many of its `size`
     values are different, and position and values of the one that differs most.
     relative: largest difference over largest stored value; infinite where it is no number.
     """
@@ -34,7 +34,7 @@ class Difference:
     relative: float
 
     def told(self, stored: str = "in the file", now: str = "now") -> str:
-        """The difference on one line; `stored` and `now` say what the two values are."""
+        """Describe the difference on one line; `stored` and `now` name the two values."""
         place = f"[{', '.join(map(str, self.at))}]" if self.at else ""
         many = f" ({self.count} of {self.size} values differ)" if self.size > 1 else ""
         amount = f", relative difference {self.relative:.1e}" if np.isfinite(self.relative) else ""
@@ -42,7 +42,7 @@ class Difference:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.17g}" if isinstance(value, float) else shortened(value)
+    return f"{value:.17g}" if isinstance(value, float) else shortened(value)  # 17 digits separate any two doubles
 
 
 def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
@@ -67,7 +67,7 @@ def variables(records: RunRecords) -> tuple[str, ...]:
 
 
 def software_changes(stored: str, now: str) -> str:
-    """What differs between two version sets, in words; empty where they are the same."""
+    """Describe the differences of two version sets; empty where they are the same."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)
@@ -108,6 +108,7 @@ def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any
     return _largest(name, tuple(map(int, runs)), *(np.asarray(each[first]) for each in (unequal, stored, now)))
 
 
+# relative to the variable's largest value, not to each: an entry near zero is rounding of the large ones
 def _largest(
     name: str, runs: tuple[int, ...], unequal: npt.NDArray[np.bool_], stored: npt.NDArray[Any], now: npt.NDArray[Any]
 ) -> Difference:
@@ -124,7 +125,7 @@ def _largest(
 
 
 def _kind(values: npt.NDArray[Any]) -> str:
-    return f"{'words' if values.dtype.kind == 'U' else 'numbers'} of {values.ndim - 1} dimensions"
+    return f"{'strings' if values.dtype.kind == 'U' else 'numbers'} of {values.ndim - 1} dimensions"
 
 
 def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -138,6 +139,8 @@ def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     return padded
 
 
+# as integers, since == takes 0.0 for -0.0, which is another computation; the bits of two NaN may differ and mean
+# nothing
 def _same(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if one.dtype.kind == "U":
         return np.asarray(one == other)

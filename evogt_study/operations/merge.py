@@ -34,7 +34,7 @@ from evogt_study.study.study import Study, check_study
 from evogt_study.study.typed_points import listed
 
 FINAL = (Status.ok, Status.diverged)
-"""What the numbers of a run decide; every other fate is an accident that a run elsewhere may not have had."""
+"""Fates that a run's numbers decide; every other is an accident that the same run elsewhere may not have had."""
 MERGED_FROM = "merged_from"
 PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",
@@ -51,7 +51,7 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Raises ResultError where the file is no result, or its runs are not what was written."""
+        """Read a file to merge.  Raises ResultError where it is no result, or its runs are not what was written."""
         groups = read_result(path)
         for data in groups.values():
             check_runs(path, data)
@@ -96,7 +96,7 @@ def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Datase
 
 
 def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
-    """Whether a file has these runs; its history tells when they were put there."""
+    """Return True for a file that has these runs; only its history, which records the time, may be another."""
     found = read_result(output)
     return found.keys() == whole.keys() and all(contents(found[phase]) == contents(whole[phase]) for phase in whole)
 
@@ -117,7 +117,7 @@ def _in_the_way(output: Path, kind: str) -> ResultError:
 
 
 def _is_merged(path: Path) -> bool:
-    """Whether a file is a result that was merged."""
+    """Return True for a result that was merged."""
     try:
         with opened(path) as groups:
             return MERGED_FROM in groups["study"].attrs
@@ -156,7 +156,7 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
 
 
 def _lacking_values(sources: Sequence[Source]) -> list[str]:
-    """Of each file the values that its axes lack and other files have, in words."""
+    """Describe for each file the values that its axes lack and other files have."""
     names = dict.fromkeys(str(name) for source in sources for name in source.groups["study"]["status"].dims)
     lacking: list[list[str]] = [[] for _ in sources]
     for name in names:
@@ -169,6 +169,7 @@ def _lacking_values(sources: Sequence[Source]) -> list[str]:
     return [" and ".join(lacks) for lacks in lacking]
 
 
+# every decimal number of up to 15 digits is the same text again after it was a double
 def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
     """Labels of the values that a parameter has in a file; None where it follows other axes, or is not in it."""
     if name not in data.coords or data[name].dims not in ((), (name,)):
@@ -185,6 +186,7 @@ def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
         plans[phase.name] = phase_plan(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
+    # the study first, as in a result: it becomes the file's root group
     plans = dict(reversed(plans.items()))
     asked = {phase: {case.key for case in plan.cases()} for phase, plan in plans.items()}
     for source in sources:
@@ -208,7 +210,7 @@ def _not_asked_for(study: Study, source: Source, phase: str, lost: Sequence[str]
 
 
 def _other_constants(one: Source, other: Source) -> list[str]:
-    """Constants of two files that differ, in words."""
+    """Describe the constants in which two files differ."""
     ours, theirs = one.groups["study"], other.groups["study"]
     names = [str(name) for name in ours.coords if ours[name].ndim == 0 and name in theirs.coords]
     pairs = [(name, ours[name].item(), theirs[name].item()) for name in names if theirs[name].ndim == 0]
@@ -216,12 +218,12 @@ def _other_constants(one: Source, other: Source) -> list[str]:
 
 
 def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[Source]) -> Chosen:
-    """What a phase of the files chose.  Raises ResultError where two disagree, or none chose for some point."""
+    """Join the choices of a phase.  Raises ResultError where two disagree, or none chose for some point."""
     table: dict[tuple[str, ...], Any] = {}
     chooser: dict[tuple[str, ...], Path] = {}
     for source in sources:
         if phase not in source.groups:
-            continue  # whatever its values come from, its runs' keys tell what they are
+            continue  # its runs' keys hold the chosen values, wherever these come from
         for at, value in choice_in(source.path, source.groups["study"], study, choice).table.items():
             if table.setdefault(at, value) != value:
                 told = f"{text_label(table[at])} in {chooser[at]}, {text_label(value)} in {source.path}"
@@ -244,7 +246,7 @@ def _at(names: Sequence[str], labels: Sequence[str]) -> str:
 
 
 def _place(data: xr.Dataset, key: str) -> str:
-    """The first case with this key, in words."""
+    """Describe the first case with this key."""
     position = np.argwhere(data["case_key"].values == key)[0]
     dims = data["case_key"].dims
     return ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(dims, position, strict=True))
@@ -305,6 +307,7 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
     table = Table(plan)
     having = [source for source in sources if phase in source.runs]
+    # attempts on different machines are different attempts; within one study they count on instead
     table.add_all([source.runs[phase] for source in having], attempts=np.add)
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}

@@ -29,13 +29,13 @@ class Event:
     @property
     def seconds_left(self) -> float | None:
         """Estimate of the time left, None before the first run is done."""
-        left = self.total - self.reused - self.done
+        left = self.total - self.reused - self.done  # reused runs took no time of this session
         return left / self.rate if self.rate > 0 else (0.0 if left == 0 else None)
 
 
 @dataclass(eq=False)
 class Progress:
-    """Counts of a phase, told to `listener` after each change."""
+    """Counts of a phase, reported to `listener` after each change."""
 
     phase: str
     total: int
@@ -46,7 +46,7 @@ class Progress:
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, done: int, failed: int) -> None:
-        """Count finished runs, and tell."""
+        """Count finished runs, and report them."""
         self.done += done
         self.failed += failed
         self.tell()

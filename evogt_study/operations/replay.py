@@ -29,7 +29,7 @@ from evogt_study.workers.stage_cache import StageCache
 class Replay:
     """A case computed again.
 
-    point: the case in words.  case: what the study asks for now, with its key.  stored_key, stored_status,
+    point: its description.  case: what the study asks for now, with its key.  stored_key, stored_status,
     stored_message: what the file has; status, message, raised: what became of the run now, `raised` being the traceback
     or "".  compared: the variables of both runs; differences: those that are not equal bit for bit.  software: how the
     versions that computed the file differ from the ones here, "" where they do not.
@@ -49,11 +49,11 @@ class Replay:
 
     @property
     def equal(self) -> bool:
-        """Whether the run is ok, as it was, with the same values bit for bit."""
+        """True where the run is ok, as it was, with the same values bit for bit."""
         return self.status == self.stored_status == Status.ok and not self.differences
 
     def told(self) -> list[str]:
-        """What came of it, line by line."""
+        """Describe the outcome, line by line."""
         lines = []
         if self.case.key != self.stored_key:
             lines.append(
@@ -101,7 +101,7 @@ def replayed(here: Stored, index: int) -> Replay:
     if case is None:
         raise InputError(f"no run is planned at {where} ({here.path}, {here.phase}), so there is none to replay")
     raised: list[BaseException] = []
-    now = computed(Batch.of(here.plan.spec, [case]), StageCache(), raised.append)
+    now = computed(Batch.of(here.plan.spec, [case]), StageCache(), raised.append)  # shares nothing with other runs
     run = here.run(index)
     before = records_of(run)
     both_ok = Status(now.status[0]) == Status.ok and before.status.tolist() == [Status.ok]

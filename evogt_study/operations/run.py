@@ -42,6 +42,8 @@ from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
 from evogt_study.workers.local_cluster import connected
 from evogt_study.workers.worker_server import end_if_being_started
 
+# one ends with few runs, which leave workers idle; a second fills them, and a third the end of the second.  More would
+# only take memory: each has a table of its runs
 STUDIES_AT_ONCE = 3
 
 
@@ -141,7 +143,7 @@ def run_all(
 
 
 def _named(name: str, listener: Listener | None) -> Listener | None:
-    """A listener that is told the study's name with its phases."""
+    """Return a listener that puts the study's name before its phases."""
     if listener is None:
         return None
     return lambda event: listener(replace(event, phase=name if event.phase == STUDY else f"{name} {event.phase}"))
@@ -176,6 +178,7 @@ class _Sweep:
         """
         with only_writer(self.path) as self.check_alone:
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
+            # before anything is read: a half-written file is nobody's result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
             self.known = FinishedRuns(self.study, self.path, self.reuse.others)
@@ -189,7 +192,10 @@ class _Sweep:
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
             data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
+        # the lock may have been taken over while this process was stopped: then nothing is written
         self.check_alone()
+        # this order: runs that the study does not ask for are in the store before the result that holds them is
+        # replaced, and shards go only after the result that holds their runs is on disk
         kept = self.known.keep_unasked()
         write_result(self.path, whole)
         self.known.clear()
@@ -221,6 +227,7 @@ class _Sweep:
             flow = Flow(plan, plan.cases(missing), len(missing), client, self.limits)
             for computed in flow.records():
                 records = table.counted_on(computed)
+                # on disk before it counts: what is reported as finished survives a crash
                 write_shard(self.shards, records)
                 new = table.add(records)
                 if self.stop.is_set():
@@ -231,7 +238,7 @@ class _Sweep:
         return table
 
     def check_failures(self, failed: int, table: Table) -> None:
-        """Stop a study whose runs fail again and again: something is wrong that more of them will not tell."""
+        """Stop a study whose runs fail again and again: more of them would not show what is wrong."""
         most = self.limits.failures
         if most is not None and failed > most:
             told = table.commonest_message()
@@ -246,6 +253,7 @@ class Workers:
     """A client that is connected when it is first needed: a result that is complete starts no cluster."""
 
     def __init__(self, client: Client | None, workers: int | None) -> None:
+        # a worker that imports a script without a main guard comes here too, and would start workers of its own
         if client is None:
             end_if_being_started()
         self._context = connected(client, workers)
@@ -260,6 +268,7 @@ class Workers:
         with self._connecting:
             self._closed = True
             if self._client is not None:
+                # closed as after success, whatever was raised: what is finished is on disk already
                 self._context.__exit__(None, None, None)
 
     @property

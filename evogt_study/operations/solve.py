@@ -1,4 +1,4 @@
-"""One run, labelled: the method's pipeline on arrays, with its result as a Dataset of the same schema as a study's."""
+"""One run, labelled: the method's pipeline on arrays, with its result as a Dataset of a study's schema."""
 
 from __future__ import annotations
 

@@ -20,9 +20,14 @@ from evogt_study.results.stored_plan import Stored, code_beside, stored
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.study.phases import STUDY
 
+# a slip in package or result shows in any run; three are enough to meet the pilot or a second dictionary, and end in
+# seconds
 SAMPLE = 3
 OTHER_SOFTWARE_TOLERANCE = 1e-8
-"""What other versions, above all another BLAS, may change in a number that has digits."""
+"""Relative difference that other versions, above all another BLAS, may make in a number that has digits.
+
+BLAS kernels of other processors change errors by at most 6e-9.
+"""
 UNDETERMINED = frozenset(
     {
         "mass_defect",
@@ -34,12 +39,12 @@ UNDETERMINED = frozenset(
         "reference_coefficients",
     }
 )
-"""Of our own methods, what rounding decides: defects and singular values at its level, signs of singular vectors."""
+"""Variables of our own methods that rounding decides: defects and singular values at its level, signs of vectors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What was found: `findings` has a line for each thing that is wrong, `recomputed` one for each run computed again.
+    """Outcome of a check: `findings` has a line for each thing that is wrong, `recomputed` one for each run recomputed.
 
     phases: the bookkeeping of the file's runs, empty where its bytes are damaged.  left_out: what could not be checked
     because of the findings, "" if nothing.
@@ -53,7 +58,7 @@ class Verification:
 
     @property
     def well(self) -> bool:
-        """Whether nothing is wrong."""
+        """True where nothing is wrong."""
         return not self.findings
 
 
@@ -68,6 +73,7 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
     Raises ResultError for a file that is no result, or whose study or code cannot be used here.
     """
     path = Path(path)
+    # bytes first: nothing else of a damaged file can be trusted, or even opened
     damage = damaged_parts(path)
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
@@ -90,6 +96,7 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     phases = stored(path, groups, code)
     findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
     findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
+    # values that do not fit their status would make a recomputed run differ, which blames the wrong thing
     unfit = [line for result in phases.values() for line in _told(result, checks.values)]
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
@@ -140,7 +147,7 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
 
 
 def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
-    """What came of a run computed again on one line, and what is wrong with it."""
+    """Describe the outcome of a run computed again on one line, with a line for each thing that is wrong with it."""
     told = f"{result.phase} run {run.point}"
     if run.status != Status.ok:
         return f"{told}: {run.message}", [f"{told} is ok in the file, but computed again: {run.message}"]
@@ -151,6 +158,7 @@ def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
     own = result.study.spec.of_the_package
     judgeable = [each for each in run.differences if not (own and each.name in UNDETERMINED)]
     largest = max((each.relative for each in judgeable), default=0.0)
+    # `not <=`, so that NaN, which compares as false, is wrong
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
     told += f": relative difference at most {largest:.1e} with other software ({run.software})"
     return told, [f"{told}: {each.told()}" for each in wrong]
