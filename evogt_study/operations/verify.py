@@ -86,6 +86,8 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
         return Verification(path, {}, (str(error),), (), "nothing else was checked")
 
 
+# Values are checked before runs are computed again: where they do not fit their status, every run would differ, and the
+# difference would blame the wrong thing.
 def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None) -> Verification:
     """As `verify`, of a result whose bytes are sound; its phases are left out."""
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
@@ -96,7 +98,6 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     phases = stored(path, groups, code)
     findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
     findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
-    # values that do not fit their status would make a recomputed run differ, which blames the wrong thing
     unfit = [line for result in phases.values() for line in _told(result, checks.values)]
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")

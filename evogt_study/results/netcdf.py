@@ -43,18 +43,18 @@ netCDF4 would allow each 64 MiB, which is 6 GB for a hundred variables.
 """
 
 
+# Digests are made of the data in memory, so that an error on the way to the disk shows too.  The attributes PHASE_group
+# list the groups for readers, so that none is opened in vain.
 def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
     """Write the study's runs, and those of earlier phases into groups.  Raises ResultError where the disk refuses.
 
     What is large is written slab by slab.
     """
-    # where the file says it, readers open no group that may not be there
     earlier = {name: data for name, data in phases.items() if name != STUDY}
     phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
     try:
         make_folder(path.parent)
         with _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
-            # digests come from the data in memory, so that an error of the way to the disk shows too
             encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             for name, data in earlier.items():
                 encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=name, engine="netcdf4")

@@ -87,6 +87,7 @@ def prune(result: Path, before: float | None = None) -> Kept:
     return Kept(found.folder, gone, ())
 
 
+# Shards are copied and then removed, since a rename does not reach another disk.
 def move(result: Path, to: Path) -> Kept:
     """Move what is kept beside one result to another, on whatever disk, and return it.
 
@@ -98,7 +99,6 @@ def move(result: Path, to: Path) -> Kept:
     try:
         make_folder(folder)
         for path in shard_files(found.folder):
-            # a copy, then a removal: a rename does not reach another disk
             with written_whole(folder / path.name) as temporary:
                 shutil.copy2(path, temporary)
             path.unlink()

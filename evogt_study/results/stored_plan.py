@@ -84,14 +84,14 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
     return phases
 
 
+# Nothing is imported for reading a result: a file from elsewhere must not run code.  Only `code`, which a person names,
+# is imported.
 def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
     """The study whose text a result holds; `code` is as of `stored`.  Raises ResultError where it cannot be used."""
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
 
-    # nothing is imported for reading a result: a file that came by mail must not run code; only `code`, which a person
-    # names, is imported
     def named(reference: str) -> PythonFile:
         if code is None:
             return DeclaredFile.declared(reference, file.parent, str(data.attrs.get(DECLARATION, "")))

@@ -21,6 +21,10 @@ WRITTEN_AT_ONCE = 2**20
 """Bytes of a write: few beside `IN_MEMORY`, and so many that calls take no time beside bytes."""
 
 
+# Objects stay in memory, since pointers mean nothing in a file.  A file is written out and not left as a hole: a page
+# of a hole that finds the disk full ends the process with SIGBUS.  The mapping keeps the file, which has no name, after
+# it is closed: both end with the array.  A block has one value at least, which may be a string that is longer than
+# `WRITTEN_AT_ONCE`.
 def filled(shape: tuple[int, ...], dtype: npt.DTypeLike, fill: Any, beside: Path | None) -> npt.NDArray[Any]:
     """Make an array with `fill` everywhere, a large one out of core in the folder of the path `beside`.
 
@@ -29,18 +33,14 @@ def filled(shape: tuple[int, ...], dtype: npt.DTypeLike, fill: Any, beside: Path
     Raises ResultError where the disk has no room for it.
     """
     kind, count = np.dtype(dtype), math.prod(shape)
-    # objects are pointers, which mean nothing in a file
     if beside is None or kind.hasobject or count * kind.itemsize <= IN_MEMORY:
         return np.full(shape, fill, dtype=kind)
-    # at least one value: there is a kind, a string of fixed width, of which one value may be larger than a block
     block = np.full(max(1, min(count, WRITTEN_AT_ONCE // kind.itemsize)), fill, dtype=kind)
     try:
         with tempfile.TemporaryFile(prefix=f".{beside.name}.", dir=beside.parent) as file:
-            # written out, not left as a hole: a page of a hole that finds the disk full ends the process with SIGBUS
             for part in stretches(count, len(block)):
                 file.write(block[: part.stop - part.start].tobytes())
             file.flush()
-            # the mapping keeps the file, which has no name, after it is closed here: both end with the array
             return np.asarray(np.memmap(file, kind, "r+", shape=shape))
     except OSError as error:
         reason = error.strerror or error

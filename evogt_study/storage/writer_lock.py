@@ -221,6 +221,7 @@ def _ended(found: Mapping[str, str]) -> bool:
     return found.get("machine", "") == _machine() and has_ended(found)
 
 
+# The time is of a file that was made just now, by the same clock as the signs of life of the holder.
 @contextmanager
 def _judging(path: Path) -> Iterator[float | None]:
     """Be the only one, on all machines, who decides about a lock that is there; None where another does.
@@ -236,7 +237,6 @@ def _judging(path: Path) -> Iterator[float | None]:
     except OSError as error:
         raise ResultError(f"cannot write {mark}: {error.strerror}; choose another place with -o") from None
     try:
-        # of a file that was made just now, by the same clock as the holder's signs of life
         yield os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)

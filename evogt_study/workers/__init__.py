@@ -3,7 +3,7 @@
 - `batch`: cases to records, in one call on a worker
 - `stage_cache`: stages that cases share, each computed once
 - `time_limit`: the time limit of a run
-- `file_descriptors`: what a run may leave of its worker's file descriptors
+- `file_descriptors`: file descriptors that runs leave to their worker
 - `batch_size`: cases in the next batch
 - `watch`: a cluster that has lost all of its workers
 - `dispatch`: batches sent to Dask, none lost

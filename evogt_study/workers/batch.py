@@ -28,6 +28,7 @@ from evogt_study.workers.file_descriptors import end_without_handles
 from evogt_study.workers.stage_cache import StageCache
 from evogt_study.workers.time_limit import limited
 
+# some lines of a terminal; a message is held for each of a million runs, and its width is that of a field in the file
 MESSAGE_LIMIT = 500
 
 
@@ -35,7 +36,7 @@ MESSAGE_LIMIT = 500
 class Batch:
     """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
 
-    They are packed because a scheduler unpacks and packs what it passes on, and keeps the last thousand messages.
+    They are packed because a scheduler would unpack and pack every value that it passes on.  Bytes pass as they are.
     """
 
     spec: MethodSpec
@@ -62,7 +63,7 @@ class Batch:
 
 
 def _same(one: Value | None, other: Value) -> bool:
-    """Whether two values are one, 1 and true being two; most that are equal are the same object."""
+    """Return True where two values are one, 1 and true being two; most that are equal are the same object."""
     return one is other or repr(one) == repr(other)
 
 
@@ -72,7 +73,7 @@ def run_batch(batch: Batch) -> RunRecords:
     Raises SweepError on a worker that has other code of this package, since its numbers may be others; LostBatchError
     where what a run did to its process keeps all of them from being handed over.
     """
-    if batch.code != package_code():
+    if batch.code != package_code():  # before anything is unpacked, which may not be possible with other code
         raise SweepError(
             f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
         )
@@ -86,10 +87,12 @@ def run_batch(batch: Batch) -> RunRecords:
         end_without_handles()
 
 
+# One BLAS thread: two workers of two threads on two cores take 465 ms for an SVD of 8000 x 320, of one thread each
+# 163 ms.  Floating-point warnings are off, since what is not finite is judged by its value.
 def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], None]) -> RunRecords:
     """As `run_batch`, with these stages; `raised` is called with what a case raises."""
     method, cases = load_method(batch.spec), batch.cases
-    software = software_set()  # before the runs, which may leave no file handle to read it with
+    software = software_set()  # before the runs, which may leave no file descriptor to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
     with threadpool_limits(1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(cases):
@@ -105,7 +108,7 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
                 raised(error)
             outcomes.append((status, message, record, share.own_seconds()))
     shares = share.shares()
-    share.next_batch()
+    share.next_batch()  # after `shares`: costs are counted by batch
     return RunRecords(
         keys=tuple(key for key, _ in cases),
         status=np.array([status for status, *_ in outcomes], dtype=np.int8),
@@ -122,6 +125,7 @@ def _run(method: Method, values: Values, share: StageCache) -> Record:
     return method.bind(values).run(share)
 
 
+# by thread, since a cluster of the user's may have several in a worker, and stages are not made for two at once
 _OF_THREAD = threading.local()
 
 
@@ -134,7 +138,7 @@ def _stages() -> StageCache:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Whether it may be the user's own: signals reach the main thread, in which workers compute nothing."""
+    """Return True where it may be the user's own: signals reach the main thread, in which workers compute nothing."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 

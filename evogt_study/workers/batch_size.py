@@ -1,4 +1,4 @@
-"""How many cases the next batch takes, from what the latest runs took."""
+"""Size of the next batch, from the time and the bytes of the latest runs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections import deque
 from evogt_study.schema.records import RunRecords
 
 BATCH_SECONDS = 0.7
-"""Work worth one task: enough to hide Dask's milliseconds, little enough to lose and to balance."""
+"""Seconds of work worth one task: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
 COMMAND_SECONDS = 0.004
 """Processor time that a batch takes of the command, which is to be half busy at most: with many workers batches are
 longer for it."""
 LEAST_SECONDS = 0.05
-"""Work that is not divided further, even at the end: a task and its shard cost as much."""
+"""Seconds of work that are not divided further, even at the end: a task and its shard cost as much."""
 BATCH_BYTES = 32 * 2**20
-"""Values that a batch returns at most: they are held by worker and client, and written at once."""
+"""Bytes of values that a batch returns at most: worker and client hold them, and they are written at once."""
 LARGEST_BATCH = 5_000
-"""Cases in a batch at most: of runs that take no time, what is around them does."""
+"""Cases in a batch at most: of runs that take no time, keys, messages and bookkeeping do."""
 FIRST_BATCH = 4
 """Cases in a batch at most before any time has been measured: a run may take a millisecond or a minute."""
 GROWTH = 8
 """Times by which a batch may be larger than all that has been measured: the first runs may not be like the others."""
 RECENT_BATCHES = 8
-"""Finished batches from which the next is sized: long runs come first, and tell little about the later ones."""
+"""Finished batches from which the next is sized: long runs come first, and say little about the later ones."""
 
 
 class BatchSize:
@@ -54,8 +54,10 @@ class BatchSize:
 
     def next(self) -> int:
         """Cases of the next batch."""
+        # half a worker's share of what is left, so that batches shrink towards the end and workers finish together
         fair = max(-(-self.left // (2 * self.threads)), self.worth(LEAST_SECONDS))
         runs, bytes_ = sum(runs for runs, _, _ in self.recent), sum(size for _, _, size in self.recent)
+        # by the bytes that runs have returned; unknown until one has come back
         largest = min(LARGEST_BATCH, max(1, runs * BATCH_BYTES // bytes_)) if bytes_ else LARGEST_BATCH
         size = max(1, min(self.worth(self.worth_sending), fair, largest))
         if self.group <= 2 * size:  # cases of one group share their costly stages: keep them together

@@ -23,9 +23,10 @@ from evogt_study.workers.worker_server import BLAS_THREADS
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 
 CERTIFICATES = ".evogt-"
-"""With which the names of folders of certificates begin."""
+"""Prefix of folders of certificates; hidden, since the folder may be the user's working folder."""
 
 
+# BLAS's variables are exported in the script of the job: the environment of this process does not reach it.
 @contextmanager
 def cluster_of(system: str) -> Iterator[Any]:
     """The batch system's cluster, without workers yet; its jobs hold BLAS to one thread.
@@ -61,6 +62,7 @@ def _certificate(system: str, configured: Mapping[str, Any]) -> Iterator[Securit
             prefix = f"{CERTIFICATES}{own_mark()}"
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=place)))
             for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
+                # with its permissions before its content: a key must not be readable to others even for a moment
                 (folder / name).touch(0o600)
                 (folder / name).write_text(getattr(security, name))
                 setattr(security, name, str(folder / name))
@@ -80,7 +82,7 @@ def _remove_left(place: Path) -> None:
 
 
 def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
-    """What dask-jobqueue has for this system.  Raises InputError."""
+    """Find dask-jobqueue's class and configuration for this system.  Raises InputError."""
     try:
         import dask_jobqueue
     except ImportError:
@@ -103,8 +105,9 @@ def on_batch_system(system: str, workers: int) -> Iterator[Client]:
     settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
     with dask.config.set(settings), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
         try:
+            # `n` counts worker processes, of which a job may have several
             cluster.scale(n=workers)
-            cluster.sync(cluster._correct_state)  # submits now, so that a refusal is told now
+            cluster.sync(cluster._correct_state)  # submits now; else a refusal would only be logged later
         except (OSError, RuntimeError) as error:
             raise SweepError(f"the batch system {system} did not take the jobs: {error}") from None
         yield client

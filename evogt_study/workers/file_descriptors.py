@@ -1,4 +1,4 @@
-"""File handles that runs leave to their worker: without any it cannot hand over what it has computed.
+"""File descriptors that runs leave to their worker: without any it cannot hand over what it has computed.
 
 Dask would try to connect to such a worker for ever.
 """
@@ -12,12 +12,12 @@ from multiprocessing import parent_process
 from evogt_study.errors import LostBatchError
 
 NEEDED = 8
-"""Connections of a worker that are opened while others are."""
+"""Descriptors that a worker needs at once: connections, some of which are opened while others are."""
 EXIT_CODE = 71  # EX_OSERR of sysexits.h
 
 
 def end_without_handles() -> None:
-    """End a worker that has no file handles left, so that its nanny starts another one.
+    """End a worker that has no file descriptors left, so that its nanny starts another one.
 
     Raises LostBatchError in a process that nobody started as a worker, which is not ours to end.
     """
@@ -25,9 +25,10 @@ def end_without_handles() -> None:
         return
     if parent_process() is not None:
         os._exit(EXIT_CODE)
-    raise LostBatchError("no file handles are left in the worker's process")
+    raise LostBatchError("no file descriptors are left in the worker's process")
 
 
+# tried, not counted: limits are of the process, of its user and of the machine, and opening is subject to all of them
 def _are_left() -> bool:
     with ExitStack() as stack:
         try:

@@ -1,4 +1,4 @@
-"""What ends a command early, made the same: Ctrl-C, a SIGTERM, or a time limit of its own.
+"""Interruptions of a command, all made the same: Ctrl-C, a SIGTERM, or a time limit of its own.
 
 Each raises KeyboardInterrupt in the main thread, with the reason as its text, so that one path closes the cluster and
 keeps what is finished.  While a cluster starts there is nothing to close yet, and they wait.
@@ -40,14 +40,16 @@ def interruptible(time_limit: str | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)  # first, so that no alarm meets the default handler, which kills
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGALRM of the command's own time limit
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
+# Only the first of several is handed on: a second would interrupt the closing that the first one begins.
 @contextmanager
 def deferred() -> Iterator[None]:
     """Hold back what would end the body half done, and let it act at the body's end; in other threads nothing does."""
@@ -69,6 +71,7 @@ def deferred() -> Iterator[None]:
                 signal.raise_signal(arrival)
 
 
+# At most 1e9 s, which are 30 years: setitimer takes no more than the time of the system can hold.
 def seconds(text: str, option: str = "--time-limit") -> float:
     """A time, which was given to `option`, as a number of seconds, with units, or as H:M:S.
 

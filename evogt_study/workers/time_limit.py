@@ -15,7 +15,7 @@ from typing import TypeVar
 from evogt_study.errors import TimedOutError
 
 GRACE_SECONDS = 30.0
-"""After the exception, before the process ends: a factorisation of some thousand unknowns takes less."""
+"""Seconds after the exception, before the process ends: a factorisation of some thousand unknowns takes less."""
 EXIT_CODE = 124  # that of timeout(1)
 
 
@@ -27,7 +27,7 @@ class _TimeUp(BaseException):  # no Exception: a run's own handlers are not mean
 
 
 def limited(seconds: float | None, call: Callable[[], T]) -> T:
-    """What `call` returns.  Raises TimedOutError where it takes longer than `seconds`; None is no limit.
+    """Return what `call` returns.  Raises TimedOutError where it takes longer than `seconds`; None is no limit.
 
     The exception arrives between any two steps of this thread; all of them, to the one that calls it back, are inside
     the outer `try`.  A call that catches it is late all the same, whatever it returns or raises.
@@ -47,6 +47,7 @@ def limited(seconds: float | None, call: Callable[[], T]) -> T:
         raise TimedOutError(f"over its time limit of {seconds:g} s") from None
 
 
+# a thread of its own for each run, since a run computes in a worker's thread, where signals and alarms do not arrive
 class _Watch(threading.Thread):
     """Interrupts the thread `ident` after `seconds`, and ends the process `GRACE_SECONDS` later."""
 
@@ -62,7 +63,7 @@ class _Watch(threading.Thread):
         self.fired = True
         _raise_in(self.target, _TimeUp)
         if not self.done.wait(GRACE_SECONDS):
-            os._exit(EXIT_CODE)
+            os._exit(EXIT_CODE)  # no clean-up: the thread that would do it is the one that does not come back
 
     def finish(self) -> None:
         """The body is done; an exception that is still on its way is called back."""
@@ -77,6 +78,7 @@ class _Watch(threading.Thread):
             raise _TimeUp
 
 
+# ctypes: CPython has this for one thread to interrupt another, and no Python function for it
 def _raise_in(ident: int, exception: type[BaseException] | None) -> None:
     """Have the interpreter raise `exception` in a thread of this process; None withdraws one not raised yet."""
     wanted = None if exception is None else ctypes.py_object(exception)

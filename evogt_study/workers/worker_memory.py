@@ -11,7 +11,7 @@ from evogt_study.planning.plan import (
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
 WORKER_BYTES = 130 * 2**20
-"""A worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
+"""Bytes of a worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
 
 
 def worker_memory(plan: Plan) -> float:

@@ -19,7 +19,8 @@ from typing import Any
 from evogt_study.storage.temporary_folders import own_folder
 
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
-"""How Python starts workers: elsewhere libraries may not live on in a forked process, or nothing can be forked."""
+"""Start method of workers: other systems' libraries may not live on in a forked process, or nothing can be forked."""
+# what a worker needs first and what takes longest to import; modules of a user are never among them
 PRELOADED = ("distributed", "distributed.http.worker", "evogt_study.workers.batch", "evogt_study.methods.evolution")
 BLAS_THREADS = (
     "OMP_NUM_THREADS",
@@ -31,12 +32,17 @@ BLAS_THREADS = (
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 """Environment in which BLAS libraries, when they are imported, start no threads."""
 
+# not 1 or 2, by which interpreters end, nor 128 and more, by which shells report signals
 RUNS_THE_SCRIPT = 93
 """Exit code of a worker in which the user's script would start workers; any that nothing else uses."""
 
+# read as text: importing the script to find out is what must not happen
 GUARD = b"\nif __name__ =="
 SCRIPT_SECONDS = 30
-"""Imports take 1.4 s of it on a machine with four times as many busy processes as cores."""
+"""Seconds for a worker to import the user's script.
+
+Imports take 1.4 s of it on a machine with four times as many busy processes as cores.
+"""
 
 
 def end_if_being_started() -> None:
@@ -46,7 +52,7 @@ def end_if_being_started() -> None:
 
 
 def runs_the_script() -> bool:
-    """Whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`.
+    """Try whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`.
 
     A script with the usual guard is not tried, so that it starts no later.
     """
@@ -72,6 +78,8 @@ def start_ahead() -> None:
     own_folder()  # before Python makes it
     forkserver.set_forkserver_preload(list(PRELOADED))
     resource_tracker.ensure_running()  # here, since it unblocks Ctrl-C
+    # both are inherited by all that is forked from the server: BLAS reads its variables when it is imported, which is
+    # there
     with _environment(ONE_THREAD), _ctrl_c_blocked():
         forkserver.ensure_running()
 

@@ -97,7 +97,7 @@ def test_a_run_that_leaves_its_worker_no_file_handles_is_lost_and_the_rest_goes_
     """Its worker computes on, but cannot be connected to any more."""
     data = evs.run(own_study(WITHOUT_HANDLES, "[axes]\nseed = { start = 0, count = 8 }"), workers=1)
     np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
-    assert "file handles" in str(data.message.sel(seed=3).item())
+    assert "file descriptors" in str(data.message.sel(seed=3).item())
 
 
 OUTSIDE_A_WORKER = """
@@ -124,7 +124,7 @@ def test_a_process_that_is_no_worker_goes_on_without_file_handles(own_study, tmp
     command = [sys.executable, "outside.py", study.file]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
-    assert done.stdout == f"[{int(Status.ok)}]\nno file handles are left in the worker's process\n"
+    assert done.stdout == f"[{int(Status.ok)}]\nno file descriptors are left in the worker's process\n"
 
 
 def test_handles_that_runs_leak_one_by_one_cost_a_worker_and_no_run(own_study):
