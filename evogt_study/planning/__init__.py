@@ -1,8 +1,8 @@
-"""What is to be computed, in which order, and how long it takes.
+"""Plans: the cases to compute, their order, and the time that they take.
 
 - `plan`: the cases of a phase, and the work that they share
 - `case_keys`: the key of each case, made from its content
 - `case_work`: the rough work of all cases, by the axes that decide it
 - `execution_order`: neighbours share stages, long runs come first
-- `forecast`: how long a study takes, and which of several goes first
+- `forecast`: prediction of the time of a study, and the order of several
 """

@@ -27,6 +27,8 @@ Keys = npt.NDArray[np.bytes_]
 _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 
 
+# one text for all values of an axis that the content copies: a million seeds need one binding of parameters, not a
+# million
 def case_keys(method: Method, space: CaseSpace) -> Keys:
     """The key of every case, by its number; empty where none is planned."""
     copied = method.hints.copied - space.deciding
@@ -35,6 +37,7 @@ def case_keys(method: Method, space: CaseSpace) -> Keys:
     marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
     texts = [[canonical_json(value).encode() for value in space.axes[number].values] for number in inner]
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
+    # axes whose text is filled in come last, so that all keys of one text are one stretch
     rows = keys.transpose(outer + inner)  # a view
     for position in np.ndindex(rows.shape[: len(outer)]):
         values = space.resolved(_at(space.axes, outer, position) | marks)

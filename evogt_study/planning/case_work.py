@@ -22,7 +22,7 @@ there is no case."""
 
 
 def case_work(method: Method, space: CaseSpace) -> Work | None:
-    """Work of all cases; None where only running tells, or there are more than `MAX_COMBINATIONS`.
+    """Work of all cases; None where only running them shows it, or there are more than `MAX_COMBINATIONS`.
 
     It depends on the axes among the method's `sizes`, on those that such a parameter follows by rules, and on those
     that decide where there is a case.

@@ -25,6 +25,8 @@ def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
     return points.transpose(_nesting(space, leading)).ravel()
 
 
+# a long run that begins last keeps all other workers idle: one 3 s batch among 0.2 s ones ends after 5.2 s if it comes
+# last, after 3.7 s if it comes first
 def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np.float64] | None) -> Order:
     """Put groups of costly cases before others in the `sharing_order`.
 
@@ -40,6 +42,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np
     groups = np.nansum(work, axis=inner, keepdims=True)
     shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
     along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
+    # stable, so that groups that take equally long stay in the order in which they share stages
     first = np.argsort(along, kind="stable")
     return order.reshape(len(along), -1)[first].ravel()
 

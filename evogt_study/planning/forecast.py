@@ -1,4 +1,4 @@
-"""How long a study will take: a few of its cases are timed, and others are compared with them by their rough work."""
+"""Prediction of a study's time: a few of its cases are timed, and others compared with them by their rough work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evogt_study.study.study import Study
 T = TypeVar("T")
 
 START_SECONDS = 2.0
-"""What a run takes before its first batch and after its last: workers start and import, a result is written."""
+"""Seconds before the first batch and after the last: workers start and import, a result is written."""
 SAMPLED_CASES = 500
 """Cases that stand for all: drawn evenly, they meet each of a hundred sizes; a look at them takes 50 ms."""
 TIMED_CASES = 7
@@ -71,7 +71,9 @@ def predicted(
     timings: Callable[[Plan], Timings] | None = None,
     numbers: Order | None = None,
 ) -> Prediction | None:
-    """Time of the plan's runs, each stage computed once for the cases that share it; None where only running tells.
+    """Predict the time of the plan's runs, each stage computed once for the cases that share it.
+
+    None where only running them shows it.
 
     shared: what `shared_work` counted over some of the cases.  A stage that the others need anew has the same part of
     their work as of those; one that they do not is done.  timings: `timed_cases`, asked where there is something to

@@ -1,4 +1,4 @@
-"""What is to be computed: the cases of a phase, their identities, and the work that they share."""
+"""The plan of a phase: its cases, their identities, and the work that they share."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Plan:
 
     @cached_property
     def work(self) -> Work | None:
-        """Rough work of the cases; None where only running them tells."""
+        """Rough work of the cases; None where only running them shows it."""
         return case_work(self.method, self.space)
 
     @property
     def longest(self) -> float:
-        """Rough seconds of the longest run; 0 where only running it tells."""
+        """Rough seconds of the longest run; 0 where only running it shows it."""
         return 0.0 if self.work is None else float(np.nanmax(self.work))
 
     @property
@@ -85,6 +85,7 @@ class Plan:
             return False
         return bool(np.nanmax(work) <= ALIKE * np.nanmin(work))
 
+    # keys and values block by block: the dictionaries of a million cases would take hundreds of megabytes
     def cases(self, numbers: Order | None = None) -> Iterator[Case]:
         """The cases of these numbers, in this order; all of `order` where none are given."""
         numbers = self.order if numbers is None else numbers
@@ -104,6 +105,7 @@ class Plan:
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
     @cached_property
+    # tables of choices may leave points without a case; without tables each point has one
     def count(self) -> int:
         """Number of cases."""
         if not self.space.chosen:
@@ -126,7 +128,7 @@ class SharedWork:
 
     @property
     def distinct(self) -> int:
-        """How many computations of the stage are different."""
+        """Number of different computations of the stage."""
         return sum(self.first.values())
 
 

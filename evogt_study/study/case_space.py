@@ -14,15 +14,18 @@ from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
 
 MAX_CASES = 10_000_000
-"""Cases that a study, or its pilot, may have."""
+"""Cases that a study, or its pilot, may have: their keys take 200 MB, and their other bookkeeping 250 MB."""
 
 
 MAX_REPRESENTATIVES = 20_000
-"""Points at which combinations of rules are looked at one by one; more are sampled evenly."""
+"""Points at which combinations of rules are looked at one by one, in 0.05 s of simple rules; more are sampled evenly."""
 
 
 BLOCK = 4096
-"""Cases whose positions are worked out together, and combinations of rules that are remembered meanwhile."""
+"""Cases whose positions are found together, and combinations of rules that are remembered meanwhile.
+
+Enough that NumPy's calls take no time, and few enough that what is remembered is a few MB.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,16 @@ class Axis:
 
 @dataclass(frozen=True)
 class When:
-    """Parameters that follow the axes: where every axis in `match` has one of the values, `set` holds.
+    """A rule for dependent parameters: where every axis in `match` has one of the values, `set` holds.
 
-    Values are matched by their labels, which tell an axis's values apart where ``==`` does not (true and 1).
+    Values are matched by their labels, which distinguish an axis's values where ``==`` does not (true and 1).
     """
 
     match: Mapping[str, frozenset[str]]
     set: Mapping[str, Value]
 
     def applies(self, values: Mapping[str, Value]) -> bool:
-        """Whether the rule holds at these values."""
+        """Return True where the rule holds at these values."""
         return all(text_label(values[name]) in admitted for name, admitted in self.match.items())
 
 
@@ -97,7 +100,7 @@ class CaseSpace:
         return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
-        """`values` of many cases in turn; rules and tables are looked at once for all that they do not tell apart."""
+        """`values` of many cases in turn; rules and tables are applied once to all cases that they do not distinguish."""
         deciding = [number for number, axis in enumerate(self.axes) if axis.name in self.deciding]
         free = [(number, axis.name, axis.values) for number, axis in enumerate(self.axes) if number not in deciding]
         settled: dict[tuple[int, ...], dict[str, Value] | None] = {}
@@ -106,7 +109,7 @@ class CaseSpace:
             for position in zip(*(along.tolist() for along in positions), strict=True):
                 key = tuple([position[number] for number in deciding])
                 if key not in settled:
-                    if len(settled) >= BLOCK:
+                    if len(settled) >= BLOCK:  # bounded, since a study may have as many combinations as cases
                         settled.clear()
                     settled[key] = self.resolved(
                         {self.axes[number].name: self.axes[number].values[position[number]] for number in deciding}
@@ -114,6 +117,7 @@ class CaseSpace:
                 rest = settled[key]
                 yield None if rest is None else rest | {name: values[position[number]] for number, name, values in free}
 
+    # later rules win over earlier ones, as in the study file; what a pilot chose wins over all
     def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
         """Constants, then the axes' values `at` a point, then rules in order, then tables."""
         values = {**self.constants, **at}
@@ -151,13 +155,13 @@ class CaseSpace:
         return replace(self, chosen=(*self.chosen, *choices))
 
     def dependence(self, parameter: str) -> tuple[str, ...]:
-        """The axes that `parameter` follows through rules and tables, in the order of the axes."""
+        """The axes on which the dependent `parameter` depends by rules and tables, in the order of the axes."""
         names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
         names |= {name for choice in self.chosen if choice.name == parameter for name in choice.over}
         return tuple(name for name in self.names if name in names)
 
     @property
     def followers(self) -> tuple[str, ...]:
-        """Parameters set by rules or tables, in order of first mention; a table of an axis says where cases are."""
+        """Dependent parameters in order of first mention, set by rules or tables; a table of an axis says where cases are."""
         mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
         return tuple(name for name in dict.fromkeys(mentioned) if name not in self.names)

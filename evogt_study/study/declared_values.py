@@ -40,7 +40,7 @@ class Declared:
         """A list of values, all different.  Raises StudyError."""
         values = tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         seen = set()
-        for label in map(text_label, values):  # labels have to tell the values apart in the result file
+        for label in map(text_label, values):  # labels have to distinguish the values in the result file
             if label in seen:
                 raise StudyError(f"`{name}` must have different values, got {label} twice ({self.file}, {where})")
             seen.add(label)

@@ -47,6 +47,7 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot
     _check(table, space, declared)
     candidates = _candidates(table, space, declared)
     seeds = declared.values("seed", table.seed_values, "pilot.seeds")
+    # a choice that has seen the study's seeds would make its results look better than those of new seeds
     shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
     if not seeds or shared:
         got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
@@ -61,6 +62,7 @@ def _space(
     table: PilotTable, space: CaseSpace, candidates: Mapping[str | None, tuple[Value, ...]], seeds: tuple[Value, ...]
 ) -> CaseSpace:
     """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
+    # the candidate's number is the axis, since each point of `by` may have candidates of its own
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != "seed")
     axes = (*others, Axis(CANDIDATE, numbers), Axis("seed", seeds))
@@ -74,7 +76,7 @@ def _space(
 
 
 def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
-    """What can be said before the candidates are read."""
+    """Check the section as far as that needs no candidates.  Raises StudyError."""
     file, known = declared.file, declared.method.scalars(space.resolved(next(space.representatives())) or {})
     if "seed" not in space.names:
         raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")

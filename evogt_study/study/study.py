@@ -26,9 +26,13 @@ from evogt_study.study.pilot import read_pilot
 from evogt_study.study.precision import read_precision
 from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_table
 
+# NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
 MAX_CHECKED = 5_000
-"""Cases whose parameters are checked together before anything runs; beyond, a bad combination is a failed run."""
+"""Cases whose parameters are checked together before anything runs, in 0.4 s where they have one problem.
+
+A bad combination beyond them is a failed run.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,7 @@ class Study:
 
     @property
     def pilot(self) -> Choice | None:
-        """What the study's pilot chooses, where it has one."""
+        """The choice of the study's pilot, where it has one."""
         return next((phase.choice for phase in self.phases if phase.choice is not None), None)
 
     @property
@@ -81,6 +85,8 @@ class Study:
         """The method that runs the cases."""
         return load_method(self.spec)
 
+    # the first candidate stands for the choice: every candidate was checked as a value, and its rules and keys look the
+    # same
     def provisional_spaces(self) -> Iterator[CaseSpace]:
         """The cases of each phase, before any has run: a stand-in has the place of what earlier ones choose."""
         chosen: tuple[Chosen, ...] = ()
@@ -247,7 +253,7 @@ class _Reader:
         return frozenset(wanted)
 
     def _is_value_on(self, present: set[str], name: str, raw: Any, where: str) -> bool:
-        """Whether a list is itself one of the axis's values (widths of several layers), not a list of them."""
+        """Return True for a list that is itself one of the axis's values (widths of layers), not a list of them."""
         try:
             return text_label(self.declared.value(name, raw, where)) in present
         except StudyError:

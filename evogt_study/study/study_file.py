@@ -25,6 +25,7 @@ class _Table(BaseModel):
 class SeedRange(_Table):
     """``{ start = 0, count = 20 }``: consecutive integers."""
 
+    # below 2^62, so that start + count is an int64, as which seeds are stored
     start: Annotated[int, Field(ge=0, lt=2**62)] = 0
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
 
@@ -71,6 +72,7 @@ class OutputTable(_Table):
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
     record: list[str] = []
+    # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
 
 
@@ -130,7 +132,7 @@ class _Mistake:
 
 
 def _mistake(error: ErrorDetails, raw: Any) -> _Mistake:
-    """Tell an error's keys from the names of a union's alternatives, which pydantic puts between them."""
+    """Separate an error's keys from the names of a union's alternatives, which pydantic puts between them."""
     keys: list[str] = []
     expected: list[str] = []
     meant = True
@@ -151,14 +153,14 @@ KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "a
 
 
 def _kind(alternative: str) -> str:
-    """What an alternative of a union is, from the name that pydantic has for it."""
+    """Name the kind of an alternative of a union, from the name that pydantic has for it."""
     if alternative.startswith("list"):
         return "a list"
     return "an integer" if "int" in alternative else "a word" if alternative == "str" else "a table"
 
 
 def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str:
-    """The first mistake in words, and how many more there are."""
+    """Describe the first mistake, and count the others."""
     mistakes = [_mistake(error, raw) for error in errors]
     meant = [mistake for mistake in mistakes if mistake.meant] or mistakes
     first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")  # explains what is missing
@@ -191,7 +193,7 @@ KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}
 
 
 def _wanted(error: ErrorDetails) -> str:
-    """What pydantic asked for, in the words of our messages."""
+    """Describe what pydantic asked for as our messages do."""
     message = error["msg"]
     if error["type"] == "string_pattern_mismatch":
         return "made of lower-case letters, digits and _"

@@ -1,4 +1,4 @@
-"""Points and lists as a person writes and reads them; imports nothing heavy."""
+"""Points and lists as a user writes and reads them.  Imports nothing heavy, since the command line begins with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evogt_study.errors import InputError
 
 
 def listed(values: Sequence[str], limit: int = 12) -> str:
-    """Words separated by commas, those beyond `limit` counted."""
+    """Join strings by commas, those beyond `limit` counted."""
     more = f", ... ({len(values)} in all)" if len(values) > limit else ""
     return ", ".join(values[:limit]) + more
 
