@@ -1,4 +1,4 @@
-"""What the paper sets beside Evo-GTransNet: classical discretisations and global space-time regression.
+"""Baselines that the paper sets beside Evo-GTransNet: classical discretisations and global space-time regression.
 
 - `p1_fem`: linear finite elements
 - `element_space`: finite element spaces on any domain, as sparse matrices

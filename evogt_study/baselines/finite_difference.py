@@ -29,9 +29,9 @@ from evogt_study.numerics.time_grid import TimeGrid
 MAX_POINTS = 4_000_000
 """Unknowns of a grid: a field of this size takes 32 MB."""
 SCATTERED = 1000
-"""Points at which a diffusion that is said to be constant is looked at."""
+"""Points at which a diffusion is evaluated to see that it is constant: a formula takes well under a millisecond."""
 MAX_FOLDED = 640
-"""Points per direction up to which a transform is a matrix product."""
+"""Points per direction up to which a transform is a matrix product, see `sine_transform`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class FiniteDifferenceReference:
 
     @property
     def key(self) -> Hashable:
-        """What the solution depends on besides the problem."""
+        """Identity of the solution, besides the problem's."""
         return "finite_difference", self.points, self.grid, self.integrator
 
     @property
@@ -83,6 +83,8 @@ class FiniteDifferenceReference:
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
+        # times that are equal but for rounding are the same: a little below each finds it, whichever side rounding put
+        # it on
         return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
 
 
@@ -98,7 +100,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
     u = problem.initial(nodes).reshape(shape)
     state, observed = sine_transform(u), set(grid.observed)
     slope, bulk = stepper.reacted(u)
-    fields, energies = {0: u}, [stepper.energy(state) + bulk]
+    fields, energies = {0: u}, [stepper.energy(state) + bulk]  # u is never written to: a new array at each step
     for step, forcing in enumerate(_forcings(problem, nodes, shape, stepper.times), start=1):
         stepper.advance(state, forcing, slope)
         if problem.potential is not None or step in observed:
@@ -259,6 +261,7 @@ def _folded_sines(points: int) -> tuple[Array, Array]:
     return np.ascontiguousarray(sines[0::2]), np.ascontiguousarray(sines[1::2])
 
 
+# one transform diagonalises every step only where nu is the same everywhere
 def constant_diffusion(problem: Problem) -> float:
     """nu.  Raises ProblemError unless it is one positive constant, and for a lifting or another domain."""
     check_unit_cube(problem.domain, "finite differences")
@@ -279,6 +282,7 @@ def constant_diffusion(problem: Problem) -> float:
 
 def _scattered(dimension: int) -> Array:
     """Points that no regular pattern goes through all of: multiples of irrational numbers, modulo one."""
+    # square roots of different primes: no small integers relate them, so that the points fill the cube evenly (Weyl)
     steps = np.sqrt(np.array([2.0, 3.0, 5.0][:dimension]))
     return np.asarray(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0)
 

@@ -34,11 +34,12 @@ from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
 from evogt_study.problems.statement import Statement, derived, manufactured_source
 
+# the interior of linspace(0, 1, 70), and 69 positive levels of linspace(0, T, 70): the paper's (tab:global_diagnostic)
 POINTS = 68
 LEVELS = 69
 RIDGE = 1e-10
 MAX_ENTRIES = 100_000_000
-"""Of the matrix A: 0.8 GB, of which the least-squares solver needs a few."""
+"""Entries of the matrix A: 0.8 GB, of which the least-squares solver needs a few copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +229,7 @@ def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float,
     rho = float(ridge * norms_squared.sum() / count)
     scale = np.sqrt(norms_squared + rho)
     scale[scale == 0.0] = 1.0  # without a ridge a column may be zero, whose coefficient the least norm makes zero
+    # columns of unit norm, as the paper's condition number is of the scaled matrix
     scaled = np.concatenate([A / scale, np.diag(np.sqrt(rho) / scale)])
     right = np.concatenate([b, np.zeros(count)])
     y, _, _, sigma = scipy.linalg.lstsq(scaled, right, lapack_driver="gelsd", overwrite_a=True, check_finite=False)

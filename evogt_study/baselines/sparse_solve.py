@@ -15,6 +15,8 @@ SparseMatrix = scipy.sparse.csc_array[np.float64]
 
 def factorised(matrix: SparseMatrix) -> Callable[[Array], Array]:
     """b -> matrix^{-1} b.  A definite matrix needs no pivoting, so the order can be one for its symmetric pattern."""
+    # minimum degree on A + A^T, and the diagonal as pivots: fill as of a Cholesky factorisation, which SciPy does not
+    # have
     factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     return lambda b: np.asarray(factor.solve(b))
 

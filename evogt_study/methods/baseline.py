@@ -1,4 +1,4 @@
-"""What baselines have in common: a run that shares no stage but the problem, and what is measured of its solution."""
+"""The common part of baselines: a run that shares no stage but the problem, and the measuring of its solution."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from evogt_study.schema.variables import MEASURED
 
 OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
 """Parameters of dictionaries, which some families take."""
+# rough, as all of `flops` is: predictions scale it by cases that were timed
 LOOKED_AT = 200
 """Operations for a validation node: interpolation, and the exact solution."""
 
@@ -39,7 +40,7 @@ Evaluate = Callable[[Array], Array]
 
 
 class Observed(Protocol):
-    """Saved times, and where they stand among the observed ones, which begin with 0 and end with T."""
+    """Saved times, and their positions among the observed ones, which begin with 0 and end with T."""
 
     @property
     def observed_times(self) -> Array: ...
@@ -50,7 +51,7 @@ class Observed(Protocol):
 
 
 class BaselineParameters(Protocol):
-    """What the parameters of every baseline have."""
+    """Parameters that every baseline has."""
 
     @property
     def validation(self) -> Rule: ...
@@ -67,7 +68,7 @@ class Baseline(ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
-        """Raises StudyError where the problem or the outputs cannot be had."""
+        """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
         parameters = with_integrators(declared_in(kind.PARAMETERS))
         return Baseline.declared(spec, parameters, kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind)
 

@@ -60,7 +60,7 @@ class Evolution(ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
-        """Raises StudyError where the problem or the outputs cannot be had."""
+        """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
         return Evolution.declared(spec, PARAMETERS, RECORDABLE)
 
     def bind(self, values: Values) -> EvolutionCase:
@@ -129,6 +129,7 @@ class EvolutionCase(BoundCase):
         )
 
     @property
+    # what is left out where it is at its default keeps the keys of results that were made before it could be given
     def content(self) -> str:
         output = self.method.output
         texts = {
@@ -257,6 +258,8 @@ class EvolutionCase(BoundCase):
         return seconds_of(flops)
 
     @property
+    # Phi with its SVD's copies, the retained basis with its gradients, and the validation features: whatever is alive
+    # at once, since stages hand their arrays on
     def memory(self) -> float:
         run, dimension = self.discretisation, self.method.dimension(self.values)
         nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
@@ -273,6 +276,7 @@ class EvolutionCase(BoundCase):
         return float(8.0 * (layers + FRAGMENTED * most)) + reference
 
 
+# multiplications and additions of dense products only: what is of lower order disappears in the timing
 def rough_flops(run: Discretisation, problem: Problem) -> float:
     """Rough operations of a run that shares nothing, with min(N, Q) in place of the rank r (app:scaling)."""
     d, widths, N, steps = problem.dimension, run.dictionary.widths, run.dictionary.N, run.grid.steps

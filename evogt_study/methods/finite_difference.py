@@ -25,7 +25,7 @@ from evogt_study.schema.variables import MEASURED
 
 @dataclass(frozen=True, kw_only=True)
 class DifferenceParameters:
-    """What a case of the method is made of, but for the parameters of its integrator."""
+    """Parameters of a case of the method, but for those of its integrator."""
 
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")

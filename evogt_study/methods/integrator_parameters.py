@@ -32,7 +32,7 @@ def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
 
 
 INTEGRATOR_PARAMETERS = declared(INTEGRATORS.values())
-"""Those of the integrators of this package."""
+"""Parameters of the integrators of this package."""
 
 
 def known_parameters() -> dict[str, Parameter]:

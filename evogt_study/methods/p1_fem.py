@@ -18,7 +18,7 @@ from evogt_study.schema.values import Value
 
 @dataclass(frozen=True, kw_only=True)
 class P1Parameters:
-    """What a case of the method is made of."""
+    """Parameters of a case of the method."""
 
     validation: Rule = same_as(EvolutionParameters, "validation")
     dt: float = same_as(EvolutionParameters, "dt")
@@ -63,7 +63,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
 
     @property
     def memory(self) -> float:
-        return 330.0 * self.quadrature_nodes(self.method.dimension(self.values))
+        return 330.0 * self.quadrature_nodes(self.method.dimension(self.values))  # bytes a node, with copies
 
     def flops(self, problem: Problem) -> float:
         d, steps = problem.dimension, self.observed.steps

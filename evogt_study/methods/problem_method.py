@@ -1,4 +1,4 @@
-"""What the methods of this package have in common: a problem with parameters of its own, and outputs to record."""
+"""The common part of this package's methods: a problem with parameters of its own, and outputs to record."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ProblemMethod(Method):
         )
 
     def problem_text(self, values: Values) -> str:
-        """What tells the case's problem from others, as canonical JSON."""
+        """Identity of the case's problem, as canonical JSON."""
         given = {name: json_text(value) for name, value in self.problem_values(values).items()}
         return json_object({"content": self.content_text, "values": json_object(given)})
 
@@ -134,7 +134,7 @@ class ProblemMethod(Method):
         return self.known_examples[key]
 
     def dimension(self, values: Values) -> int:
-        """d, for estimates: 2 where it cannot be told."""
+        """d, for estimates: 2 where it is not known."""
         if self.source.dimension is not None:
             return self.source.dimension
         problem = self.example(values)

@@ -1,4 +1,4 @@
-"""Where a study's problem comes from: formulas, or a user's factory.  Both make a `Problem` from parameter values."""
+"""Sources of a study's problem: formulas, or a user's factory.  Both make a `Problem` from parameter values."""
 
 from __future__ import annotations
 

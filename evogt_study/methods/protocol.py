@@ -21,15 +21,16 @@ from evogt_study.schema.values import Values, canonical_json, text_hash
 
 @dataclass(frozen=True)
 class Output:
-    """What to record besides scalars: `times` as in `TimeGrid.of`, names in `record`, points of a field's grid."""
+    """Outputs to record besides scalars: `times` as in `TimeGrid.of`, names in `record`, points of a field's grid."""
 
     times: int | tuple[float, ...] = 2
     record: tuple[str, ...] = ()
+    # odd, so that the middle is a point; a field of 65 x 65 is 34 kB
     grid: int = 65
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """What of it a case's content holds beside the times, as canonical JSON."""
+        """Parts that a case's content holds beside the times, as canonical JSON."""
         grid = str(self.grid) if "field" in self.record else "null"
         return {"record": canonical_json(sorted(self.record)), "grid": grid}
 
@@ -44,7 +45,7 @@ class MethodSpec:
 
     @property
     def of_the_package(self) -> bool:
-        """Whether the schema says what its records mean; a function of one's own may mean something else."""
+        """True where the schema says what its records mean; a function of one's own may mean something else."""
         return isinstance(self.method, str)
 
     @property
@@ -60,7 +61,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class Hints:
-    """What a method may say of its cases before any is bound; a method that says nothing is run all the same.
+    """Hints that a method may give of its cases before any is bound; a method that gives none is run all the same.
 
     reserved: names that its records give a meaning of their own, so that no parameter may have them.
     deciding: parameters whose values decide which others are required.
@@ -105,7 +106,7 @@ class BoundCase(ABC):
 
     @property
     def work(self) -> float | None:
-        """Rough seconds of a run that shares nothing, by one formula in its sizes; None where only running tells."""
+        """Rough seconds of a run that shares nothing, by one formula in its sizes; None where only a run shows them."""
         return None
 
     @property
@@ -126,7 +127,7 @@ class Method(ABC):
 
     @property
     def hints(self) -> Hints:
-        """What can be said of all cases."""
+        """Hints that hold for all cases."""
         return Hints()
 
     def required(self, values: Values) -> tuple[str, ...]:
@@ -136,5 +137,5 @@ class Method(ABC):
         )
 
     def scalars(self, values: Values) -> tuple[str, ...] | None:
-        """Variables of a case's record that are single numbers; None where only running it tells."""
+        """Variables of a case's record that are single numbers; None where only running it shows them."""
         return None

@@ -45,7 +45,7 @@ def record(solution: Solution, output: Output) -> Record:
 
 
 def scalars(solution: Solution) -> dict[str, Datum]:
-    """What was measured in single numbers; those that the problem or the parameters do not ask for are left out."""
+    """Collect the single numbers that were measured, of those that the problem and the parameters ask for."""
     space = solution.space
     known: dict[str, float] = {
         "initial_error": solution.errors[0],
@@ -86,7 +86,7 @@ def free_energies(solution: Solution) -> Array | None:
 
 
 def energy_scalars(energies: Array) -> dict[str, float]:
-    """How the energy fell: by how many percent in all, and by how much at least from one step to the next."""
+    """Measure the fall of the energy: in percent of all, and its largest increment from one step to the next."""
     scalars = {"energy_increment": float(np.diff(energies).max())}
     if energies[0] == 0.0:  # there is nothing to take a percentage of
         return scalars

@@ -1,7 +1,7 @@
 """Arrays that the workers of one machine compute once among them: one does, the others wait for it and read its file.
 
 For what takes longer than reading it and is the same in every run, such as the finite-difference reference.  A file's
-name tells all that its content depends on.  Without a folder to share each process computes its own.
+name is the hash of all that its content depends on.  Without a folder to share each process computes its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, eq=False)
 class ReferenceAmongWorkers:
-    """A `Reference` whose values another worker may have computed; `content` tells the problem in words."""
+    """A `Reference` whose values another worker may have computed; `content` identifies the problem."""
 
     reference: Reference
     content: str
@@ -52,7 +52,7 @@ class ReferenceAmongWorkers:
 
 
 def once(name: str, compute: Callable[[], Array]) -> Array:
-    """What `compute` returns, from this process or from another that did it under this name."""
+    """Return the array of `compute`, from this process or from another that computed it under this name."""
     folder = os.environ.get(SHARED_FOLDER)
     if folder is None or not os.path.isdir(folder):
         return compute()

@@ -22,6 +22,7 @@ from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value
 
+# as many as a time grid may have steps
 MAX_TIMES = 1_000_000
 SAMPLED = 7
 """Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
@@ -59,13 +60,13 @@ class FreeTimes:
 
     @property
     def saved_positions(self) -> list[int]:
-        """Where they stand among the observed ones."""
+        """Positions of the saved times among the observed ones."""
         return [int(i) for i in np.searchsorted(self.observed_times, self.saved_times)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionParameters:
-    """What a case of the method is made of."""
+    """Parameters of a case of the method."""
 
     dictionary: str = same_as(EvolutionParameters, "dictionary")
     seed: int = same_as(EvolutionParameters, "seed")
@@ -129,7 +130,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
     def memory(self) -> float:
         given = self.given
         rows = given.points ** self.method.dimension(self.values) * given.levels + given.N
-        return 8.0 * 4 * float(rows * given.N)
+        return 8.0 * 4 * float(rows * given.N)  # A, the scaled copy, and two of the solver's
 
     def flops(self, problem: Problem) -> float:
         widths, D = dictionary_of(self.values).widths, problem.dimension + 1

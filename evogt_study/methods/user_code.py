@@ -54,7 +54,7 @@ class PythonFile:
 
     @property
     def content(self) -> str:
-        """Hash of the code's words: comments, blank lines and spacing do not count.  Files it imports do not either."""
+        """Hash of the code's tokens: comments, blank lines and spacing do not count, nor do files that it imports."""
         return _hash_of_words(self.source)
 
     @property
@@ -105,7 +105,7 @@ class DeclaredFile(PythonFile):
 
     @property
     def content(self) -> str:
-        """The hash of the code's words when it ran."""
+        """The hash of the code's tokens when it ran."""
         return str(json.loads(self.text)["content"])
 
     @property

@@ -29,7 +29,7 @@ class UserFunction(Method):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
-        """Raises StudyError where the file has no such function, or the study asks for what only `evolution` knows."""
+        """Make the method.  Raises StudyError where there is no such function, or the study gives it a problem or output."""
         if not isinstance(spec.method, PythonFile):
             raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
         reference = f"{spec.method.path}:{spec.method.attribute}"
@@ -164,7 +164,7 @@ def _datum(name: str, value: Any) -> Datum:
         )
     if array.dtype.kind == "U" and any(not _is_unicode(word) for word in array.ravel()):
         raise RunError(f"the method returned `{name}` with characters that are not Unicode")
-    if array.dtype.kind == "b":  # as 1 and 0, so that a missing one can be told from both
+    if array.dtype.kind == "b":  # as 1 and 0, so that a missing one differs from both
         array = array.astype(np.int8)
     return Datum(dims, array, attributes)
 
@@ -186,7 +186,7 @@ def _is_word(name: str) -> bool:
 
 
 def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes that mean the same in a file: words and numbers, but none that tells how values are stored."""
+    """Attributes that mean the same in a file: strings and numbers, but none that says how values are stored."""
     return {
         str(key): value
         for key, value in attributes.items()
@@ -198,7 +198,7 @@ def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_storable(value: Any) -> bool:
-    """Whether an attribute of NetCDF can have this value."""
+    """Return True for a value that an attribute of NetCDF can have."""
     if isinstance(value, str):
         return _is_unicode(value) and "\0" not in value
     if isinstance(value, int):

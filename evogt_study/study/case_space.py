@@ -18,7 +18,7 @@ MAX_CASES = 10_000_000
 
 
 MAX_REPRESENTATIVES = 20_000
-"""Points at which combinations of rules are looked at one by one, in 0.05 s of simple rules; more are sampled evenly."""
+"""Points at which combinations of rules are looked at one by one, in 0.05 s; more are sampled evenly."""
 
 
 BLOCK = 4096
@@ -100,7 +100,7 @@ class CaseSpace:
         return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
-        """`values` of many cases in turn; rules and tables are applied once to all cases that they do not distinguish."""
+        """`values` of many cases in turn; rules and tables are applied once to cases that they do not distinguish."""
         deciding = [number for number, axis in enumerate(self.axes) if axis.name in self.deciding]
         free = [(number, axis.name, axis.values) for number, axis in enumerate(self.axes) if number not in deciding]
         settled: dict[tuple[int, ...], dict[str, Value] | None] = {}
