@@ -29,7 +29,7 @@ class UserFunction(Method):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserFunction:
-        """Make the method.  Raises StudyError where there is no such function, or the study gives it a problem or output."""
+        """Make the method.  Raises StudyError where there is no such function, or a problem or output beside it."""
         if not isinstance(spec.method, PythonFile):
             raise StudyError(f"`method` must be file.py:function, got {spec.method!r}")
         reference = f"{spec.method.path}:{spec.method.attribute}"

@@ -3,10 +3,10 @@
 - `arrays`: the array type
 - `registry`: kinds by name, those of other packages too
 - `quadrature`: rules with positive weights
-- `domains`: where problems are posed, and what vanishes on their boundary
+- `domains`: open sets on which problems are posed, and the factor that vanishes on their boundary
 - `dictionaries`: families of prescribed features
 - `problem`: the data of a parabolic problem, as functions of nodes and times
-- `problem_checks`: what the data of a problem have to agree on
+- `problem_checks`: checks that the data of a problem agree
 - `retained_space`: trial functions, their weighted SVD, and its truncation to identity mass
 - `stiffness`: the matrix of the linear terms in the retained space
 - `galerkin`: stiffness, load and initial value in the retained space

@@ -83,10 +83,12 @@ def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
     return np.asarray(rate - system.reaction.prepared()(alpha, system.nodal_lifting(t), t)[0])
 
 
+# expm1 keeps the digits of (e^z - 1)/z for small z, whose limit 1 stands for z = 0
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
     if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:
         raise ProblemError(_NOT_STEADY)
+    # K is symmetric (eq:raw_to_normalized), so that its eigenbasis is orthonormal and no inverse is needed
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     exponents = -final_time * eigenvalues
     weights = np.divide(np.expm1(exponents), exponents, out=np.ones_like(exponents), where=exponents != 0.0)

@@ -1,4 +1,4 @@
-"""What is measured on a trajectory: norm and energy histories, and how far coefficients are apart."""
+"""Diagnostics of a trajectory: norm and energy histories, and the distance of coefficients."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.time_grid import Trajectory
 
 
+# the maximum with zero: rounding may leave a square of -1e-17 where the lifting and the coefficients cancel
 def norm_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     """|| u_{N,r}(t) ||_q at the observed times, (S,): || alpha ||_2 (prop:mass), and the lifting's part.
 

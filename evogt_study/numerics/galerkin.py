@@ -43,6 +43,7 @@ from evogt_study.numerics.stiffness import (
     weighted_gram,
 )
 
+# values at 8,000 nodes take 4 MB then, and a product with as many columns is no longer limited by memory
 TIMES_AT_ONCE = 64
 
 Series = Callable[[Array], Array]
@@ -51,7 +52,7 @@ Series = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class AssembledLifting:
-    """What the lifting u_b adds to norms, energies and nodal values, each as a function of times.
+    """The parts that the lifting u_b adds to norms, energies and nodal values, each as a function of times.
 
     mass (T, r): Phi~^T W_q u_b; flux (T, r): sum_l G~_l^T W_q a d_l u_b; square (T,): ||u_b||_q^2; energy (T,):
     sum_q w_q a |grad u_b|^2; nodal (T, Q): u_b at the assembly nodes.
@@ -281,7 +282,7 @@ def _reaction(space: RetainedSpace, problem: Problem) -> Reaction | None:
 
 
 def has_steady_load(problem: Problem) -> bool:
-    """Whether neither the source nor what a lifting adds to the load depends on t."""
+    """Return True where neither the source nor the lifting's part of the load depends on t."""
     lifting = problem.lifting
     parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
     if lifting is not None and lifting.lower_order is not None:
@@ -305,6 +306,7 @@ def _moments(
     return lambda times: np.asarray(function.modulated(times).T @ terms)
 
 
+# the sign of the last two terms is that of moving u_b to the right-hand side of the weak form (remark nonhomo)
 def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
     """(f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), and less the lower-order terms."""
     rate = _moments(lifting.rate, space.quadrature.nodes, space.project)

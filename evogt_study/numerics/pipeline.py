@@ -80,7 +80,7 @@ class Reference(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What the reference depends on besides the problem."""
+        """Identity of the reference, besides the problem's."""
 
     @property
     def coarser(self) -> Reference | None:
@@ -121,7 +121,7 @@ class Solution:
 
     @property
     def has_final_error(self) -> bool:
-        """Whether there is something to measure the final error against."""
+        """True where there is a solution to measure the final error against."""
         return len(self.errors) == len(self.trajectory.times)
 
     @property
@@ -140,7 +140,7 @@ class Solution:
 def stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:
-    """What each stage depends on; two runs with the same key can share the stage.
+    """Keys of the stages, of all that each depends on; two runs with the same key can share the stage.
 
     `problem` and `domain` identify these, `reference` what errors are measured against if not its exact solution.
     """
@@ -258,6 +258,8 @@ def _spaces(
     return svd(), space
 
 
+# a rule of one point more has its nodes between those of the assembly rule, where features it does not resolve are not
+# orthonormal
 def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
     return mass_defect_on(space, space.domain.quadrature(run.quadrature.another(space.domain.dimension)))
 
@@ -267,6 +269,8 @@ def _trial(problem: Problem, run: Discretisation) -> TrialFunctions:
     return trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
 
 
+# by the profile's values, not by the problem: diffusions 1 + b(t) p(x/epsilon) have their first profile in common for
+# every epsilon
 def _terms(stage: str, space: Hashable, share: Share) -> StiffnessTerm:
     """Stiffness terms of one space that problems share, known by the profiles' values at the nodes."""
     return lambda profile, compute: share(stage, (space, blake2b(profile.tobytes()).digest()), compute)
@@ -277,7 +281,7 @@ def _check(problem: Problem, run: Discretisation) -> None:
 
 
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
-    """What the solution should be at the observed times, or at the first alone where no more is known.
+    """The target of the solution at the observed times, or at the first alone where no more is known.
 
     The initial value is known in any case, so that the error there is that of the projection only.
     """

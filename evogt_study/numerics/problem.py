@@ -43,7 +43,7 @@ class Separable:
 
     @property
     def steady(self) -> bool:
-        """Whether the function does not depend on time."""
+        """True where the function does not depend on time."""
         return self.modulations is None
 
 

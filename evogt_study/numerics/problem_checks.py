@@ -1,4 +1,4 @@
-"""What the data of a problem have to agree on, whoever states them: values on the boundary and at the start."""
+"""Checks that the data of a problem agree, whoever states them: values on the boundary and at the start."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).  The
     solution is looked at up to `final_time`, the problem's own where that is left out.
     """
+    # 0.37 T, where no usual modulation has a zero, as at T/2 or T/4
     times = np.array([0.0, 0.37, 1.0]) * (final_time or problem.final_time or 1.0)
     times = times[:1] if problem.exact is None else times
 
@@ -128,4 +129,4 @@ def _inside(problem: Problem) -> Array:
 
 
 def _negligible(excess: float, scale: float) -> bool:
-    return bool(np.isfinite(excess)) and excess <= TOLERANCE * max(scale, 1e-300)
+    return bool(np.isfinite(excess)) and excess <= TOLERANCE * max(scale, 1e-300)  # so that zero agrees with zero

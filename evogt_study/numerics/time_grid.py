@@ -9,6 +9,7 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
 
+# their loads are held at once: 8 MB for each retained function
 MAX_STEPS = 1_000_000
 
 
@@ -59,7 +60,7 @@ class TimeGrid:
 
     @property
     def saved_positions(self) -> list[int]:
-        """Where the saved steps stand among the observed ones."""
+        """Positions of the saved steps among the observed ones."""
         position = {step: number for number, step in enumerate(self.observed)}
         return [position[step] for step in self.saved]
 
@@ -112,6 +113,8 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     if not final_time / dt <= MAX_STEPS:
         raise ParameterError("dt", f"a step of which at most {MAX_STEPS:,} make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
+    # decimal numbers such as 0.1 are rounded: T/dt is a whole number but for 1e-16 a step, of which there are up to a
+    # million
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         raise ParameterError(
             "dt",

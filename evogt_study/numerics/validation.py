@@ -17,7 +17,7 @@ from evogt_study.numerics.retained_space import RetainedSpace
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What solutions are measured against at S times: sqrt(w) (u - u_b) (S, Q), and || u ||_w (S,).
+    """The target that solutions are compared with at S times: sqrt(w) (u - u_b) (S, Q), and || u ||_w (S,).
 
     factor: sqrt(w) D (Q,), which makes psi . (T_r alpha) comparable.  roots: sqrt(w) (Q,); largest: max_q |u| (S,).
     """
@@ -36,6 +36,7 @@ class Target:
         largest = np.abs(exact).max(axis=1)
         return Target(roots * (exact - lifted), np.sqrt((exact**2) @ rule.weights), roots * D, roots, largest)
 
+    # in place and one product for all times: the (S, Q) array is the largest of a run with many saved times
     def errors(self, raw: Array, psi: Array) -> Array:
         """Errors of T_r alpha (S, N) at the S times, by the features psi at the nodes (Q, N): (S,)."""
         difference = raw @ psi.T

@@ -130,6 +130,7 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
     if terms is None:
         return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
     pairs = terms or ((sympy.S.One, sympy.S.Zero),)
+    # the formula as it stands is slower, and finite
     if not _representable(pairs, values):
         return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
 
@@ -147,7 +148,8 @@ def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Map
 
 
 def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
-    """Whether the factors are finite where their product is: exp((t - x)/epsilon) splits into two that may overflow."""
+    """True where the factors are finite if their product is: exp((t - x)/epsilon) splits into two that may overflow."""
+    # profiles and modulations are monotone exponentials in the cases that overflow: the corners show it
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
     with np.errstate(all="ignore"):
         return all(

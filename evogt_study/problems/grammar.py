@@ -32,11 +32,17 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]
     "abs": (sympy.Abs, abs),
 }  # fmt: skip
 
+# more than a person writes; bounds the time of reading a formula that a program wrote
 MAX_LENGTH = 4000
+# a tenth of Python's limit of recursion: each level takes several calls, here and in sympy
 MAX_DEPTH = 100
+# each derivative of a power is one more product: derivatives of (...)**64 stay short
 MAX_EXPONENT = 64
+# far from overflow, so that squares of constants are numbers too
 LARGEST = 1e100
+# powers of powers multiply: (x**64)**64 would have a derivative of thousands of factors
 MAX_DEGREE = 256
+# digits of exact numbers, which are the range of a double: longer ones would only be rounded in the end
 MAX_DIGITS = 300
 _CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # what Python reads over is left out too
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")

@@ -220,6 +220,7 @@ class Derived:
     flux: tuple[Split, ...] | None
 
 
+# 64: a study has one statement, a folder of studies some; each holds a few kilobytes of expressions
 @lru_cache(maxsize=64)  # one derivation a process, however many parameter values and runs use it
 def derived(statement: Statement) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
@@ -267,7 +268,7 @@ def _given(
 
 @lru_cache(maxsize=64)
 def _claims(statement: Statement) -> tuple[tuple[str, WeakIdentity], ...]:
-    """What the formulas have to fulfil in the weak sense, each with the words for it.
+    """Identities that the formulas have to fulfil in the weak sense, each with its wording for messages.
 
     u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
     """

@@ -1,4 +1,4 @@
-"""Whether formulas mean in the weak sense what differentiating them says: (r, v) = (q, grad v) for r = -div q.
+"""Check that formulas mean in the weak sense what differentiating them says: (r, v) = (q, grad v) for r = -div q.
 
 Formulas are differentiated symbolically, where they are smooth.  A jump of u, or of the flux q = a grad u, leaves no
 trace in that, and the source derived from it lacks the term of the interface: every method converges to another
@@ -30,6 +30,7 @@ BOUND = 1e-4
 Measured: smooth data 2e-15, 2e-7 in three dimensions; jumps of the diffusion by one half 0.04 to 0.8, by one thousandth
 7.6e-4; kinks of the solution 0.99.
 """
+# as many as the panels resolve: 512 nodes in 1-D for 32 half waves; 3-D is held to 12 by its time
 MODES = {1: 32, 2: 32, 3: 12}
 PANELS = {1: 32, 2: 6, 3: 2}
 """Panels in each direction, for each dimension: 0.5 ms in 1-D, 2 ms in 2-D, 15 ms in 3-D for data of the paper."""
@@ -37,7 +38,9 @@ POINTS = (16, 18, 20)
 """Nodes a panel, for each direction: even numbers, so that no node lies in the middle, and different ones, so that none
 lies on a diagonal.  An interface may be there, at which formulas are not numbers."""
 
+# as fine as the first look's panels or finer: one bump then holds the interface that the sines have seen
 FIRST_WINDOWS = {1: 32, 2: 8, 3: 3}
+# even and different, as `POINTS`; fewer, since data are nearly straight in a narrow window
 WINDOW_POINTS = (12, 10, 8)
 NARROWEST = 1e-5
 """Layers thinner than this count as jumps.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
@@ -99,7 +102,7 @@ def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:
-    """Whether the defect is still there in narrow windows, and no error of the quadrature.
+    """Return True where the defect is still there in narrow windows, and so no error of the quadrature.
 
     Looks closer and closer where a bump finds the largest defect.  Data that are smooth, oscillate or have a kink are
     straight in the end, and the defect vanishes; that of a jump shrinks as the interface does.
@@ -111,9 +114,13 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
         lines = [_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _tested(identity, lines, values)
         worst = np.unravel_index(np.argmax(np.abs(defect)), defect.shape)
+        # a bump's defect is that of an interface of its width in the other directions: divided by it, a jump's stays as
+        # it is
         jumps.append(np.abs(defect[worst]) / width ** (dimension - 1))
         corner, panels = corner + np.array(worst) * width / 2, 2
     variation = np.sum(squares, axis=0)[worst] - np.sum(np.square(means), axis=0)[worst] / width**dimension
+    # || grad v ||^2 of a bump: 2/15 and 1/105 are the integrals of its slope's and of its own square on the unit
+    # interval
     squared_slope = dimension * 2 / 15 / width * (width / 105) ** (dimension - 1)
     telling = np.abs(defect[worst]) > VARIATION * np.sqrt(variation * squared_slope)
     return bool(telling and jumps[-1] > LASTING * jumps[-1 - HALVINGS])

@@ -1,6 +1,6 @@
 """Dictionaries of prescribed features, by name: one file a family, and one line of `FAMILIES`.
 
-- `base`: what a family is, and what its features offer
+- `base`: the contract of a family, and of its features
 - `first_layer`: tanh of affine functions, on tensor grids by products of exponentials
 - `tanh_layers`: random layers of tanh, which four families have in common
 - `transnet`: neurons at distances uniform in the ball's radius

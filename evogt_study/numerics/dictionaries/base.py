@@ -1,4 +1,4 @@
-"""What a dictionary is: a family of prescribed features, and the features that it gives.
+"""The contract of a dictionary, a family of prescribed features, and of the features that it gives.
 
 A family is one file here and one line of `FAMILIES` in `dictionaries/__init__.py`; another package adds one by an entry
 point.
@@ -109,7 +109,7 @@ class Dictionary(ABC):
 
 
 def is_width(value: object) -> bool:
-    """Whether `value` is an integer of at least 1."""
+    """Return True for an integer of at least 1."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
 
 
@@ -119,7 +119,7 @@ def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
     The cut depends on the widths of the layers only, so that results do not depend on who asks.
     """
     heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
-    size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))
+    size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
@@ -155,7 +155,7 @@ class FirstOrder(NamedTuple):
         return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
 
     def factor(self, matrix: Array) -> Array:
-        """What `mapped` multiplies with, for this `matrix` (n, r)."""
+        """Factor by which `mapped` multiplies, for this `matrix` (n, r)."""
         return matrix if self.directions is None else side_by_side(self.directions, matrix)
 
     def mapped(self, factor: Array) -> Array:

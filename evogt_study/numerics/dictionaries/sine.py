@@ -26,6 +26,7 @@ class Sine(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), sines)
 
 
+# written out instead of evaluated as a quotient: near an end both factors vanish, and rounding would be divided by zero
 def sines(x: Array, count: int, order: int) -> Array:
     """Evaluate q = sqrt(2) sin(k pi x) / w, w = x (1 - x), for k = 1, ..., `count` with derivatives.
 

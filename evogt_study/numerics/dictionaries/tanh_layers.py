@@ -21,6 +21,7 @@ from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder, Jet, 
 from evogt_study.numerics.dictionaries.first_layer import AffineMap
 
 
+# half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
 def default_radius(dimension: int) -> float:
     """R = 0.8 for d = 1, 2 and 0.9 for d = 3: the unit cube's half diagonal with a margin."""
     return 0.9 if dimension == 3 else 0.8
@@ -136,6 +137,7 @@ class TanhDictionary(Dictionary):
 def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
     """Draw directions uniformly on the unit sphere, (width, d)."""
     if dimension == 1:
+        # the paper's numbers come of this draw: the sign of a normal one gives other directions for the same seed
         return rng.choice([-1.0, 1.0], size=(width, 1))
     directions = rng.standard_normal((width, dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)

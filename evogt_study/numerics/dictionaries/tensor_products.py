@@ -18,6 +18,7 @@ Functions = Callable[[Array, int, int], Array]
 
 
 @lru_cache(maxsize=16)
+# by total degree, not by the largest one: N features then resolve the same scale in every direction of space
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
     """The first `count` multi-indices by their sum, those of equal sum in decreasing lexical order, (count, d)."""
     indices: list[tuple[int, ...]] = []

@@ -1,6 +1,6 @@
 """Domains of problems, by name: one file a kind.
 
-- `base`: what a domain is
+- `base`: the contract of a domain
 - `unit_cube`: the unit interval, square and cube
 - `mapped_features`: what features see of another box
 - `box`: boxes, periodic directions, and faces with a given flux

@@ -1,4 +1,4 @@
-"""What a domain is: where a problem is posed, how it is integrated over, and what vanishes on its boundary."""
+"""The contract of a domain: its quadrature, its boundary, and the factor that vanishes there."""
 
 from __future__ import annotations
 

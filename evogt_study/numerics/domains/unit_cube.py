@@ -66,5 +66,5 @@ def _differentiated(nodes: Array, axes: tuple[int, ...]) -> Array:
     """D with one derivative taken along each entry of `axes`: each direction contributes x - x^2, 1 - 2x or -2."""
     result = np.ones(nodes.shape[0])
     for axis, x in enumerate(nodes.T):
-        result *= (x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0))[axes.count(axis)]
+        result *= (x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0))[axes.count(axis)]  # by order
     return result

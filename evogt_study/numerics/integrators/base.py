@@ -1,4 +1,4 @@
-"""What a time integrator is: one type a scheme, whose dataclass fields are the parameters of its own."""
+"""The contract of a time integrator: one type a scheme, whose dataclass fields are the parameters of its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Integrator(ABC):
 
     @abstractmethod
     def times(self, grid: TimeGrid) -> Array:
-        """Where the diffusion is evaluated, (T,)."""
+        """Times at which the diffusion is evaluated, (T,)."""
 
     def check(self, problem: Problem) -> None:
         """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""

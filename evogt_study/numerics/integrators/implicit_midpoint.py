@@ -41,6 +41,7 @@ class ImplicitMidpoint(RungeKutta):
 def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     scaled = 0.5 * grid.dt * eigenvalues
+    # then 1 + s lambda > 0 for every mode; for lambda >= 0 the factor below is at most one in size (thm:im)
     if not scaled.min() > -1.0:
         raise IndefiniteStiffnessError(
             f"I + (dt/2) K is not positive definite: least eigenvalue {1 + scaled.min():.3g}"
@@ -58,6 +59,8 @@ def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -
     for step, t in enumerate(grid.midpoints):
         half = 0.5 * grid.dt * system.stiffness(float(t))
         try:
+            # Cholesky as the test of definiteness too: half the work of LU, and it fails where eq:im_retained may have
+            # no solution
             factor = scipy.linalg.cho_factor(identity + half, lower=True, check_finite=False)
         except np.linalg.LinAlgError as error:
             raise IndefiniteStiffnessError(f"I + (dt/2) K is not positive definite at t = {t:.6g}: {error}") from None

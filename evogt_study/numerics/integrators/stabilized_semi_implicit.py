@@ -34,6 +34,7 @@ class StabilizedSemiImplicit(Integrator):
         metadata=number("a number >= 0", lambda S: 0.0 <= S < np.inf, "S", f"damping of {name}, eq:ac_scheme")
     )
 
+    # the eigenbasis is found once; b and Phi~ are rotated into it, so that the reaction needs no products with K
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
