@@ -130,6 +130,7 @@ Modes = tuple[Array | float, Array, Array]
 """A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
 
 
+# 20 operations an unknown and step for what is done mode by mode: products, sums and the energy
 def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
     """Rough operations of a solution: transforms there and back in every step that has a reaction or a source.
 
@@ -139,6 +140,7 @@ def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
     return float(unknowns * steps * (20 + (2 * transform if problem.potential is not None else 0)))
 
 
+# ten arrays of the grid's size: state, eigenvalues, divisor, forcing, slope, and temporaries of the transforms
 def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
     """Bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
@@ -287,6 +289,7 @@ def _scattered(dimension: int) -> Array:
     return np.asarray(np.arange(1, SCATTERED + 1)[:, None] * steps % 1.0)
 
 
+# a steady source that is zero at all nodes is left out of every step; one in time may vanish at the first only
 def _forcings(problem: Problem, nodes: Array, shape: tuple[int, ...], times: Array) -> Iterator[Array | None]:
     """The source's sine modes at each of `times`; None for all of them where it is zero."""
     if problem.source.steady and not problem.source(nodes, times[:1]).any():

@@ -171,6 +171,7 @@ def residual_points(dimension: int, final_time: float, points: int, levels: int)
     return nodes, np.linspace(0.0, final_time, levels + 1)[1:]
 
 
+# the diffusion is checked with equal weights: only the sign of its values matters here
 def residual_system(
     strong: StrongForm, features: Features, nodes: Array, times: Array, final_time: float, widths: Sequence[int] = ()
 ) -> tuple[Array, Array]:

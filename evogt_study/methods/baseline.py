@@ -147,6 +147,7 @@ class BaselineCase(BoundCase, Generic[P]):
         """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
 
     @property
+    # baselines share nothing else: their matrices depend on all of their parameters, and each run has its own
     def stages(self) -> Mapping[str, Hashable]:
         return {"problem": text_hash(self.method.problem_text(self.values))}
 
@@ -174,6 +175,7 @@ class BaselineCase(BoundCase, Generic[P]):
     def observed(self) -> Observed:
         """The times at which the solution is looked at.  Raises ParameterError."""
 
+    # one evaluation at the validation nodes for all times and all that is measured there
     def measured(self, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
         """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
         rule = problem.domain.quadrature(self.given.validation)

@@ -156,6 +156,8 @@ class EvolutionCase(BoundCase):
         return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
 
     @property
+    # a factory's problem has no dimension before it is made: 0 then stands for its domain, which the problem's key
+    # identifies
     def stages(self) -> Mapping[str, Hashable]:
         problem = text_hash(self.method.problem_text(self.values))
         reference = content_hash(self.reference_content)
@@ -200,6 +202,7 @@ class EvolutionCase(BoundCase):
             method.checked.add(key)
 
     @property
+    # seeds and widths are left out: they change nothing that is checked on the nodes
     def checked_content(self) -> str:
         """The hash of all that `check_problem` depends on."""
         run, given = self.discretisation, self.given
@@ -338,6 +341,7 @@ def _text(part: TimeGrid | CoefficientReference) -> str:
 
 
 @lru_cache(maxsize=KNOWN)
+# zero is a scheme without the parameter: results of before it had one keep their keys
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
     return canonical_json({name: value for name, value in asdict(integrator).items() if value})

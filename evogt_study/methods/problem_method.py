@@ -152,6 +152,7 @@ def following(dimension: int | None, directions: int, parameters: Mapping[str, P
     return {"radius": replace(parameters["radius"], default=default_radius(dimension + directions))}
 
 
+# 3e10: dgemm does 5e10 to 9e10 on a core, and what is around it less; predictions are scaled by timed cases anyway
 def seconds_of(flops: float) -> float:
     """Rough seconds of as many operations: 3e10 a second as on a core of 2024, and a millisecond around them."""
     return 1e-3 + flops / 3e10
@@ -174,6 +175,7 @@ def _taken(family: type[Dictionary]) -> tuple[str, ...]:
     return tuple(family.takes())
 
 
+# NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean
 def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
@@ -198,6 +200,7 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
 
 
 @contextmanager
+# whatever it is that a user's function raises, the study's author has to see it on one line, and not as a traceback
 def users_functions(named: str) -> Iterator[None]:
     """Raise ProblemError for whatever a user's functions raise in here; an InputError is left alone."""
     try:

@@ -115,6 +115,7 @@ def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:
     return None if values is None else values[list(steps)]
 
 
+# evaluated at once at all nodes: features cost most, and are the same for all times
 def fields(
     evaluate: Callable[[Array], Array], problem: Problem, times: Array, points: int
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:

@@ -20,6 +20,7 @@ from evogt_study.problems import BUILT_IN, Statement
 BASELINES: Mapping[str, type[BaselineCase[Any]]] = {
     kind.NAME: kind for kind in (P1FiniteElements, FiniteDifferences, SpaceTimeRegression)
 }
+# the paper's method first, as in messages; a user's own function needs no name here
 NAMES = ("evolution", *BASELINES)
 
 

@@ -126,6 +126,7 @@ class DeclaredFile(PythonFile):
         return unknown
 
 
+# ... stands for a default that no study file can state, such as an object: only that there is one matters
 def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
     """An argument with its default; of one that no study file can state it is known only that there is one."""
     value = QuadratureRule(**default) if isinstance(default, dict) else ... if default is None else default
@@ -150,6 +151,7 @@ def _hash_of_words(source: str) -> str:
 
 
 @lru_cache(maxsize=32)
+# under a name made of content: two versions of a file are two modules, and neither shadows an installed one
 def _module(path: str, source: str) -> ModuleType:
     name = f"_evogt_user_{hashlib.sha256((path + source).encode()).hexdigest()[:16]}"
     module = ModuleType(name)

@@ -74,6 +74,7 @@ class UserCase(BoundCase):
         return record
 
 
+# in the file they are all variables of one group, whose names have to differ
 def _check_names(record: Record, parameters: Collection[str]) -> None:
     """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
 
@@ -206,6 +207,7 @@ def _is_storable(value: Any) -> bool:
     return isinstance(value, float)
 
 
+# CF and xarray read these as instructions for decoding: kept as data, they would change the numbers
 _STORAGE = """
     missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
 """

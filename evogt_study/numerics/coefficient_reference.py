@@ -31,7 +31,7 @@ class CoefficientReference:
     """
 
     name: str
-    rtol: float = 1e-12
+    rtol: float = 1e-12  # below the time-stepping errors that are measured against it, by four digits and more
     atol: float = 1e-14
     max_step: float = 0.0
 

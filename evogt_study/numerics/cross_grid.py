@@ -108,6 +108,7 @@ def _split(diffusion: SpaceTimeFunction, nodes: Array, times: Array) -> tuple[Ar
     return np.eye(len(times)), diffusion(nodes, times)
 
 
+# in the spectral norm, as the paper's defects (app:cross_grid)
 def _relative(matrix: Array, reference: Array) -> float:
     symmetric = np.array_equal(reference, reference.T)
     norm = _spectral_norm if symmetric else lambda any_matrix: float(np.linalg.norm(any_matrix, 2))

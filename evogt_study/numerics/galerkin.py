@@ -196,6 +196,7 @@ def _profiles(function: Diffusion, nodes: Array) -> Array | None:
     return function.profiles(nodes) if isinstance(function, Separable) else None
 
 
+# in retained coordinates from the start: raw N x N matrices would be ill-conditioned, and are never formed
 def assemble(
     space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed, nodal: NodalData | None = None
 ) -> GalerkinSystem:
@@ -351,6 +352,7 @@ def _blockwise(nodal: Series, weights: Array) -> Series:
     return lambda times: np.concatenate([nodal(part) @ weights for part in in_blocks(times)])
 
 
+# a product with the nodes' values is made for each block: (T, Q) for all steps would be gigabytes
 def in_blocks(times: Array) -> list[Array]:
     """`times` in blocks, so that values at all nodes and many steps need not fit in memory at once."""
     return np.array_split(times, max(1, -(-len(times) // TIMES_AT_ONCE)))

@@ -280,6 +280,7 @@ def _check(problem: Problem, run: Discretisation) -> None:
     check_diffusion(problem, problem.domain.quadrature(run.quadrature), run.integrator.times(run.grid))
 
 
+# at t = 0 the target is u_0 even where a reference is known: the initial error is that of the projection alone
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
     """The target of the solution at the observed times, or at the first alone where no more is known.
 

@@ -56,6 +56,7 @@ class QuadratureRule:
         """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""
         return 2 * self.points - 1 if self.rule == "gauss_legendre" else 1
 
+    # more points, not fewer: a rule that is too coarse is shown up by one that is not
     def another(self, dimension: int) -> QuadratureRule:
         """A Gauss-Legendre rule of n + 1 points per direction, on which to look again at what this rule of n has made.
 

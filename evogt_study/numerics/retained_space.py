@@ -115,6 +115,7 @@ class RetainedSpace:
         return float((self.singular_values[0] / self.singular_values[-1]) ** 2)
 
     @cached_property
+    # symmetrised, since eigvalsh reads one triangle only and rounding makes the two differ
     def mass_defect(self) -> float:
         """epsilon_M = || Phi~^T W_q Phi~ - I_r ||_2 (app:threshold): rounding only, zero in exact arithmetic."""
         mass = self.values.T @ (self.quadrature.weights[:, None] * self.values)
@@ -134,6 +135,7 @@ class RetainedSpace:
         return np.asarray((nodal * self.quadrature.weights) @ self.values)
 
 
+# by singular values of B, not by eigenvalues of M_q: squaring would lose half of the digits
 def retain(trial: TrialFunctions, svd: WeightedSVD, tau: float) -> RetainedSpace:
     """Keep the directions with sigma_i > sqrt(tau) sigma_1 and scale them to identity mass: T_r = V_r Sigma_r^{-1}.
 

@@ -125,6 +125,7 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     return steps
 
 
+# four digits are short to write; a quarter of the steps around what was asked for is what a person would accept
 def _fitting_step(final_time: float, near: int) -> str:
     """A step that does divide final_time, short to write where one is at hand."""
     for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):

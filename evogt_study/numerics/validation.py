@@ -29,6 +29,7 @@ class Target:
     largest: Array
 
     @staticmethod
+    # the boundary factor joins the weights, so that errors are one product with the raw features
     def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
         """From u (S, Q), and u_b (S, Q) or zero, at the rule's nodes."""
         roots = np.sqrt(rule.weights)

@@ -16,6 +16,7 @@ from evogt_study.storage.paths import default_result, shard_folder
 from evogt_study.storage.writer_lock import only_writer
 
 
+# The lock is taken before the content is read: a result that is being replaced is neither complete nor incomplete.
 def complete_result(study_file: Path, output: Path | None) -> Path | None:
     """Return the path of the study's result, if every run of it was tried and nothing of it was changed since.
 

@@ -125,6 +125,7 @@ def _is_merged(path: Path) -> bool:
         return False
 
 
+# by name, before anything is compared: files of two studies have no keys in common, which would look like missing runs
 def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
     """Raise ResultError where the files are not results of one study."""
     first = sources[0].groups["study"].attrs.get("id", "") if study is None else study.name
@@ -169,7 +170,7 @@ def _lacking_values(sources: Sequence[Source]) -> list[str]:
     return [" and ".join(lacks) for lacks in lacking]
 
 
-# every decimal number of up to 15 digits is the same text again after it was a double
+# 15 digits as in `text_label`: 0.1 + 0.2 in one file is 0.3 in another
 def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
     """Labels of the values that a parameter has in a file; None where it follows other axes, or is not in it."""
     if name not in data.coords or data[name].dims not in ((), (name,)):
@@ -255,6 +256,7 @@ def _place(data: xr.Dataset, key: str) -> str:
 # --- conflicts --------------------------------------------------------------------------------------------------------
 
 
+# only fates that numbers decide are compared: a run that timed out here and is ok there is no conflict
 def _check_no_conflict(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
     """Raise ResultError where two files have different values for one run."""
     owners: dict[str, tuple[int, int]] = {}

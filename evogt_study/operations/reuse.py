@@ -1,4 +1,4 @@
-"""Resuming a study: which of its finished runs are taken up again, and which are tried once more."""
+"""Resuming a study: the choice of finished runs that are taken up again, and of those that are tried once more."""
 
 from __future__ import annotations
 

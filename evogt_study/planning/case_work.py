@@ -44,6 +44,7 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     return None if np.isnan(found).all() else found
 
 
+# a case whose parameters do not fit together fails at once: it counts as no work, not as unknown
 def work_of(method: Method, values: Values) -> float | None:
     """Rough seconds of a case; none where the parameters do not fit together, which takes a run no time to find."""
     try:

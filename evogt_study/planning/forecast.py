@@ -52,6 +52,7 @@ class Timings:
 
     cases: Mapping[float, Mapping[str, float]]
 
+    # rates are interpolated, not times: beyond the timed sizes the rough work extrapolates, which times would not
     def seconds(self, stage: str, work: float) -> float:
         """Time of a stage in a case of this `work`: seconds for each of work between those of the timed cases."""
         if not self.cases:
@@ -150,6 +151,7 @@ def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {stage: sum(each.get(stage, 0.0) for each in several) / len(several) for stage in set().union(*several)}
 
 
+# caches stages of this case only: what is shared by cases is counted by `shared_work`, not timed here
 class StageTimes:
     """A `Share` for one case: `seconds` of the stages of these names, each without the others, `inside` of all.
 

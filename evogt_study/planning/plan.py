@@ -191,6 +191,7 @@ def study_plan(study: Study, *chosen: Chosen) -> Plan:
     return phase_plan(study, study.phases[-1], chosen)
 
 
+# for what has to be known before anything runs: memory, order and rough work
 def provisional_plans(study: Study) -> list[Plan]:
     """The plans of all phases before any has run, with stand-ins for what they choose."""
     spaces = study.provisional_spaces()

@@ -330,6 +330,8 @@ def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) ->
         raise ParameterError(missing, "given a number", None, where=where)
 
 
+# after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
+# function than the stated one
 def _check_weak_forms(statement: Statement, problem: Problem) -> None:
     """Raise ProblemError, with the measured defect, where the symbolic derivatives are not the weak ones."""
     broken = _broken_claim(statement, tuple(problem.parameters.items()))

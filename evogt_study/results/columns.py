@@ -41,6 +41,7 @@ class Column:
         """Return True for strings."""
         return self.cells.dtype.kind == "O"
 
+    # room for the longest row so far: runs of one variable may have different lengths, such as ranks
     def put(self, cases: npt.NDArray[np.intp], values: npt.NDArray[Any], attributes: Mapping[str, Any]) -> None:
         """Set the rows of `cases`, which are in order; a column that is too small for them grows."""
         own, shape = self.cells.shape[1:], values.shape[1:]

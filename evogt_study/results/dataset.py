@@ -144,6 +144,7 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
+# floats in memory as in a file that is read, so that a result that was just computed equals the same one read back
 def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: Mapping[str, Any]) -> Any:
     """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
@@ -237,6 +238,7 @@ def _subjects(study: Study) -> tuple[str, ...]:
     return (study.name, *study.space.names)
 
 
+# only runs that are ok have values: the rows of the others are fill values, and are left out
 def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]

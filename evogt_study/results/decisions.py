@@ -28,6 +28,8 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 """Coordinates of a result: seeds that each cell used, half the width of its interval, and why no more were added."""
 
 
+# Seeds are only ever added, in the order of the axis, so that what a resumed study plans does not depend on when it
+# stopped.
 def filled_as_needed(study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table]) -> Table:
     """The table of a phase, filled by `fill`; where it has a precision, of as many seeds as its runs say it needs.
 
@@ -46,7 +48,7 @@ def filled_as_needed(study: Study, phase: Phase, chosen: Sequence[Chosen], fill:
 
 
 def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
-    """What is known of each cell by the finished runs of a table, by the labels of its points; see `decide`.
+    """Decide for each cell by the finished runs of a table, by the labels of its points; see `decide`.
 
     Both labels of a ratio have the decision of their cell; other labels of its axis have none.
     """
@@ -71,6 +73,8 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     return found
 
 
+# a run that failed is finished without a value: it counts as tried, so that a cell of failures does not ask for seeds
+# for ever
 def _values(name: str, table: Table) -> tuple[Array, Any]:
     """The variable over all cases, NaN where a run has none, and which of them are finished."""
     values = np.full(table.size, np.nan)
@@ -117,6 +121,7 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
     return phase.precision.seeds(phase.space, counts)
 
 
+# The plain mean over runs, not nanmean: a missing run must not make its candidate look better.
 def choose(pilot: Choice, table: Table) -> Chosen:
     """Choose from the pilot's finished runs.
 
@@ -146,7 +151,7 @@ def choose(pilot: Choice, table: Table) -> Chosen:
 
 
 def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
-    """What the finished runs of a phase decide about later ones.  Raises PilotError."""
+    """Choose for later phases what the finished runs of one decide.  Raises PilotError."""
     return () if phase.choice is None else (choose(phase.choice, table),)
 
 
@@ -159,7 +164,7 @@ def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
 
 
 def _commonest_message(table: Table) -> str:
-    """What most runs that are not ok say, to be added to an error."""
+    """The message of most runs that are not ok, to be added to an error."""
     told = table.commonest_message()
     return f"; most often: {told}" if told else ""
 
@@ -175,10 +180,10 @@ def _least(candidates: tuple[Value, ...], means: npt.NDArray[np.float64]) -> Val
 
 
 def _no_number(name: str, table: Table) -> str:
-    """Why a variable cannot be minimised."""
+    """Explain that a variable cannot be minimised."""
     for own, dims, words in table.variables:
         if own == name:
-            return "it is a word" if words else f"it is an array over {', '.join(dims)}, not a number"
+            return "it is a string" if words else f"it is an array over {', '.join(dims)}, not a number"
     found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
     return f"the runs returned no such number (they have: {found})"
 

@@ -41,6 +41,8 @@ def changed(data: xr.Dataset) -> Iterator[str]:
     yield from _compared(data, digests)
 
 
+# what an earlier version of the package wrote may have other titles and attributes of axes: these are not what runs
+# left
 def changed_runs(data: xr.Dataset, recorded: Container[str]) -> Iterator[str]:
     """As `changed`, of what runs left behind: variables, and the coordinates named in `recorded`.
 
@@ -51,6 +53,7 @@ def changed_runs(data: xr.Dataset, recorded: Container[str]) -> Iterator[str]:
     yield from _compared(data, lambda _: {name: _digest(each) for name, each in variables.items()}, made)
 
 
+# names of both sides, so that a variable that was removed is reported like one that was changed
 def _compared(
     data: xr.Dataset, digests_of: Callable[[xr.Dataset], dict[str, str]], left_out: Container[str] = ()
 ) -> Iterator[str]:

@@ -64,6 +64,7 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
 
 
+# as bytes: a quarter of the memory of text, and what the seal holds
 def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
     """Keys of the runs of one phase that are finished; none where data are not those of runs, or were joined.
 
@@ -108,6 +109,7 @@ def _by_this_thread() -> Iterator[None]:
 
 
 @contextmanager
+# netCDF4's default is of the whole process: it is put back, since users' files are opened in this process too
 def _small_cache() -> Iterator[None]:
     """Give each variable of files that are opened in the body a small cache; the HDF5 lock is held."""
     before = netCDF4.get_chunk_cache()
@@ -287,6 +289,7 @@ def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
         raise _unreadable(path, error) from None
 
 
+# `cache=False` at opening makes a variable read anew each time, so that its memory is free after use
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
     """Load of an open result what has one value for each run, or fewer; arrays stay in the file.
 

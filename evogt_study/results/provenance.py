@@ -47,6 +47,7 @@ PLAN = "plan_digest"
 """Global attribute: the `plan_digest` of the study when the result's cases and their keys were made."""
 
 
+# with the package's code, since a change of it may change what cases and keys follow from the same text
 def plan_digest(text: str, sources: Iterable[str]) -> str:
     """Digest of all that the cases of a study and their keys follow from.
 

@@ -181,6 +181,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
         raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 
 
+# bytes by the declared type and shape, which cost no reading; at least one run is a part
 def parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an open result in parts of bounded size."""
     status = data["status"]

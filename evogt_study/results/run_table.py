@@ -63,6 +63,7 @@ class Table:
     plan: Plan
     beside: Path | None = None
 
+    # arrays, not one object a run: 25 bytes a run beside its key, where an object with its fields would take hundreds
     def __post_init__(self) -> None:
         self.size = self.plan.space.size
         self.keys = self.plan.keys
@@ -175,6 +176,7 @@ class Table:
         _, first = np.unique(self.keys[open_], return_index=True)
         return np.asarray(open_[np.sort(first)])
 
+    # the lowest case decides, not the first to finish: the result does not depend on the order of execution
     def settle(self) -> None:
         """Settle disagreements on what a name is: the lowest case is right, and the runs of the others become failed.
 

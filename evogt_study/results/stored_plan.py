@@ -108,6 +108,7 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
         raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None
 
 
+# by the hash of its tokens: another layout or comment computes the same numbers
 def code_beside(path: Path, data: xr.Dataset) -> Path | None:
     """Find the Python file of the study in a result, to compute runs again; None where it has none.
 

@@ -15,6 +15,7 @@ Reader = Callable[[Any], Value]
 """Reads a raw value into canonical form; raises ValueError where it does not fit."""
 
 
+# int64 in the file, with room for sums such as start + count of seeds
 BITS = 62
 """Integers of a parameter are below 2 to this power."""
 
@@ -53,7 +54,7 @@ class Parameter:
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Attributes of the parameter's coordinate in the result file; a `label` that is a word has no units."""
+        """Attributes of the parameter's coordinate in the result file; a `label` that is a string has no units."""
         units = "" if isinstance(label, str) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment}
         return {key: text for key, text in written.items() if text}
@@ -137,7 +138,7 @@ def admitted(admits: Callable[[float], bool]) -> Reader:
 
 
 def choice(options: Container[str]) -> Reader:
-    """One of some words."""
+    """One of some strings."""
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, str) or raw not in options:
@@ -180,5 +181,5 @@ def several(single: Reader) -> Reader:
 
 
 def anything(raw: Any) -> Value:
-    """Any number, word, truth value, or list of them: for a user's own parameters."""
+    """Any number, string, truth value, or list of them: for a user's own parameters."""
     return canonical(raw)

@@ -26,7 +26,7 @@ def objection(name: str) -> str | None:
     if name in TAKEN:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
-        return "xarray gives this one to the characters of words"
+        return "xarray gives this one to the characters of strings"
     if name.startswith("_nc4_non_coord_"):
         return "NetCDF reads this one back without its beginning"
     if len(name.encode()) > LONGEST_NAME:

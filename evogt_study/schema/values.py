@@ -17,20 +17,21 @@ import numpy as np
 
 @runtime_checkable
 class Composite(Protocol):
-    """A value made of several, such as a quadrature rule: frozen, and `str` of it is its short word."""
+    """A value made of several, such as a quadrature rule: frozen, and `str` of it is a short label."""
 
     def content(self) -> Mapping[str, Any]:
         """Its parts, as JSON-able content."""
 
     @property
     def label(self) -> int | str:
-        """Label on a coordinate: a number where that says everything, else its short word."""
+        """Label on a coordinate: a number where that says everything, else its short label."""
 
 
 Value = bool | int | float | str | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
 
 
+# 15 digits: every decimal number of so many digits survives a double, and what arithmetic adds behind them does not
 def canonical(raw: Any) -> Value:
     """`raw` as read from TOML or Python in canonical form; floats keep 15 significant digits.
 
@@ -67,6 +68,7 @@ def jsonable(value: Any) -> Any:
     return jsonable(value.content()) if isinstance(value, Composite) else value
 
 
+# 80 bits: of 10 million different cases two share a key with a probability of 4e-11
 KEY_DIGITS = 20
 
 
@@ -110,7 +112,7 @@ def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | li
 
 
 def text_label(value: Value) -> str:
-    """A value in one short word: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
+    """Label of a value as text: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
     if isinstance(value, tuple):
         return ",".join(text_label(entry) for entry in value)
     if isinstance(value, bool):
@@ -119,7 +121,7 @@ def text_label(value: Value) -> str:
 
 
 def find(values: Sequence[Value], text: str) -> int | None:
-    """Find the one of `values` that `text` writes: as its label in the file, its short word, or as an equal number."""
+    """Find the one of `values` that `text` writes: as its label in the file, as text, or as an equal number."""
     shown = labels(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):

@@ -73,6 +73,7 @@ def followed(path: Path) -> Path:
     return target
 
 
+# bounded by writers: each replaces the file once, so that a reader looks again at most once for each of them
 def steadily(path: Path, look: Callable[[], Found]) -> Found:
     """Return what `look` finds, looked for again where the file `path` was replaced meanwhile.
 
@@ -170,6 +171,7 @@ def is_utf8(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
+# before anything is computed: a name that fails after hours of runs is found out at once
 def check_result_place(path: Path) -> None:
     """Raise ResultError unless a result can be written at `path`, under a name that does not belie it."""
     whole = os.path.abspath(followed(path))

@@ -132,6 +132,7 @@ class CaseSpace:
         values.pop(CANDIDATE, None)
         return values
 
+    # the product of few values an axis: all values of all axes would be all cases, of which there may be millions
     def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
         """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
@@ -150,6 +151,7 @@ class CaseSpace:
         others = [value for value in axis.values if text_label(value) not in mentioned][:1]
         return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 
+    # a new space: the one of the phase stays without the choice, so that it can be planned again
     def with_chosen(self, *choices: Chosen) -> CaseSpace:
         """The same space with more parameters that are given by tables."""
         return replace(self, chosen=(*self.chosen, *choices))
@@ -162,6 +164,6 @@ class CaseSpace:
 
     @property
     def followers(self) -> tuple[str, ...]:
-        """Dependent parameters in order of first mention, set by rules or tables; a table of an axis says where cases are."""
+        """Dependent parameters, set by rules or tables, in order of first mention; an axis that has a table is none."""
         mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
         return tuple(name for name in dict.fromkeys(mentioned) if name not in self.names)

@@ -46,6 +46,7 @@ class Declared:
             seen.add(label)
         return values
 
+    # here, before anything runs: the result file would refuse the name when all runs are done
     def check_name(self, name: str, where: str) -> None:
         """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
         known = self.method.parameters

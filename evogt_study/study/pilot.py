@@ -113,6 +113,7 @@ def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict
     }
 
 
+# numbers only, since ties go to the smaller candidate, and strings have no size
 def _candidate_list(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
     values = declared.values(parameter, raw, where)
     if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):

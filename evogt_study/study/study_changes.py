@@ -9,6 +9,7 @@ from typing import Any
 
 from evogt_study.errors import shortened
 
+# a line of a terminal, which is where they are read
 MOST = 4
 """Changes that are named; more would not be read on one line."""
 

@@ -48,7 +48,7 @@ class BatchSize:
         return min((taken for _, taken, _ in self.recent), default=0.0)
 
     def held_at_once(self) -> int:
-        """How many batches' values are `BATCH_BYTES` together, by the largest of the latest; at least one."""
+        """Number of batches whose values are `BATCH_BYTES` together, by the largest of the latest; at least one."""
         largest = max((size for _, _, size in self.recent), default=BATCH_BYTES)
         return max(1, BATCH_BYTES // max(1, largest))
 

@@ -145,6 +145,7 @@ class Flow:
             with suppress(SweepError), _connection(self.client):
                 self.client.cancel(list(self.in_flight))  # a client that is not ours goes on living
 
+    # rounds cost little: a batch is 0.7 s of work, and each worker has two more in turn
     def wait(self, started: float) -> None:
         """Let more batches finish, unless workers would run out of them: each has more than two in turn."""
         if len(self.in_flight) > self.size.threads:
@@ -165,14 +166,14 @@ class Flow:
             self.finished.update(futures)
 
     def next(self) -> Trip:
-        """What is to be tried again, else new cases; without cases where nothing is left."""
+        """Take a batch that is to be tried again, else new cases; without cases where nothing is left."""
         return self.again.popleft() if self.again else Trip(list(itertools.islice(self.cases, self.size.next())))
 
     def outcomes(self, futures: Sequence[Future[RunRecords]]) -> list[RunRecords]:
         """Records of batches that have ended, those that are there fetched in one round trip."""
         there = [future for future in futures if future.status == "finished"]
         fetched: dict[Future[RunRecords], RunRecords] = {}
-        with suppress(KilledWorker, LostBatchError):  # a worker died with its results; one by one it is told which
+        with suppress(KilledWorker, LostBatchError):  # a worker died with its results; one by one shows which
             fetched = dict(zip(there, self.client.gather(there), strict=True))
         found = [self.outcome(future, self.in_flight.pop(future), fetched.get(future)) for future in futures]
         return [records for records in found if records is not None]
@@ -206,7 +207,7 @@ class Flow:
         return None
 
     def cause(self, error: KilledWorker | LostBatchError) -> str:
-        """Why a run is lost, for its message."""
+        """Explain the loss of a run, for its message."""
         if isinstance(error, LostBatchError):
             return f"its worker process could not return it {KILLS} times ({error})"
         beyond = " or a time limit far exceeded" if self.limits.run_seconds else ""
@@ -228,7 +229,7 @@ def without_values(keys: Sequence[str], status: Status, message: str, attempts: 
 
 
 class _Counted:
-    """How many threads the workers of a client have, looked up once in a while."""
+    """Number of threads of a client's workers, looked up once in a while."""
 
     def __init__(self, client: Client) -> None:
         self.client, self.looked, self.known = client, -math.inf, 1

@@ -11,9 +11,9 @@ from typing import Any
 from distributed import Client, Future
 
 WORKER_SECONDS = 60
-"""Without a worker until a study stops: a nanny starts another within seconds, a busy machine within half a minute."""
+"""Seconds without a worker after which a study stops: a nanny starts another in seconds, on busy machines in 30."""
 LOOK_SECONDS = 5.0
-"""Between two looks, each of which is a round trip to the scheduler."""
+"""Seconds between two looks, each of which is a round trip to the scheduler."""
 NO_WORKERS = f"the Dask cluster has no workers for {WORKER_SECONDS} s; finished runs are kept, the same command goes on"
 
 

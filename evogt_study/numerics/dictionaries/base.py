@@ -134,6 +134,7 @@ class Jet(NamedTuple):
     hessian: Array | None = None
 
 
+# in factors, since a feature of one layer varies along one direction: one array of slopes instead of d
 class FirstOrder(NamedTuple):
     """Features at Q points with their first derivatives in factors.
 
@@ -165,6 +166,7 @@ class FirstOrder(NamedTuple):
         return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
 
 
+# d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is
 def side_by_side(directions: Array, matrix: Array) -> Array:
     """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
     return np.concatenate([direction[:, None] * matrix for direction in directions], axis=1)

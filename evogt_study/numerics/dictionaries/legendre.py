@@ -26,6 +26,7 @@ class Legendre(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), polynomials)
 
 
+# the recurrence is stable on [-1, 1]; coefficients of high powers would cancel
 def polynomials(x: Array, count: int, order: int) -> Array:
     """Evaluate the normalised polynomials of degrees below `count` and their derivatives, (order + 1, Q, count).
 

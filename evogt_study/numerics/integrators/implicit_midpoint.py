@@ -38,6 +38,7 @@ class ImplicitMidpoint(RungeKutta):
         return Trajectory(grid.observed_times, march(system, grid, loads))
 
 
+# K does not change: in its eigenbasis all modes are independent, and several steps are one multiplication
 def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
     eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
     scaled = 0.5 * grid.dt * eigenvalues
@@ -51,6 +52,7 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
     return np.asarray(recurrence(factor, forcing, system.initial @ basis, grid) @ basis.T)
 
 
+# K(t) has no common eigenbasis: each step is a Cholesky factorisation, r^3/3 operations
 def _march_nonautonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> Array:
     alpha = system.initial
     identity = np.eye(len(alpha))
