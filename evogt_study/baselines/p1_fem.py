@@ -35,6 +35,7 @@ from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction, 
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.time_grid import TimeGrid
 
+# high, so that coefficients that oscillate within an element are integrated as exactly as by the paper's 16 points
 DEGREES = {1: 31, 2: 9, 3: 5}
 """Polynomial degree of the default element integration: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D."""
 # 64 Gauss-Jacobi points a direction, far beyond what the elements' own error leaves visible

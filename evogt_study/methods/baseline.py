@@ -146,8 +146,8 @@ class BaselineCase(BoundCase, Generic[P]):
     def check_problem(self, problem: Problem) -> None:
         """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
 
-    @property
     # baselines share nothing else: their matrices depend on all of their parameters, and each run has its own
+    @property
     def stages(self) -> Mapping[str, Hashable]:
         return {"problem": text_hash(self.method.problem_text(self.values))}
 

@@ -128,8 +128,8 @@ class EvolutionCase(BoundCase):
             coefficient_reference=_coefficient_reference(given),
         )
 
-    @property
     # what is left out where it is at its default keeps the keys of results that were made before it could be given
+    @property
     def content(self) -> str:
         output = self.method.output
         texts = {
@@ -155,9 +155,9 @@ class EvolutionCase(BoundCase):
         own = given.reference_dt is not None and given.reference_dt != given.dt
         return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
 
-    @property
     # a factory's problem has no dimension before it is made: 0 then stands for its domain, which the problem's key
     # identifies
+    @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = text_hash(self.method.problem_text(self.values))
         reference = content_hash(self.reference_content)
@@ -201,8 +201,8 @@ class EvolutionCase(BoundCase):
                 self.check_problem(method.problem(self.values))
             method.checked.add(key)
 
-    @property
     # seeds and widths are left out: they change nothing that is checked on the nodes
+    @property
     def checked_content(self) -> str:
         """The hash of all that `check_problem` depends on."""
         run, given = self.discretisation, self.given
@@ -260,9 +260,9 @@ class EvolutionCase(BoundCase):
             flops += finite_difference_flops(problem, points, self.reference_grid.steps)
         return seconds_of(flops)
 
-    @property
     # Phi with its SVD's copies, the retained basis with its gradients, and the validation features: whatever is alive
     # at once, since stages hand their arrays on
+    @property
     def memory(self) -> float:
         run, dimension = self.discretisation, self.method.dimension(self.values)
         nodes, validation = run.quadrature.count(dimension), run.validation.count(dimension)
@@ -340,8 +340,8 @@ def _text(part: TimeGrid | CoefficientReference) -> str:
     return canonical_json(asdict(part))
 
 
-@lru_cache(maxsize=KNOWN)
 # zero is a scheme without the parameter: results of before it had one keep their keys
+@lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
     return canonical_json({name: value for name, value in asdict(integrator).items() if value})

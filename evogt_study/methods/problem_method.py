@@ -199,8 +199,8 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
         check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
 
 
-@contextmanager
 # whatever it is that a user's function raises, the study's author has to see it on one line, and not as a traceback
+@contextmanager
 def users_functions(named: str) -> Iterator[None]:
     """Raise ProblemError for whatever a user's functions raise in here; an InputError is left alone."""
     try:

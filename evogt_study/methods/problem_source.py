@@ -86,6 +86,7 @@ def _from_statement(statement: Statement) -> ProblemSource:
     )
 
 
+# SystemExit too: a factory that calls sys.exit must not end the command
 def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
     def make(**values: Any) -> Problem:
         try:

@@ -51,6 +51,7 @@ class ReferenceAmongWorkers:
         return once(name, lambda: self.reference(nodes, times))
 
 
+# without the folder, as in a cluster of the user's, every worker computes: slower, and the same numbers
 def once(name: str, compute: Callable[[], Array]) -> Array:
     """Return the array of `compute`, from this process or from another that computed it under this name."""
     folder = os.environ.get(SHARED_FOLDER)

@@ -24,6 +24,7 @@ from evogt_study.schema.values import Value
 
 # as many as a time grid may have steps
 MAX_TIMES = 1_000_000
+# 343 points at most, in milliseconds; positivity of the diffusion is checked at all residual points when it runs
 SAMPLED = 7
 """Residual points per direction, and levels, at which the data of a regression are looked at before it runs."""
 

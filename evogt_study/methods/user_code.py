@@ -150,8 +150,8 @@ def _hash_of_words(source: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
-@lru_cache(maxsize=32)
 # under a name made of content: two versions of a file are two modules, and neither shadows an installed one
+@lru_cache(maxsize=32)
 def _module(path: str, source: str) -> ModuleType:
     name = f"_evogt_user_{hashlib.sha256((path + source).encode()).hexdigest()[:16]}"
     module = ModuleType(name)

@@ -137,6 +137,8 @@ class Solution:
         return values + _lifted(self.problem, nodes, self.trajectory.times)
 
 
+# a key names what the numbers of a stage depend on and nothing more, so that stages are shared as widely as they may
+# be: the trial functions by all problems and thresholds, the space by all problems
 def stage_keys(
     problem: Hashable, domain: Hashable, run: Discretisation, reference: Hashable = None
 ) -> dict[str, Hashable]:

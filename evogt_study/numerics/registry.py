@@ -32,6 +32,8 @@ class Registry(Mapping[str, K], Generic[K]):
             raise ParameterError(self.parameter, f"complete; `{name}` is without {missing}", name)
         return kind
 
+    # looked up by name when it is asked for: other packages' dictionaries are not imported by a study that does not use
+    # them
     def _installed(self, name: str) -> K:
         for entry in entry_points(group=self.group, name=name):
             kind: K = entry.load()

@@ -79,6 +79,7 @@ class TimeGrid:
             wanted = f"a step that meets final_time = {self.final_time:g} and all saved times"
             raise ParameterError("reference_dt", wanted, dt, remedy=f"use e.g. dt = {self.dt:g}") from error
 
+    # 1e-9 of rounding is admitted in times that are written in decimals, and no more: a step is never bent to fit
     @staticmethod
     def of(final_time: float, dt: float, times: int | tuple[float, ...] | None = None) -> TimeGrid:
         """The grid of step `dt` on [0, final_time].

@@ -28,8 +28,8 @@ class Target:
     roots: Array
     largest: Array
 
-    @staticmethod
     # the boundary factor joins the weights, so that errors are one product with the raw features
+    @staticmethod
     def of(domain: Domain, exact: Array, lifted: Array | float, rule: Quadrature) -> Target:
         """From u (S, Q), and u_b (S, Q) or zero, at the rule's nodes."""
         roots = np.sqrt(rule.weights)

@@ -28,6 +28,7 @@ ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
 """Fates that say what came of the run; the others are runs that are missing."""
 
 
+# extra variables are allowed: a later minor version, or a user's function, may record more
 def schema(result: Stored) -> Iterator[str]:
     """Dimensions, variables and attributes are those that are documented, and coordinates those of the study."""
     yield from _global_attributes(result)

@@ -74,6 +74,7 @@ class Replay:
         return lines
 
 
+# code from beside the study only, and with the content that is recorded: a result names no file to be run
 def replay(
     path: str | Path, at: Mapping[str, object] | None = None, *, pilot: bool = False, code: str | Path | None = None
 ) -> Replay:

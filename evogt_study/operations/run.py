@@ -107,6 +107,7 @@ def run_to_file(
         _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
 
 
+# by rough work, not timed: the order has to be known before the first run, and a wrong one only costs idle workers
 def run_all(
     studies: Iterable[Study],
     folder: Path,

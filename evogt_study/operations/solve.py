@@ -35,6 +35,7 @@ from evogt_study.schema.variables import COORDINATES, MEASURED
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
 
+# finer than any assembly rule of the paper, so that errors between its nodes are seen
 DEFAULT_VALIDATION = {
     1: QuadratureRule("composite_midpoint", 4096),
     2: QuadratureRule("gauss_legendre", 64),

@@ -128,6 +128,7 @@ def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
             yield from checks.choice(last, phases[phase.name], phase.choice)
 
 
+# the sample depends on the seed and the file alone, so that a finding can be shown to others
 def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
     """Runs to compute again: `sample` of those that are ok and are what the study asks for."""
     pool = [

@@ -66,6 +66,7 @@ def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Iterator[Keys]:
         yield np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
 
 
+# "%" in a formula's text would be taken for a place: it is doubled
 def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Sequence[bytes]]) -> Iterator[bytes]:
     """`parts` joined by the text of the axis at each of `places`, for every combination of the axes' texts."""
     pattern = b"%b".join(part.replace(b"%", b"%%") for part in parts)

@@ -66,6 +66,7 @@ class Timings:
         return sum(self.seconds(stage, work) for stage in {OWN}.union(*self.cases.values()))
 
 
+# a stage that is new in the second half of the counted cases goes on being new; one that is not has been seen in full
 def predicted(
     plan: Plan,
     shared: Sequence[SharedWork],
@@ -113,6 +114,7 @@ def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, 
     return sorted(found, key=lambda entry: entry[0]) or None
 
 
+# cheapest first, so that the rate that they show says whether the next one still fits into the budget
 def timed_cases(plan: Plan) -> Timings:
     """Run a few cases of all sizes in this process with one BLAS thread, the cheapest first, within `BUDGET`.
 

@@ -104,8 +104,8 @@ class Plan:
             return 1
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
-    @cached_property
     # tables of choices may leave points without a case; without tables each point has one
+    @cached_property
     def count(self) -> int:
         """Number of cases."""
         if not self.space.chosen:

@@ -265,6 +265,7 @@ class Finished:
         return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
 
 
+# `steadily`: the command may replace the result while `status` reads it
 def finished(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> Finished | None:

@@ -61,6 +61,7 @@ def damaged_parts(path: Path) -> list[str]:
     return _found(done.stdout)
 
 
+# by the seal where there is one: keys of 10,000 runs take 1 ms then, and no process
 def keys_of(paths: Sequence[Path]) -> dict[Path, Keys | ResultError]:
     """Keys of the runs of each file, none of one that is not a result; the error where they cannot be read.
 

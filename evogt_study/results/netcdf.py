@@ -108,8 +108,8 @@ def _by_this_thread() -> Iterator[None]:
         yield
 
 
-@contextmanager
 # netCDF4's default is of the whole process: it is put back, since users' files are opened in this process too
+@contextmanager
 def _small_cache() -> Iterator[None]:
     """Give each variable of files that are opened in the body a small cache; the HDF5 lock is held."""
     before = netCDF4.get_chunk_cache()

@@ -113,6 +113,8 @@ def _check_format(path: Path, start: bytes) -> None:
         raise ResultError(f"{path} is a shard of another format")
 
 
+# the description first: shards without it are taken up by the next run, a description without shards would be a study
+# that has begun nothing
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
     """Remove the study's `description`, its progress and all shards but the `foreign` ones: a result, or its store, has
     them.  The folder goes too, if nothing else is in it.
@@ -184,6 +186,7 @@ def _description(stack: Stack) -> dict[str, Any]:
     }
 
 
+# other types come back as something else: a tuple as a list, NumPy's numbers as text
 def _storable(value: Any) -> bool:
     """Attributes that mean the same after a round trip through the file; others are left out."""
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)

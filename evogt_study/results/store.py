@@ -73,6 +73,7 @@ def stores_in(folder: Path) -> Iterator[Path]:
             yield path.with_suffix("")
 
 
+# unfinished files too: the lock of the result is held, so that nobody is writing them
 def prune(result: Path, before: float | None = None) -> Kept:
     """Remove what is kept beside a result, and return it; before: only what was put there before this time."""
     found = kept(result)
@@ -108,6 +109,7 @@ def move(result: Path, to: Path) -> Kept:
     return Kept(folder, found.shards, found.unread)
 
 
+# an empty folder would look to its owner as if runs were kept
 def _remove_empty(folder: Path) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

@@ -36,6 +36,7 @@ def seal(path: Path, keys: npt.NDArray[np.bytes_]) -> None:
         file.write(packed + END.pack(keys.dtype.itemsize, len(packed), digest, _digest(packed + digest), MAGIC))
 
 
+# decompressed only after the digest of the packed bytes held: damage cannot ask for memory here
 def sealed_keys(path: Path) -> npt.NDArray[np.bytes_] | None:
     """Return the keys in a file's seal; None where it has none.  Raises ResultError where it cannot be read."""
     found = _read(path)

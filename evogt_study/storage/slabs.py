@@ -16,6 +16,7 @@ A slab is a chunk of the result file too, so that each chunk is compressed, chec
 """
 
 
+# the last directions whole, as far as they go: chunks of a file are then long stretches of memory
 def slab_shape(shape: tuple[int, ...], limit: int = SLAB) -> tuple[int, ...]:
     """Shape of the largest slabs of at most `limit` values, each of which is a stretch of the array in C order."""
     whole, lengths = 1, []

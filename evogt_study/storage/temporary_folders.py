@@ -20,6 +20,7 @@ PREFIX = "pymp-"
 LOCK = "evogt.lock"
 
 
+# in Python's own folder, which multiprocessing makes anyway and removes with the command
 @cache
 def own_folder() -> Path:
     """Python's folder for what processes of this command have in common, which is removed with it.

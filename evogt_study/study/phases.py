@@ -13,6 +13,7 @@ STUDY = "study"
 """The name of the last phase, whose runs are the study's own."""
 
 
+# a protocol, since results and operations only ask for this, and need not know the pilot
 class Choice(Protocol):
     """A parameter that the finished runs of a phase choose for the phases after it."""
 

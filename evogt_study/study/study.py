@@ -54,7 +54,7 @@ class Study:
         if not is_utf8(str(path)):  # the result names it
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
         except (OSError, UnicodeDecodeError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StudyError(f"cannot read the study file {path}: {reason}") from None

@@ -18,6 +18,7 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.study.case_space import MAX_CASES
 
 
+# strict: TOML has types, and a "3" that is taken for 3 is a mistake that nobody sees
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

@@ -50,6 +50,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
 # Only the first of several is handed on: a second would interrupt the closing that the first one begins.
+# in other threads Python runs no handlers, so that there is nothing to hold back
 @contextmanager
 def deferred() -> Iterator[None]:
     """Hold back what would end the body half done, and let it act at the body's end; in other threads nothing does."""

@@ -102,6 +102,7 @@ def _address_in(scheduler_file: Path) -> str:
         ) from None
 
 
+# a port beyond 65535 raises an OverflowError deep in Dask
 def _check_address(address: str) -> None:
     """Refuse at once what cannot be an address: Dask would try to reach it until its time is up."""
     match = re.fullmatch(r"((tcp|tls|wss?|ucxx?)://)?[^\s/]+:(\d{1,5})", address)

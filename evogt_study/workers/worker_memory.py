@@ -14,6 +14,7 @@ WORKER_BYTES = 130 * 2**20
 """Bytes of a worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
 
 
+# a quarter of a run's arrays: the retained space and the matrices; trial functions and their SVD are gone by then
 def worker_memory(plan: Plan) -> float:
     """Bytes of a worker process at its peak: itself, the arrays of a run, and results of stages that are kept.
 

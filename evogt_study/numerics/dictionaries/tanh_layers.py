@@ -38,6 +38,7 @@ class TanhDictionary(Dictionary):
     """
 
     LAYERED: ClassVar[bool] = False
+    # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
     IN_BALL: ClassVar[bool] = False
     """Whether |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
@@ -120,6 +121,8 @@ class TanhDictionary(Dictionary):
     def first_layer(self, rng: np.random.Generator, width: int, dimension: int) -> tuple[Array, Array]:
         """Draw directions a (width, d) and offsets xi (width,), in this order."""
 
+    # a fresh generator, and draws in this order: the paper's numbers come of it, and a seed means the same on every
+    # machine
     def sample(self, seed: int, dimension: int) -> TanhFeatures:
         """Draw the features of `seed` on (0, 1)^`dimension`: directions, then offsets, then weights layer by layer."""
         self.check_dimension(dimension)

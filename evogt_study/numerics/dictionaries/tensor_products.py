@@ -17,8 +17,8 @@ Functions = Callable[[Array, int, int], Array]
 """x (Q,), a count n, an order m -> the first n functions of one coordinate with m derivatives, (m + 1, Q, n)."""
 
 
-@lru_cache(maxsize=16)
 # by total degree, not by the largest one: N features then resolve the same scale in every direction of space
+@lru_cache(maxsize=16)
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
     """The first `count` multi-indices by their sum, those of equal sum in decreasing lexical order, (count, d)."""
     indices: list[tuple[int, ...]] = []
