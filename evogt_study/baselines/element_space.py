@@ -134,7 +134,7 @@ def _box_mesh(box: Box, cells: int) -> Any:
 
 
 def _reduction(basis: Any, domain: Domain) -> SparseMatrix:
-    """Which unknown each degree of freedom is; none on Dirichlet faces."""
+    """Number the unknown of each degree of freedom; there is none on Dirichlet faces."""
     count, places = int(basis.N), np.asarray(basis.doflocs)
     if isinstance(domain, Triangulated):
         fixed, master = np.asarray(basis.get_dofs().flatten()), np.arange(count)

@@ -79,7 +79,7 @@ class FiniteElementReference:
 
     @property
     def key(self) -> Hashable:
-        """What the solution depends on besides the problem."""
+        """Identity of the solution, besides the problem's."""
         return "finite_elements", self.size, self.grid
 
     @property

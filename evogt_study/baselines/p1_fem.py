@@ -221,7 +221,7 @@ def p1_fem(
 
 
 def is_basic(problem: Problem) -> bool:
-    """Whether it is the paper's problem: a scalar diffusion and zero values on the boundary of the unit cube."""
+    """Return True for the paper's problem: a scalar diffusion and zero values on the boundary of the unit cube."""
     return problem.plain and problem.lifting is None and isinstance(problem.domain, UnitCube)
 
 

@@ -1,4 +1,4 @@
-"""What errors are measured against, by the name that a study file has for it."""
+"""References that errors are measured against, by the names that a study file has for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FunctionReference:
 
     @property
     def key(self) -> Hashable:
-        """What the values depend on besides the problem."""
+        """Identity of the values, besides the problem's."""
         return "function", self.content
 
     def __call__(self, nodes: Array, times: Array) -> Array:

@@ -39,7 +39,7 @@ class RefinedReference:
 
     @property
     def key(self) -> Hashable:
-        """What the solution depends on besides the problem."""
+        """Identity of the solution, besides the problem's."""
         return "refined", self.run
 
     def __call__(self, nodes: Array, times: Array) -> Array:

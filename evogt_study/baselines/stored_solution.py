@@ -53,7 +53,7 @@ class StoredSolution:
         return "stored", self.digest
 
     def content(self) -> dict[str, str]:
-        """What it is identified by."""
+        """Identity of the solution, as JSON-able content."""
         return {"stored": self.digest}
 
     @property
@@ -72,7 +72,7 @@ class StoredSolution:
 
     @property
     def domain(self) -> Domain:
-        """Where it lives."""
+        """The domain on which it was computed."""
         return domain_from(json.loads(self.attributes["domain"]))
 
     def fitting(self, problem: Problem, times: Array) -> StoredSolution:

@@ -82,7 +82,7 @@ class Evolution(ProblemMethod):
         return tuple(known)
 
     def has_final_error(self, reference: Value | None) -> bool:
-        """Whether there may be something to measure the final error against: a factory's problem may be anything."""
+        """Return True where the final error may be measured; of a factory's problem it is not known beforehand."""
         return reference not in (None, EXACT) or self.source.has_exact is not False
 
     def required(self, values: Values) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class EvolutionCase(BoundCase):
         return finite(record(solve(problem, self.discretisation, share, reference, norms), output))
 
     def reference(self, problem: Problem) -> Reference | None:
-        """What errors are measured against instead of the exact solution.  Raises ParameterError and ProblemError."""
+        """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
         given = self.given
         if isinstance(given.reference, StoredSolution):
             return given.reference.fitting(problem, self.discretisation.grid.observed_times)

@@ -91,7 +91,7 @@ class Tensor:
 
     @property
     def steady(self) -> bool:
-        """Whether no entry depends on time."""
+        """True where no entry depends on time."""
         return all(entry.steady for entry in self.upper.values())
 
     def __call__(self, nodes: Array, times: Array) -> Array:
@@ -204,7 +204,7 @@ class Problem:
 
     @property
     def plain(self) -> bool:
-        """Whether it is u_t = div(a grad u) - F'(u) + f with a scalar a, and Dirichlet data."""
+        """True for u_t = div(a grad u) - F'(u) + f with a scalar a, and Dirichlet data."""
         extra = self.advection is not None or self.reaction is not None or self.domain.natural
         return not (extra or isinstance(self.diffusion, Tensor))
 

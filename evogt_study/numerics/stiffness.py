@@ -145,7 +145,7 @@ def _with_transpose(matrix: Array) -> Array:
 
 
 def steady_operator(problem: Problem) -> bool:
-    """Whether the linear terms do not depend on time."""
+    """True where the linear terms do not depend on time."""
     parts = [problem.diffusion, *(problem.advection or ())]
     if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
         parts.append(problem.reaction)

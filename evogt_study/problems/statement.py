@@ -92,7 +92,7 @@ class Statement:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What it was made with, as JSON-able content from which it can be made again; defaults are left out."""
+        """Content from which the statement can be made again, JSON-able; defaults are left out."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "")}
         return (

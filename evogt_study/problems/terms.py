@@ -60,7 +60,7 @@ class SymbolicTerms:
 
     @property
     def linear(self) -> bool:
-        """Whether g = c u + g_0, with c and g_0 free of u."""
+        """True for g = c u + g_0, with c and g_0 free of u."""
         return not self.slope.has(SOLUTION)
 
     @property

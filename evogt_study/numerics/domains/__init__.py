@@ -29,7 +29,7 @@ __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "c
 
 
 def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """What identifies a domain, as JSON-able content; the `whole` of it can be made a domain again."""
+    """Identity of a domain, as JSON-able content; from the `whole` of it the domain can be made again."""
     kind = next(name for name, known in DOMAINS.kinds.items() if known is type(domain))
     parts = {part.name: getattr(domain, part.name) for part in fields(domain) if whole or part.compare}
     return {"kind": kind} | {

@@ -99,7 +99,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
 
 
 def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
-    """Whether a ray from each point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
+    """True where a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)
     for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
         across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])

@@ -57,7 +57,7 @@ class Domain(ABC):
         return dictionary.sample(seed, self.dimension)
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Whether points of the box that `axes` span lie in the closed domain, (P, d) -> (P,)."""
+        """True for points of the box that `axes` span which lie in the closed domain, (P, d) -> (P,)."""
         return np.ones(len(nodes), dtype=bool)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -98,7 +98,7 @@ class Segmented(Triangulated):
 
     @abstractmethod
     def segments(self) -> tuple[Array, Array]:
-        """Where the boundary's segments start and end, (m, 2) each."""
+        """Starts and ends of the boundary's segments, (m, 2) each."""
 
     def bounds(self) -> tuple[Array, Array]:
         """Of the boundary's vertices."""

@@ -56,5 +56,5 @@ class AdaptiveRadau(Integrator):
         return Trajectory(grid.observed_times, solution.y.T)
 
     def times(self, grid: TimeGrid) -> Array:
-        """Where the diffusion is looked at: the start and the ends of the steps of dt, (steps + 1,)."""
+        """Times at which the diffusion is checked: the start and the ends of the steps of dt, (steps + 1,)."""
         return grid.times_of(tuple(range(grid.steps + 1)))

@@ -1,4 +1,4 @@
-"""What the schemes have in common that treat K implicitly and the reaction explicitly."""
+"""The common part of schemes that treat K implicitly and the reaction explicitly."""
 
 from __future__ import annotations
 
