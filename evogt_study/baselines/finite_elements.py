@@ -25,6 +25,7 @@ from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, 
 from evogt_study.numerics.stiffness import steady_operator
 from evogt_study.numerics.time_grid import TimeGrid
 
+# the implicit midpoint rule as a Runge-Kutta method of one stage, closed by extrapolation to the end of the step
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
 SDIRK_4 = Tableau(
     np.array(

@@ -43,6 +43,7 @@ class FunctionReference:
         return np.stack(values)
 
 
+# checked before anything runs: what a reference cannot do is known from the problem and the parameters
 def reference_of(
     name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
 ) -> Reference | None:

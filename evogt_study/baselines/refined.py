@@ -14,12 +14,12 @@ from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
 
 SEED = 1_000_003
-"""Of the reference's features: one that studies do not use, the same for all of theirs."""
+"""Seed of the reference's features: one that studies do not use, the same for all of their seeds."""
 FEATURES, STEPS = (3, 2), (8, 4)
-"""Times as many features and steps, of the reference and of its coarser version: of order two, the steps of the latter
+"""Factors of features and steps, of the reference and of its coarser version: of order two, the steps of the latter
 leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
 POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
-"""Likewise times as many points a direction."""
+"""Factors of points a direction, likewise; smaller in more dimensions, whose nodes they multiply by their power."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,7 @@ def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Disc
     )
 
 
+# hidden layers grow too: output features that are random sums of few neurons would be dependent
 def widened(dictionary: Dictionary, times: int) -> Dictionary:
     """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
     given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}

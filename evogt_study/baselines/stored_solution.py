@@ -58,7 +58,7 @@ class StoredSolution:
 
     @property
     def label(self) -> str:
-        """Its short word."""
+        """Its label as text."""
         return str(self)
 
     def __str__(self) -> str:
@@ -75,6 +75,7 @@ class StoredSolution:
         """The domain on which it was computed."""
         return domain_from(json.loads(self.attributes["domain"]))
 
+    # compared by content, not by identity: the domain was made anew from the file
     def fitting(self, problem: Problem, times: Array) -> StoredSolution:
         """Itself.  Raises ProblemError where it is no reference of `problem` at `times`."""
         if content_of(self.domain) != content_of(problem.domain):

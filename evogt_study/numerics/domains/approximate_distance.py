@@ -53,6 +53,7 @@ class _Jet:
         return self.through(1.0 / self.value, -1.0 / self.value**2, 2.0 / self.value**3)
 
 
+# derivatives by jets, not by differences: the strong form and the stiffness need them to rounding
 def approximate_distance(nodes: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
     """phi with its first and second derivatives; starts and ends of the segments (m, 2).
 
@@ -98,6 +99,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
     return nearest
 
 
+# half-open in y, so that a vertex on the ray counts for one of its two segments
 def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
     """True where a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)

@@ -148,6 +148,7 @@ def check_box(domain: Domain, method: str) -> None:
         raise ProblemError(f"{method} must have a problem on a box, got one on {domain}")
 
 
+# the unit cube stays a type of its own: studies of before there were boxes keep their keys and numbers
 def as_box(domain: Domain) -> Box:
     """A box, the unit cube among them, as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):

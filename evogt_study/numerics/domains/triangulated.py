@@ -92,6 +92,7 @@ def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
     return nodes, weights
 
 
+# bounds, distances and the factor D all follow from the segments: a polygon and a mesh differ in their triangles only
 @dataclass(frozen=True)
 class Segmented(Triangulated):
     """A domain whose boundary is made of segments."""

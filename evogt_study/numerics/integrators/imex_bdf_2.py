@@ -19,6 +19,7 @@ from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 
+# 2 r^n - r^{n-1} extrapolates the reaction to t_{n+1} to second order, so that no nonlinear system is solved
 @dataclass(frozen=True)
 class ImexBDF2(Integrator):
     """Order two; explicit in a nonlinear reaction or a potential, of whose energy it keeps account."""

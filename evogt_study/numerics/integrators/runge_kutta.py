@@ -55,6 +55,7 @@ class Tableau:
         return np.asarray((np.arange(grid.steps)[:, None] + self.nodes) * grid.dt)
 
 
+# by the monomials' moments: with three nodes the Vandermonde matrix is well-conditioned
 def collocation(nodes: Array) -> Tableau:
     """The tableau of collocation at the nodes c: a_ij = int_0^{c_i} l_j, for the Lagrange polynomials l_j."""
     powers = np.arange(len(nodes))
@@ -64,6 +65,7 @@ def collocation(nodes: Array) -> Tableau:
     return Tableau(matrix, np.eye(len(nodes))[-1] if nodes[-1] == 1.0 else np.linalg.solve(matrix.T, weights))
 
 
+# the damping start of methods that are not L-stable (Rannacher): incompatible data decay at once
 IMPLICIT_EULER = Tableau(np.ones((1, 1)), np.ones(1))
 
 
@@ -160,6 +162,8 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
     return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
 
 
+# without a symmetric K there is no orthonormal eigenbasis, and another could be ill-conditioned: one propagator is
+# solved for, which all steps share
 def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
     """alpha <- R alpha + sum_j Q_j b_j, with R and Q_j (r, r) solved for once."""
     A, d, K = tableau.matrix, tableau.closing, system.stiffness(0.0)
@@ -194,6 +198,8 @@ def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Arra
     return np.stack([states[step] for step in grid.observed])
 
 
+# Newton's method starts from alpha^n, since the stages of a step are near it; its Jacobian is that of the retained
+# space
 @dataclass(frozen=True, eq=False)
 class _Step:
     """One step by solving for the stages.
@@ -279,6 +285,7 @@ def _definite(matrix: Array, side: Array, t: float) -> Array:
     return np.asarray(scipy.linalg.cho_solve(factor, side, check_finite=False))
 
 
+# in C order the transpose is Fortran's, which LAPACK factorises in place, and trans=1 solves with the matrix itself
 def _solved(matrix: Array, side: Array, t: float) -> Array:
     """matrix^{-1} side; the matrix, in C order, is overwritten by the factors of its transpose."""
     factors, pivots, failed = dgetrf(matrix.T, overwrite_a=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from evogt_study.numerics.integrators.runge_kutta import RungeKutta, Tableau
 
+# the smaller root of gamma^2 - 2 gamma + 1/2, for which the method is of order two and L-stable
 GAMMA = 1.0 - np.sqrt(0.5)
 
 
