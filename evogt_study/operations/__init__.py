@@ -5,7 +5,8 @@
 - `progress`: events while a study runs
 - `notebook_display`: progress in a notebook
 - `watching`: a study that another process computes
-- `complete`: whether a result is already all that its study asks for
+- `complete`: a result that is all that its study asks for, recognised by its text
+- `complete_content`: the content of such a result checked
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written
 - `compare_runs`: two runs compared bit for bit
