@@ -208,7 +208,8 @@ def test_an_explicit_reaction_takes_no_memory_for_its_steps():
         return most
 
     peak(10)
-    assert peak(2000) - peak(1000) < 1000 * 8 * len(flow.initial)  # energies and times of the steps, and no state
+    more = min(peak(2000) - peak(1000) for _ in range(3))  # what is collected meanwhile is not the steps' own
+    assert more < 1000 * 8 * len(flow.initial)  # energies and times of the steps, and no state
 
 
 # Known answers
