@@ -13,4 +13,5 @@
 - `reporting`: the page of a result
 - `progress_display`: progress on the terminal
 - `result_display`: results in lines of text
+- `plot_files`: pictures of a result as files
 """

@@ -17,6 +17,7 @@ from evogt_study.printable import tell
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",
     "plan": "Predict cases, shared work, time and memory; run nothing.",
+    "advise": "Tell what limits the error of a study, what to change, and what that gains.",
     "status": "Count what is done, failed and missing.",
     "summary": "Print statistics over seeds, with the runs they rest on.",
     "verdict": "Say which label of an axis is best, and how sure that is.",

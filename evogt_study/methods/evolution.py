@@ -28,8 +28,9 @@ from evogt_study.methods.problem_method import (
     seconds_of,
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.recordable import RECORDABLE, check_norms, record
+from evogt_study.methods.recordable import RECORDABLE, certified, check_norms, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
+from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.integrators import Integrator
@@ -79,7 +80,7 @@ class Evolution(ProblemMethod):
             known += ["mass_defect_cross_grid", "stiffness_defect_cross_grid"]
         if self.source.has_potential is not False:
             known += ["energy_drop_percent", "energy_increment"]
-        return tuple(known)
+        return (*known, *asked_for(self.output.record))
 
     def has_final_error(self, reference: Value | None) -> bool:
         """Return True where the final error may be measured; of a factory's problem it is not known beforehand."""
@@ -122,7 +123,7 @@ class EvolutionCase(BoundCase):
             tau=given.tau,
             quadrature=given.quadrature,
             validation=given.validation,
-            grid=time_grid(given.final_time, given.dt, output.times if output.record else 2),
+            grid=time_grid(given.final_time, given.dt, output.times if output.arrays else 2),
             integrator=integrator_of(values),
             assessment=given.assessment,
             coefficient_reference=_coefficient_reference(given),
@@ -172,7 +173,9 @@ class EvolutionCase(BoundCase):
             reference = ReferenceAmongWorkers(reference, text_hash(self.method.problem_text(self.values)))
         output = self.method.output
         norms = [name for name in NORMS if name in output.record]
-        return finite(record(solve(problem, self.discretisation, share, reference, norms), output))
+        solution = solve(problem, self.discretisation, share, reference, norms)
+        identity = text_hash(self.method.problem_text(self.values))
+        return finite(record(solution, output, certified(solution, output.record, share, identity)))
 
     def reference(self, problem: Problem) -> Reference | None:
         """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""
@@ -191,7 +194,7 @@ class EvolutionCase(BoundCase):
         if method.source.dimension is not None:
             run.dictionary.check_dimension(method.source.feature_dimension)
             warn_outside_ball(run.dictionary, method.source.dimension)
-        if not method.output.record:  # then no time is saved, but what the file says has to make sense all the same
+        if not method.output.arrays:  # then no time is saved, but what the file says has to make sense all the same
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
@@ -241,6 +244,7 @@ class EvolutionCase(BoundCase):
         """Raise StudyError where something is to be recorded that the run does not have."""
         wanted = self.method.output.record
         check_norms(problem, wanted)
+        check_certificates(wanted, problem)
         if problem.potential is None and "free_energy_history" in wanted:
             raise StudyError(
                 "`record` must leave out free_energy_history for a problem without potential (output.record)"

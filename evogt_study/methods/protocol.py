@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evogt_study.methods.user_code import PythonFile
+from evogt_study.numerics.certificates.certify import CERTIFICATES
 from evogt_study.numerics.pipeline import Share
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter
@@ -27,6 +28,11 @@ class Output:
     record: tuple[str, ...] = ()
     # odd, so that the middle is a point; a field of 65 x 65 is 34 kB
     grid: int = 65
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names in `record` but for the certificates, which need no saved times."""
+        return tuple(name for name in self.record if name not in CERTIFICATES)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

@@ -1,20 +1,25 @@
-"""From a solution to a record: scalars, the histories asked for, fields on a uniform grid of the domain."""
+"""From a solution to a record: scalars, certificates, the histories asked for, fields on a uniform grid."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.methods.protocol import Output
+from evogt_study.methods.reference_cache import once
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.pipeline import NORMS, Solution
+from evogt_study.numerics.certificates.applicability import asked_for
+from evogt_study.numerics.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certificates
+from evogt_study.numerics.certificates.reference import SpectralReference, spectral_reference
+from evogt_study.numerics.pipeline import NORMS, Share, Solution
 from evogt_study.numerics.problem import Problem
 from evogt_study.problems.grammar import SPACE
 from evogt_study.schema.doubts import outside_ball
 from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.values import content_hash
 from evogt_study.schema.variables import MEASURED
 
 RECORDABLE = (
@@ -27,13 +32,14 @@ RECORDABLE = (
     "singular_values",
     "field",
     *NORMS,
+    *CERTIFICATES,
 )
 
 
-def record(solution: Solution, output: Output) -> Record:
-    """Scalars, the histories asked for at the saved times, and the coordinates of their dimensions."""
-    wanted = output.record
-    variables = {**scalars(solution), **histories(solution, wanted)}
+def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
+    """Scalars, certificates, the histories asked for at the saved times, and the coordinates of their dimensions."""
+    wanted = output.arrays
+    variables = {**scalars(solution), **certified, **histories(solution, wanted)}
     times = solution.discretisation.grid.saved_times
     coordinates = {"time": Datum(("time",), times)} if wanted else {}
     if "field" in wanted:
@@ -139,3 +145,29 @@ def fields(
     if problem.exact is not None:
         data["exact_field"] = on_grid(problem.exact(nodes[inside], times))
     return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}
+
+
+def certified(solution: Solution, record: Iterable[str], share: Share, identity: str) -> dict[str, Datum]:
+    """The certificates that `record` asks for; `identity` tells the problem from others.
+
+    The spectral reference of a problem is computed once, by one of the workers.
+    """
+    wanted = asked_for(record)
+    if not wanted:
+        return {}
+    problem, final_time = solution.problem, solution.discretisation.grid.final_time
+    needed = any(name in BY_REFERENCE or (name in BY_EXACT and problem.exact is None) for name in wanted)
+    reference = shared_reference(problem, final_time, share, identity) if needed else None
+    found = certificates(solution, wanted, share, identity, reference)
+    return {name: Datum((), np.asarray(value)) for name, value in found.items()}
+
+
+def shared_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
+    """The spectral reference of a problem, which `identity` tells from others."""
+
+    def computed() -> SpectralReference:
+        name = content_hash(["spectral reference", identity, final_time])
+        packed = once(name, lambda: spectral_reference(problem, final_time).packed())
+        return SpectralReference.unpacked(packed, problem.dimension)
+
+    return share("spectral reference", (identity, final_time), computed)

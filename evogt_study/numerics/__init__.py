@@ -17,4 +17,5 @@
 - `cross_grid`: the retained basis on another rule than the one that made it
 - `coefficient_reference`: coefficients free of time-stepping error
 - `pipeline`: the whole method on one screen, one stage after the other
+- `certificates`: what a run says of its own error
 """

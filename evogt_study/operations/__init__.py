@@ -9,6 +9,7 @@
 - `complete_content`: the content of such a result checked
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written
+- `advise`: what limits the error of a study, and what a change would gain
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again
 - `merge`: results of several machines joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import declared, integrator_of
 from evogt_study.methods.problem_source import formula_parameter
-from evogt_study.methods.recordable import check_norms, fields, histories, scalars
+from evogt_study.methods.recordable import certified, check_norms, fields, histories, scalars
 from evogt_study.methods.user_code import PythonFile
+from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.integrators import Integrator, Start
-from evogt_study.numerics.pipeline import Discretisation, Reference, Solution
+from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
@@ -65,6 +66,7 @@ def solve(
     coefficient_reference: str | CoefficientReference | None = None,
     norms: Collection[str] = (),
     field: int | None = None,
+    certificates: bool | Sequence[str] = True,
 ) -> xr.Dataset:
     """Solve `problem` in the retained space of one sampled dictionary (Algorithm 1) and label what is measured.
 
@@ -75,6 +77,9 @@ def solve(
     run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.numerics.pipeline.Reference`.  norms: of the error
     too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
     which the solution is given; `evogt_study.evaluate` gives it anywhere.
+
+    certificates are what the run says of its own error: True for all that the problem has and that take no spectral
+    reference, False for none, or names as in `record` of a study.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
     (feature).  ``.attrs`` name the problem and the dictionary.  Gives a `evogt_study.errors.DoubtWarning` where the
@@ -92,11 +97,14 @@ def solve(
     check_norms(problem, norms)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
+    if not isinstance(certificates, bool):
+        check_certificates(certificates, problem)
     with np.errstate(all="ignore"):  # what is not finite is refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        data = labelled(solution, field)
+        wanted = applicable(problem) if certificates is True else tuple(certificates or ())
+        data = labelled(solution, certified(solution, wanted, afresh, ""), field)
     warn_of_doubts(data)
     return data
 
@@ -161,7 +169,7 @@ def _checked(name: str, raw: Any) -> Any:
     return PARAMETERS[name].value(raw)
 
 
-def labelled(solution: Solution, field: int | None = None) -> xr.Dataset:
+def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int | None = None) -> xr.Dataset:
     """A solution as a Dataset with the names, labels and attributes of a study's result.
 
     field: points per direction of the grid on which the solution is given too.
@@ -175,7 +183,7 @@ def labelled(solution: Solution, field: int | None = None) -> xr.Dataset:
         "reference_coefficients",
         "singular_values",
     )
-    measured, coordinates = {**scalars(solution), **histories(solution, wanted)}, _coordinates(solution)
+    measured, coordinates = {**scalars(solution), **certificates, **histories(solution, wanted)}, _coordinates(solution)
     measured["feature_coefficients"] = Datum(("time", "feature"), feature_coefficients(solution))
     if field is not None:
         grid = solution.discretisation.grid

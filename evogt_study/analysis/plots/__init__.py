@@ -12,6 +12,7 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `distribution`: a number over the seeds
 - `dependence`: a number against a parameter
 - `heat_map`: a number over two axes
+- `budget`: what the final error is made of
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
 - `settling`: how a mean settles as seeds are added
@@ -20,7 +21,6 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `spectrum`: singular values
 - `fields`: exact and numerical fields
 - `kinds`: which pictures fit a result
-- `plot_files`: pictures as files
 """
 
 from evogt_study.analysis.plots.arranged import Places

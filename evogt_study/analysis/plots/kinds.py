@@ -23,6 +23,7 @@ from evogt_study.analysis.plots.arranged import (
     numbers_in,
     title_of,
 )
+from evogt_study.analysis.plots.budget import budget, has_budget, limits
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
@@ -65,7 +66,8 @@ class Choice(NamedTuple):
 class Kind:
     """A kind of picture.
 
-    title: with a place for the variable; fits: the variables that it is worth drawing for without being asked to.
+    title: with a place for the variable; fits: the variables that it is worth drawing for without being asked to;
+    spoken: whether the words are part of the caption too.
     """
 
     title: str
@@ -73,6 +75,7 @@ class Kind:
     fits: Callable[[xr.Dataset, str | None, Places], list[str]]
     draw: Callable[[xr.Dataset, str, Wish], Figure]
     words: Callable[[xr.Dataset, str, Places], str]
+    spoken: bool = False
 
 
 def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
@@ -100,11 +103,12 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     variable = asked.variable or _default(data, kind)
     figure = KINDS[kind].draw(data, variable, asked)
     title = KINDS[kind].title.format(variable.replace("_", " "))
+    alt = KINDS[kind].words(data, variable, asked.places)
     return Drawn(
         name=variable if kind == "histories" else kind,
         title=title[:1].upper() + title[1:],
-        caption=KINDS[kind].does,
-        alt=KINDS[kind].words(data, variable, asked.places),
+        caption=f"{KINDS[kind].does}  {alt}" if KINDS[kind].spoken else KINDS[kind].does,
+        alt=alt,
         figure=figure,
     )
 
@@ -350,6 +354,14 @@ KINDS: Mapping[str, Kind] = {
         _heat_maps,
         lambda data, variable, wish: heat_map(data, variable, wish.places),
         _cell_words,
+    ),
+    "budget": Kind(
+        "what the final error is made of",
+        "Shares of the squared error by cause, medians over the seeds.",
+        lambda data, about, places: ["error_retained"] if has_budget(data) and about in (None, "error") else [],
+        lambda data, _, wish: budget(data, wish.places),
+        lambda data, _, places: limits(data, places),
+        spoken=True,
     ),
     "histories": Kind(
         "{}",

@@ -18,6 +18,7 @@ import xarray as xr
 from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
 from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.schema.doubts import doubts
@@ -89,6 +90,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         study_file=_base(attributes.get("study_file", "")),
         study=parts.get("study"),
         pilot=parts.get("pilot"),
+        distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
         following=following(main),
         provenance=provenance(path, main),
         commands=commands(path, main, parts.get("study")),

@@ -9,9 +9,9 @@ import click
 
 from evogt_study.analysis.plots.arranged import Places
 from evogt_study.analysis.plots.kinds import Wish, check_kind
-from evogt_study.analysis.plots.plot_files import draw_files
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.options import names, over_option
+from evogt_study.cli.plot_files import draw_files
 from evogt_study.errors import InputError
 from evogt_study.printable import tell
 from evogt_study.study.typed_points import read_point

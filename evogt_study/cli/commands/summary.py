@@ -8,12 +8,13 @@ import click
 
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 from evogt_study.analysis.tables.numbers import NumberFormat
+from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.summary_table import Question, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
 from evogt_study.inference.intervals import FEWEST, Interval
-from evogt_study.printable import tell_lines
+from evogt_study.printable import tell, tell_lines
 from evogt_study.schema.doubts import doubts
 from evogt_study.study.typed_points import read_point
 
@@ -76,4 +77,7 @@ def summary(
     data = runs_of_phase(file, "pilot" if pilot else "study")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         tell_lines(summary_table(data, question))
+    told = distance_told(data) if pilot else ""
+    if told:
+        tell(f"the pilot: {told}")
     warn(doubts(data))

@@ -1,0 +1,91 @@
+"""The final error of a run split by its causes (eq:error_split_retained), on a rule with weights w.
+
+    u - u_N = (u - v_N) + (v_N - P u) + (P u - u_semi) + (u_semi - u_N)
+
+v_N is the best approximation of u in the span of all features, P u the quadrature-orthogonal projection on the retained
+space, u_semi the semidiscrete solution in it: full space, truncation, evolution and quadrature, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.pipeline import Discretisation
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+
+SMALLEST = 1e-14
+"""Directions of relative size below this are rounding, and no part of the space of all features."""
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBudget:
+    """The four differences at the nodes, (Q,) each, which add up to the error; weights (Q,) and || u ||."""
+
+    full_space: Array
+    truncation: Array
+    evolution: Array
+    time: Array
+    weights: Array
+    norm: float
+
+    def relative(self, difference: Array) -> float:
+        """|| v ||_w / || u ||_w."""
+        return float(np.sqrt(difference**2 @ self.weights)) / self.norm
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Relative norms by the names of the variables that record them.
+
+        error_retained is that of u - P u, the full space's part included, so that it falls with tau.
+        """
+        return {
+            "error_full_space": self.relative(self.full_space),
+            "error_retained": self.relative(self.full_space + self.truncation),
+            "error_evolution": self.relative(self.evolution),
+            "error_time": self.relative(self.time),
+        }
+
+
+def error_budget(
+    exact: Array, trial: Array, transform: Array, states: tuple[Array, Array, Array], weights: Array, norm: float
+) -> ErrorBudget:
+    """Split the final error by its values at the nodes of a rule.
+
+    exact: u - u_b (Q,); trial: Phi (Q, N); transform T_r (N, r); states: coefficients of P u, of the semidiscrete
+    solution and of the run, (r,) each; norm: || u ||.
+    """
+    best = trial @ _least_squares(trial, exact, np.sqrt(weights))
+    projected, semidiscrete, final = (trial @ (transform @ state) for state in states)
+    return ErrorBudget(
+        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, weights, norm
+    )  # fmt: skip
+
+
+def _least_squares(trial: Array, values: Array, roots: Array) -> Array:
+    """Coefficients of the best approximation, through a QR factorisation of the weighted trial functions first."""
+    augmented = np.column_stack([roots[:, None] * trial, roots * values])
+    (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
+    count = trial.shape[1]
+    return np.asarray(scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0])
+
+
+def retained_error(problem: Problem, run: Discretisation, solved: Callable[[TensorGrid], Array]) -> float:
+    """|| u - P u || / || u || of the retained space that `run` has, on its validation rule: nothing is evolved.
+
+    solved: u(T) - u_b(T) at the nodes of a grid.  It tells what another space would have without running there.
+    """
+    features = run.dictionary.sample(run.seed, problem.dimension)
+    trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
+    space = retain(trial, weighted_svd(trial), run.tau)
+    grid = TensorGrid.of_rule(run.validation, problem.dimension)
+    projected = space.project(solved(TensorGrid.of_rule(run.quadrature, problem.dimension)))
+    exact = solved(grid)
+    difference, weights = space.evaluate(grid.nodes, projected) - exact, grid.weights.ravel()
+    return float(np.sqrt(difference**2 @ weights / (exact**2 @ weights)))

@@ -1,0 +1,207 @@
+"""What a run says of its own error: the bound, the interval, the estimate, the budget and the constants, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates import constants
+from evogt_study.numerics.certificates.bound import EnergyBound
+from evogt_study.numerics.certificates.budget import ErrorBudget, error_budget
+from evogt_study.numerics.certificates.radau import semidiscrete_state
+from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
+from evogt_study.numerics.certificates.reference import SpectralReference
+from evogt_study.numerics.certificates.run_bound import RunBound, knots_of, run_bound
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.pipeline import Share, Solution
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.time_grid import Trajectory
+
+PARTS = ("error_bound_initial", "error_bound_residual", "error_bound_estimated")
+BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
+INTERVAL = ("error_lower", "error_upper")
+CERTIFICATES = (
+    "error_bound", *INTERVAL, "error_estimate", "error_indicator", *BUDGET, "coercivity", "mass_constant",
+    "quadrature_residual", "midpoint_constant",
+)  # fmt: skip
+"""All that can be asked for; the bound comes with `PARTS`."""
+BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
+"""What needs the spectral reference, whether the exact solution is known or not."""
+BY_EXACT = frozenset(BUDGET)
+"""What needs the exact solution, or the reference in its place."""
+LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
+"""What is known of linear problems only."""
+RESIDUAL_INTERVALS = 8
+"""Intervals of three Gauss points in which eta_q is integrated."""
+
+
+def certificates(
+    solution: Solution, wanted: Collection[str], share: Share, key: Hashable, reference: SpectralReference | None
+) -> dict[str, float]:
+    """The numbers of `CERTIFICATES` that are `wanted`; `key` identifies the problem.
+
+    Errors are relative to the final norm of the solution: by its formula or the reference, and that of the run with
+    what the residual says is missing for the bound and the estimate.  Where that is zero they are left out.
+    `reference` is needed for what is in `BY_REFERENCE`, and for `BY_EXACT` of a problem without exact solution.
+    """
+    run = Certified(solution, share, key, reference)
+    norm, bound = run.norm, lambda: run.bound.value / norm
+    makers: dict[str, Callable[[], float]] = {
+        "error_bound": bound,
+        "error_bound_initial": lambda: float(np.sqrt(run.bound.initial)) / norm,
+        "error_bound_residual": lambda: float(np.sqrt(run.bound.residual)) / norm,
+        "error_bound_estimated": lambda: float(np.sqrt(run.bound.time_rule + run.bound.unresolved)) / norm,
+        "error_indicator": bound,
+        "error_estimate": lambda: run.missing / norm,
+        "error_lower": lambda: run.interval[0],
+        "error_upper": lambda: run.interval[1],
+        **{name: lambda name=name: run.budget.parts[name] for name in BUDGET},  # type: ignore[misc]
+        "coercivity": lambda: constants.coercivity(solution.system, run.norm_matrix, run.final_time),
+        "mass_constant": run.mass_constant,
+        "quadrature_residual": run.quadrature_residual,
+        "midpoint_constant": run.midpoint_constant,
+    }
+    asked = set(wanted) | (set(PARTS) if "error_bound" in wanted else set())
+    names = [name for name in makers if name in asked and (norm > 0.0 or not name.startswith("error_"))]
+    return {name: makers[name]() for name in names}
+
+
+def solved(problem: Problem, final_time: float, reference: SpectralReference | None, grid: TensorGrid) -> Array:
+    """u(T) - u_b(T) at the nodes of a grid, by the exact solution where it is known, else by the reference, (Q,)."""
+    if problem.exact is None:
+        return _given(reference).final(grid).ravel()
+    exact = problem.exact(grid.nodes, np.array([final_time]))[0]
+    return np.asarray(exact - _lifted(problem, final_time, grid.nodes))
+
+
+def _lifted(problem: Problem, final_time: float, nodes: Array) -> Array | float:
+    return 0.0 if problem.lifting is None else problem.lifting.value(nodes, np.array([final_time]))[0]
+
+
+def _given(reference: SpectralReference | None) -> SpectralReference:
+    if reference is None:
+        raise ValueError("the spectral reference must be given for what is asked for")
+    return reference
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """What the certificates of one run have in common, computed where it is asked for."""
+
+    solution: Solution
+    share: Share
+    key: Hashable
+    reference: SpectralReference | None
+
+    @property
+    def final_time(self) -> float:
+        """T."""
+        return self.solution.discretisation.grid.final_time
+
+    @cached_property
+    def knots(self) -> Trajectory:
+        """The states that the reconstruction interpolates."""
+        return knots_of(self.solution)
+
+    @cached_property
+    def run_bound(self) -> RunBound:
+        """The bound with the run's functions on its grid."""
+        return run_bound(self.solution, self.knots, self.share, self.key)
+
+    @property
+    def bound(self) -> EnergyBound:
+        """The bound."""
+        return self.run_bound.bound
+
+    @property
+    def grid(self) -> TensorGrid:
+        """The grid that resolves the residual."""
+        return self.run_bound.functions.grid
+
+    @cached_property
+    def final(self) -> Array:
+        """u_N(T) without the lifting at the nodes of the grid, (Q,)."""
+        space, functions = self.solution.space, self.run_bound.functions
+        return np.asarray(functions.trial @ (space.transform @ self.solution.trajectory.coefficients[-1]))
+
+    @cached_property
+    def norm(self) -> float:
+        """|| u_N(T) + w ||, which is near to || u(T) ||."""
+        return self._norm_of(self.final + self.bound.representer.ravel())
+
+    @cached_property
+    def missing(self) -> float:
+        """|| w ||, which is near to || u(T) - u_N(T) ||."""
+        return float(np.sqrt(np.sum(self.bound.representer**2 * self.grid.weights)))
+
+    def _norm_of(self, values: Array) -> float:
+        """|| v + u_b(T) || on the grid."""
+        return float(np.sqrt((values + self._lifted(self.grid.nodes)) ** 2 @ self.grid.weights.ravel()))
+
+    def _lifted(self, nodes: Array) -> Array | float:
+        return _lifted(self.solution.problem, self.final_time, nodes)
+
+    @property
+    def known(self) -> SpectralReference:
+        """The reference.  Raises ValueError where there is none."""
+        return _given(self.reference)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """error_lower and error_upper on the validation rule, (|| u_ref - u_N || -+ delta) / (|| u_ref || +- delta)."""
+        rule, delta = self.solution.discretisation.validation, self.known.delta
+        grid = TensorGrid.of_rule(rule, self.solution.problem.dimension)
+        target, weights = self.known.final(grid).ravel(), grid.weights.ravel()
+        lifted = self._lifted(grid.nodes)
+        ours = self.solution.space.evaluate(grid.nodes, self.solution.trajectory.coefficients[-1])
+        difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
+        upper = (difference + delta) / (norm - delta) if norm > delta else np.inf
+        return max(difference - delta, 0.0) / (norm + delta), upper
+
+    def solved(self, grid: TensorGrid) -> Array:
+        """As `solved`, by the exact solution or the reference."""
+        return solved(self.solution.problem, self.final_time, self.reference, grid)
+
+    @cached_property
+    def budget(self) -> ErrorBudget:
+        """The final error split by its causes."""
+        solution, functions = self.solution, self.run_bound.functions
+        space, final = solution.space, solution.trajectory.coefficients[-1]
+        rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
+        timeless = solution.reference_state
+        if timeless is None:
+            timeless = semidiscrete_state(solution.system, self.final_time)
+        exact = self.solved(self.grid)
+        states = (space.project(self.solved(rule)), timeless, final)
+        return error_budget(
+            exact, functions.trial, space.transform, states, self.grid.weights.ravel(), self._norm_of(exact)
+        )
+
+    @cached_property
+    def norm_matrix(self) -> Array:
+        """That of || z ||_{1,q}^2."""
+        return constants.norm_matrix(self.solution.space)
+
+    def mass_constant(self) -> float:
+        """c_{0,q} on the grid."""
+        values = self.run_bound.functions.trial @ self.solution.space.transform
+        return constants.mass_constant(values, self.grid.weights.ravel())
+
+    def quadrature_residual(self) -> float:
+        """eta_q of eq:quadrature_residual."""
+        rule = TimeRule.between(np.linspace(0.0, self.final_time, RESIDUAL_INTERVALS + 1))
+        solution = self.solution
+        norms = constants.quadrature_residual(
+            solution.problem, solution.space, self.norm_matrix, self.known.solution,
+            solution.discretisation.quadrature, rule.times,
+        )  # fmt: skip
+        return float(np.sqrt(rule.weights @ norms**2))
+
+    def midpoint_constant(self) -> float:
+        """Theta_IM of eq:im_residual_explicit."""
+        along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: (nodes, nodes))
+        return constants.midpoint_constant(self.solution.system, along, self.final_time)

@@ -1,0 +1,87 @@
+"""A function of space and time made of the states of a run: products in space, a spline in time.
+
+Between the states u^n at the knots t_n the solution is the interpolating spline of degree five (less with fewer than
+six knots): its value at the final time is the run's, and its derivative in time is a function that a residual can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.quadrature import QuadratureRule
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
+
+DEGREE = 5
+"""Of the spline: with a cubic one its own error shows in references of 100 knots."""
+GAUSS = 6
+"""Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
+that alternate from step to step are integrated exactly too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """States at the knots (K + 1,), (K + 1, m, ..., m), in products of functions of one coordinate.
+
+    along: nodes of one direction (Q,) -> values and derivatives of these functions, (Q, m) each.
+    """
+
+    knots: Array
+    states: Array
+    along: Callable[[Array], tuple[Array, Array]]
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of directions."""
+        return self.states.ndim - 1
+
+    def at(self, times: Array) -> tuple[Array, Array]:
+        """States and their derivatives in time, (T, m, ..., m) each."""
+        spline, flat = _spline(self.knots), self.states.reshape(len(self.knots), -1)
+        shape = (len(times), *self.states.shape[1:])
+        return (spline(times) @ flat).reshape(shape), (spline(times, 1) @ flat).reshape(shape)
+
+    def derivative(self, order: int) -> Array:
+        """Derivatives in time at the knots, (K + 1, m, ..., m)."""
+        return np.tensordot(_spline(self.knots)(self.knots, order), self.states, axes=1)
+
+
+def _spline(knots: Array) -> BSpline:
+    """The splines that are one at one knot and zero at the others."""
+    from scipy.interpolate import make_interp_spline  # a fifth of a second, which each worker would pay at its start
+
+    degree = min(DEGREE, len(knots) - 1)
+    return make_interp_spline(knots, np.eye(len(knots)), k=degree if degree % 2 else max(degree - 1, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class TimeRule:
+    """Gauss points of the intervals between knots: times (T,), weights (T,), those of a coarser rule (T,).
+
+    The last time is the final one, of weight zero: the residual there is looked at too.
+    """
+
+    times: Array
+    weights: Array
+    coarse: Array
+
+    @staticmethod
+    def between(knots: Array) -> TimeRule:
+        """The rule of `GAUSS` points for each interval; the coarser one has all of them but the outermost."""
+        nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
+        lengths, inner = np.diff(knots)[:, None], nodes[1:-1]
+        powers = np.arange(len(inner))
+        coarse = np.zeros(GAUSS)
+        coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
+        times = knots[:-1, None] + lengths * nodes
+        return TimeRule(
+            np.append(times, knots[-1]),
+            np.append(lengths * weights, 0.0),
+            np.append(lengths * coarse, 0.0),
+        )

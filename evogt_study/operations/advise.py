@@ -1,0 +1,143 @@
+"""What limits the error of a study, which parameter to change, what that is predicted to gain, and whether it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from evogt_study.errors import InputError
+from evogt_study.methods.evolution import Evolution, EvolutionCase
+from evogt_study.methods.protocol import Output
+from evogt_study.methods.recordable import shared_reference
+from evogt_study.methods.registry import load_method
+from evogt_study.numerics.certificates.budget import retained_error
+from evogt_study.numerics.certificates.certify import BUDGET, solved
+from evogt_study.numerics.pipeline import Share
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.schema.values import Value, Values
+from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.study import Study
+
+T = TypeVar("T")
+
+LEAST_TAU = 1e-15
+"""Below it a direction is rounding."""
+FINER = 1.5
+"""Times the points per direction of a rule."""
+ORDER = 2
+"""Of the implicit midpoint rule, by which a smaller step is predicted."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One run: its cell, error and budget, the change that gains most, and the error then, predicted and measured.
+
+    predictions: of all changes that were looked at, by the parameter; measured is None where it was not run.
+    """
+
+    at: Values
+    error: float
+    parts: Mapping[str, float]
+    change: Values
+    predictions: Mapping[str, float]
+    measured: float | None
+
+    @property
+    def predicted(self) -> float:
+        """The least predicted error."""
+        return min(self.predictions.values())
+
+
+def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
+    """Advice for at most `cells` points of the study's axes, each by its first seed.
+
+    check: whether the changed run is computed too.  Raises InputError for a study of another method.
+    """
+    method = load_method(replace(study.spec, output=Output(record=BUDGET)))
+    if not isinstance(method, Evolution):
+        raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
+    *_, space = study.provisional_spaces()
+    for at, values in _points(space, cells):
+        yield _advice(method, at, values, _shared({}), check)
+
+
+def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
+    """Evenly spaced points over the axes but the seed, with all parameters there."""
+    first = {axis.name: axis.values[:1] for axis in space.axes if axis.name == "seed"}
+    narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
+    found = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
+    for place in np.unique(np.linspace(0, len(found) - 1, min(cells, len(found))).round().astype(int)):
+        _, values = found[place]
+        yield {name: values[name] for name in narrowed.names if name != "seed"}, values
+
+
+def _shared(known: dict[tuple[str, Hashable], Any]) -> Share:
+    def share(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        if (stage, key) not in known:
+            known[stage, key] = compute()
+        found: T = known[stage, key]
+        return found
+
+    return share
+
+
+def _advice(method: Evolution, at: Values, values: Values, share: Share, check: bool) -> Advice:
+    numbers = _numbers(method.bind(values), share)
+    changes = _changes(method.bind(values))
+    predictions = _predicted(method, values, changes, numbers, share)
+    best = min(predictions, key=lambda name: predictions[name])
+    measured = _numbers(method.bind({**values, **changes[best]}), share)["error"] if check else None
+    parts = {name: numbers[name] for name in BUDGET}
+    return Advice(at, numbers["error"], parts, changes[best], predictions, measured)
+
+
+def _numbers(case: EvolutionCase, share: Share) -> dict[str, float]:
+    """Scalars of a run; without exact solution the error is that against the spectral reference."""
+    record = case.run(share).variables
+    numbers = {name: float(datum.values) for name, datum in record.items() if not datum.dims}
+    whole = np.sqrt(numbers["error_retained"] ** 2 + numbers["error_evolution"] ** 2 + numbers["error_time"] ** 2)
+    return {"error": float(whole), **numbers}
+
+
+def _changes(case: EvolutionCase) -> dict[str, Values]:
+    """More features, a smaller threshold, a finer rule, a smaller step."""
+    given, rule = case.given, case.discretisation.quadrature
+    wider: dict[str, Value] = {"N": 2 * given.N}
+    if given.N1 is not None and "N1" in case.discretisation.dictionary.takes():
+        wider["N1"] = 2 * given.N1
+    changes: dict[str, Values] = {
+        "N": wider,
+        "dt": {"dt": given.dt / 2.0},
+    }
+    if isinstance(rule, QuadratureRule):
+        changes["quadrature"] = {"quadrature": replace(rule, points=int(FINER * rule.points))}
+    return changes | ({"tau": {"tau": max(given.tau / 100.0, LEAST_TAU)}} if given.tau > LEAST_TAU else {})
+
+
+def _predicted(
+    method: Evolution, values: Values, changes: Mapping[str, Values], numbers: Mapping[str, float], share: Share
+) -> dict[str, float]:
+    """The error after each change.
+
+    Of another space: all but the part of time changes as the projection does, which is computed without a run.  Of a
+    smaller step: the part of time falls by its order.
+    """
+    problem = method.shared_problem(values, share)
+    final_time = method.bind(values).discretisation.grid.final_time
+    text = method.problem_text(values)
+    reference = None if problem.exact is not None else shared_reference(problem, final_time, share, text)
+    known = partial(solved, problem, final_time, reference)
+    error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
+    before = retained_error(problem, method.bind(values).discretisation, known)
+    predictions = {}
+    for name, change in changes.items():
+        if name == "dt":
+            predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-ORDER)))
+            continue
+        after = retained_error(problem, method.bind({**values, **change}).discretisation, known)
+        predictions[name] = float(np.sqrt((error**2 - time**2) * (after / before) ** 2 + time**2))
+    return predictions

@@ -1,0 +1,85 @@
+"""Certificates that a study records: by name, with one reference a problem, and refused where there are none."""
+
+import numpy as np
+import pytest
+
+from evogt_study.errors import StudyError
+from evogt_study.planning.plan import study_plan
+from evogt_study.study.study import Study
+
+TEXT = """
+name = "certified"
+[problem]
+dimension = 1
+{problem}
+[axes]
+seed = [0, 1, 2]
+[constants]
+dictionary = "transnet"
+N = 20
+gamma = 3
+quadrature = 60
+validation = 80
+final_time = 0.1
+dt = 0.005
+{more}
+[output]
+record = {record}
+"""
+KNOWN = 'exact = "exp(-t)*sin(2*pi*x)"\ndiffusion = "1 + x/2"'
+UNKNOWN = 'initial = "sin(2*pi*x)"\nsource = "x*(1 - x)"\ndiffusion = "1/10"'
+FLOW = 'initial = "sin(2*pi*x)"\ndiffusion = "1/10"\npotential = "(u**2 - 1)**2/4"'
+
+
+def study(record, problem=KNOWN, more=""):
+    return Study.from_text(TEXT.format(problem=problem, record=list(record), more=more))
+
+
+def records(text_study):
+    kept = {}
+
+    def share(stage, key, compute):
+        if (stage, key) not in kept:
+            kept[stage, key] = compute()
+        return kept[stage, key]
+
+    plan = study_plan(text_study)
+    found = [plan.method.bind(case.values).run(share).variables for case in plan.cases()]
+    return [{name: float(datum.values) for name, datum in record.items()} for record in found], kept
+
+
+def test_one_reference_for_all_seeds():
+    found, kept = records(study(["error_lower", "error_upper", "error_estimate", "error_bound"]))
+    assert len(found) == 3
+    assert sum(stage == "spectral reference" for stage, _ in kept) == 1
+    for run in found:
+        assert run["error_lower"] <= run["error"] <= run["error_upper"] <= 1.1 * run["error_lower"]
+        assert run["error"] / 1.5 < run["error_estimate"] < 1.5 * run["error"]
+        parts = [run[f"error_bound_{part}"] for part in ("initial", "residual", "estimated")]
+        assert run["error_bound"] == pytest.approx(np.linalg.norm(parts))
+        assert run["error"] < run["error_bound"]
+
+
+def test_without_exact_solution():
+    found, _ = records(study(["error_lower", "error_upper", "error_full_space", "error_retained"], UNKNOWN))
+    for run in found:
+        assert "error" not in run
+        assert 0.0 < run["error_lower"] < run["error_upper"] < 1.01 * run["error_lower"]
+        assert run["error_full_space"] < run["error_retained"] < run["error_upper"]
+
+
+def test_other_numbers_and_keys_stay():
+    with_none, with_bound = study([]), study(["error_bound"])
+    (plain, *_), _ = records(with_none)
+    (bounded, *_), _ = records(with_bound)
+    assert plain == {name: value for name, value in bounded.items() if not name.startswith("error_")}
+
+
+def test_refused_for_a_potential():
+    more = 'time_integrator = "stabilized_semi_implicit"\nstabilization = 2'
+    with pytest.raises(StudyError, match=r"must leave out error_bound .* only error_indicator is known"):
+        study(["error_bound"], FLOW, more)
+    with pytest.raises(StudyError, match="must leave out error_indicator for a linear problem"):
+        study(["error_indicator"])
+    found, _ = records(study(["error_indicator"], FLOW, more))
+    assert all(np.isfinite(run["error_indicator"]) for run in found)

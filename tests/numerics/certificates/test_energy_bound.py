@@ -1,0 +1,76 @@
+"""The bound in the energy norm, the interval and the estimate, against the truth of manufactured runs."""
+
+import numpy as np
+import pytest
+from manufactured import judged_runs
+
+from evogt_study.numerics.certificates.residual_norm import in_a_cube, on_a_line
+from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSpace
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+
+
+def judge(runs, effectivity):
+    """Nothing is below the truth, and most is near to it."""
+    ratios = np.array([run.bound / run.energy_error for run in runs])
+    assert ratios.min() >= 1.0
+    assert np.median(ratios) <= effectivity
+    for run in runs:
+        assert run.lower <= run.error <= run.upper
+        assert run.error <= run.relative_bound * (1.0 + run.upper)  # which is relative to an estimated norm
+    assert np.mean([run.upper <= 1.1 * run.lower for run in runs]) >= 0.9
+
+
+def test_a_few_runs():
+    runs, failed = judged_runs(1, problems=1, runs=8, seed=7)
+    assert failed == 0
+    judge(runs, 1.02)
+
+
+@pytest.mark.slow
+def test_two_thousand_runs():
+    found = {d: judged_runs(d, problems, runs, 1)[0] for d, problems, runs in ((1, 85, 20), (2, 13, 20), (3, 6, 10))}
+    assert sum(map(len, found.values())) >= 2000
+    for dimension, runs in found.items():
+        judge(runs, 1.02 if dimension == 1 else 1.05)
+    ratios = np.array([run.estimate / run.error for runs in found.values() for run in runs])
+    assert np.mean((ratios > 1.0 / 3.0) & (ratios < 3.0)) >= 0.95
+
+
+def test_dual_norm_on_a_line():
+    # R(v) = -(a w', v') with w = sin(2 pi x), once as a flux and once as r = (a w')'
+    grid = TensorGrid(1, 8, 40)
+    x = grid.nodes[:, 0]
+    a = 1.0 + x / 2.0
+    slope = 2.0 * np.pi * np.cos(2.0 * np.pi * x)
+    square = (a * slope**2) @ grid.weights
+    second = -((2.0 * np.pi) ** 2) * np.sin(2.0 * np.pi * x)
+    by_flux = on_a_line(np.zeros((1, len(x))), (a * slope)[None], a[None], grid)
+    by_remainder = on_a_line((a * second + slope / 2.0)[None], np.zeros((1, len(x))), a[None], grid)
+    for found in (by_flux, by_remainder):
+        np.testing.assert_allclose(found.squares, square, rtol=1e-11)
+        assert found.unresolved[0] < 1e-12 * square
+        np.testing.assert_allclose(np.abs(found.representer), np.abs(np.sin(2.0 * np.pi * x)), atol=1e-10)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_dual_norm_in_a_cube(dimension):
+    # R = (a grad w, grad .) has the norm of w, from above however few iterations there are, whatever a varies by
+    space = SpectralSpace(dimension, 12)
+    basis = Sampled.of(space, TensorGrid(dimension, 20))
+    w = np.zeros((1, *space.shape))
+    w[(0, *[2] * dimension)], w[(0, *[1] * dimension)] = 0.3, -1.0
+    a = (1.0 + 0.8 * np.cos(3.0 * basis.grid.nodes.sum(axis=1))).reshape(1, *basis.grid.shape)
+    square = sum(np.sum(a * part**2 * basis.grid.weights) for part in basis.gradient(w))
+    found = in_a_cube(basis.diffused(a, w), a, space, basis)
+    assert square * (1.0 - 1e-12) <= found.squares[0] <= 1.01 * square
+    difference = found.representer - basis.evaluate(w)[0]
+    assert np.linalg.norm(difference) < 0.05 * np.linalg.norm(found.representer)
+
+
+def test_the_laplacian_is_diagonal():
+    space = SpectralSpace(2, 10)
+    basis = Sampled.of(space, TensorGrid(2, 14))
+    unit = np.eye(100).reshape(-1, 10, 10)
+    np.testing.assert_allclose(basis.moments(basis.evaluate(unit)), unit, atol=1e-11)
+    np.testing.assert_allclose(basis.diffused(np.ones((1, 14, 14)), unit) / space.eigenvalues, unit, atol=1e-11)
+    assert space.eigenvalues[0, 0] == pytest.approx(2.0 * np.pi**2, rel=1e-10)

@@ -1,0 +1,79 @@
+"""The error split by its causes, with known answers, and the constants of the error estimate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evogt_study.numerics.certificates.certify import BUDGET, Certified, certificates
+from evogt_study.numerics.certificates.reference import reference_of
+from evogt_study.numerics.certificates.spectral_space import SpectralSpace
+from evogt_study.numerics.coefficient_reference import CoefficientReference
+from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.problems import BUILT_IN
+
+PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
+GTRANSNET = Dictionary("gtransnet", N=60, N1=240, gamma=20)
+RUN = Discretisation(
+    GTRANSNET, 0, 1e-12, QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096),
+    TimeGrid.of(0.25, 2.5e-3),
+)  # fmt: skip
+DOP853 = CoefficientReference("dop853")
+
+
+def measured(run, wanted=BUDGET, reference=None):
+    return certificates(solve(PROBLEM, run), wanted, afresh, "problem", reference)
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "full", "retained", "evolution", "time"),
+    [
+        (GTRANSNET, 5.9e-5, 3.6e-4, 2.4e-4, 8.7e-6),
+        (Dictionary("transnet", N=60, gamma=10), 4.0e-4, 1.4e-2, 1.0e-2, 1.7e-6),
+    ],
+)
+def test_known_answers(dictionary, full, retained, evolution, time):
+    found = measured(replace(RUN, dictionary=dictionary))
+    rounded = {name: float(f"{value:.1e}") for name, value in found.items()}
+    assert rounded == dict(zip(BUDGET, (full, retained, evolution, time), strict=True))
+
+
+def test_parts_add_up_to_the_error():
+    solution = solve(PROBLEM, RUN)
+    budget = Certified(solution, afresh, "problem", None).budget
+    whole = budget.full_space + budget.truncation + budget.evolution + budget.time
+    exact = PROBLEM.exact(Certified(solution, afresh, "problem", None).grid.nodes, np.array([0.25]))[0]
+    ours = solution.evaluate(Certified(solution, afresh, "problem", None).grid.nodes)[-1]
+    np.testing.assert_allclose(whole, exact - ours, atol=1e-12)
+    assert budget.relative(whole) == pytest.approx(solution.errors[-1], rel=1e-6)
+
+
+def test_the_time_part_is_the_coefficient_error():
+    run = replace(RUN, coefficient_reference=DOP853, grid=TimeGrid.of(0.25, 0.025))
+    solution = solve(PROBLEM, run)
+    norm = np.linalg.norm(solution.reference_state) / np.sqrt(0.5 * np.exp(-0.5))  # over || u(T) ||
+    asked = certificates(solution, ("error_time",), afresh, "problem", None)["error_time"]
+    assert asked == pytest.approx(solution.coefficient_error * norm, rel=1e-6)
+    own = measured(replace(run, coefficient_reference=None), ("error_time",))["error_time"]
+    assert own == pytest.approx(asked, rel=1e-5)
+
+
+def test_the_retained_part_falls_with_tau():
+    parts = [measured(replace(RUN, tau=tau), ("error_retained",))["error_retained"] for tau in (1e-4, 1e-8, 1e-12)]
+    assert parts[0] > parts[1] > parts[2]
+
+
+def test_constants():
+    reference = reference_of(PROBLEM, 0.25, SpectralSpace(1, 96), 40)
+    names = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
+    fine = measured(RUN, names, reference)
+    coarse = measured(replace(RUN, quadrature=QuadratureRule("gauss_legendre", 40)), names, reference)
+    # the least a is 1/2, and sin(pi x) has || z ||_{1,q}^2 = (1 + pi^2) || z ||^2
+    assert 0.5 * np.pi**2 / (1.0 + np.pi**2) < fine["coercivity"] < 1.5
+    assert fine["mass_constant"] == pytest.approx(1.0, abs=1e-6)
+    assert fine["quadrature_residual"] < 1e-9 < 1e-3 < coarse["quadrature_residual"]
+    assert coarse["mass_constant"] < 0.999
+    assert fine["midpoint_constant"] > 0.0
