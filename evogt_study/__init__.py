@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
     from evogt_study.numerics.quadrature import QuadratureRule
-    from evogt_study.operations.concat import concat
     from evogt_study.operations.evaluate import evaluate
-    from evogt_study.operations.merge import merge
+    from evogt_study.operations.joining.concat import concat
+    from evogt_study.operations.joining.merge import merge
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
     from evogt_study.operations.solve import solve
@@ -74,8 +74,8 @@ _HOMES = {
     "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
     "verdict": "evogt_study.analysis.verdict",
     "evaluate": "evogt_study.operations.evaluate",
-    "concat": "evogt_study.operations.concat",
-    "merge": "evogt_study.operations.merge",
+    "concat": "evogt_study.operations.joining.concat",
+    "merge": "evogt_study.operations.joining.merge",
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
     "ranking": "evogt_study.analysis.comparison",

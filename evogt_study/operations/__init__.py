@@ -12,8 +12,7 @@
 - `advise`: what limits the error of a study, and what a change would gain
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again
-- `merge`: results of several machines joined
-- `concat`: results of different studies joined along a new dimension
+- `joining`: results of several machines, or of different studies, joined
 - `checks`: what can be checked of a result without computing
 - `verify`: a result checked, and a sample of it computed again
 """

@@ -95,18 +95,24 @@ def solve(
     run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     check_norms(problem, norms)
+    wanted = _certificates(certificates, problem)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
-    if not isinstance(certificates, bool):
-        check_certificates(certificates, problem)
     with np.errstate(all="ignore"):  # what is not finite is refused below
         solution = solve_arrays(problem, run, reference=reference, norms=norms)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
-        wanted = applicable(problem) if certificates is True else tuple(certificates or ())
         data = labelled(solution, certified(solution, wanted, afresh, ""), field)
     warn_of_doubts(data)
     return data
+
+
+def _certificates(asked: bool | Sequence[str], problem: Problem) -> tuple[str, ...]:
+    """Names of the certificates that are computed; of those that are named, all have to fit the problem."""
+    if isinstance(asked, bool):
+        return applicable(problem) if asked else ()
+    check_certificates(asked, problem)
+    return tuple(asked)
 
 
 def _integrator(named: str | Integrator, stabilization: float, start: Start | dict[str, int] | None) -> Integrator:

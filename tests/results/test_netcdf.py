@@ -15,7 +15,7 @@ from helpers import read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.operations.merge import merge
+from evogt_study.operations.joining.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
 from evogt_study.results.netcdf import in_slabs, read_result, write_result

@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.operations.merge import merge
+from evogt_study.operations.joining.merge import merge
 from evogt_study.planning.plan import study_plan
 from evogt_study.results import finished_runs, run_sources
 from evogt_study.results.finished_runs import describe, description, unfinished

@@ -8,7 +8,7 @@ import click
 
 from evogt_study.cli.chosen_runs import check_finished
 from evogt_study.cli.messages import print_result
-from evogt_study.operations.merge import merge as merged
+from evogt_study.operations.joining.merge import merge as merged
 from evogt_study.study.study import Study
 
 

@@ -11,7 +11,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.merge import merge
+from evogt_study.operations.joining.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
@@ -60,7 +60,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from evogt_study.storage import atomic_files as files
-from evogt_study.operations import merge
+from evogt_study.operations.joining import merge
 from evogt_study.results import netcdf as store
 *sources, output, when = sys.argv[1:]
 if when == "writing":
