@@ -3,6 +3,7 @@
 - `run`: compute what is missing of a study
 - `plan`: predict cases, work, time and memory
 - `advise`: what limits the error, and what to change
+- `try_case`: one case of a study, here
 - `status`: count what is done, failed and missing
 - `summary`: statistics as a table
 - `verdict`: which label of an axis is best
