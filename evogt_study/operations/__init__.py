@@ -11,7 +11,6 @@
 - `run`: a study computed and its result written
 - `advise`: what limits the error of a study, and what a change would gain
 - `compare_runs`: two runs compared bit for bit
-- `try_case`: one case of a study, before it is run
 - `replay`: one case of a result computed again
 - `merge`: results of several machines joined
 - `concat`: results of different studies joined along a new dimension

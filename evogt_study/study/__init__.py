@@ -6,7 +6,7 @@
 - `case_space`: the product of the axes, with constants, rules and tables
 - `precision`: the section that says how well a number is to be known
 - `pilot`: the section that has a parameter chosen
-- `phases`: what is run one after the other
+- `phases`: plans that are run one after the other
 - `definition`: a study stated in Python, as text
 - `display`: a study in a few words
 - `study`: a study, every parameter checked

@@ -46,9 +46,8 @@ class Batch:
     """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
 
     They are packed because a scheduler would unpack and pack every value that it passes on.  Bytes pass as they are.
-    strict: that a run returns what cannot be stored is the study's mistake, not that run's.
 
-    They are packed because a scheduler unpacks and packs what it passes on, and keeps the last thousand messages.
+    strict: that a run returns what cannot be stored is the study's mistake, not that run's.
     """
 
     spec: MethodSpec
