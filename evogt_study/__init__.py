@@ -1,20 +1,24 @@
-"""Parametric studies of the Evo-GTransNet method, with labelled results.
+"""Parametric studies of any function over seeds and parameters, with labelled results.
 
-The way of the work, from a problem to a number:
+The paper's method, Evo-GTransNet, is the first of these functions.  The way of the work, from a question to a number:
 
-1. state a problem in formulas; the source term is derived;
+1. state what is to be run, and where: a function of one's own, or a method of the package on a problem in formulas;
+
+    study = evs.Study(function, axes={"rho": [20, 28], "seed": range(10)})      # or Study.from_file("FILE.toml")
+    ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
+    evs.summary(ds.error, over="seed")
+    ds = evs.run(study.replace(constants={"beta": 2.5}), output="lorenz.nc")    # what a file has is not computed again
+
+2. of the paper's method, one run is one labelled Dataset;
 
 >>> import evogt_study as evs
 >>> problem = evs.problems.oscillatory_1d(epsilon=0.1)
-
-2. choose a dictionary of prescribed features, and solve in its retained space: one run, one labelled Dataset;
-
 >>> dictionary = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
 >>> ds = evs.solve(problem, dictionary, seed=0, tau=1e-12, quadrature=320, dt=2.5e-3)
 >>> print(f"error {float(ds.error):.2e} at rank {int(ds['rank'])}")
 error 5.43e-04 at rank 48
 
-3. write the question down as a study (a TOML file), run all of its cases, and reduce over the seeds:
+3. run all cases of a question that is written down as a study file, and reduce over the seeds:
 
     study = evs.Study.from_file("studies/paper/oscillatory_1d.toml")
     ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
@@ -47,23 +51,38 @@ if TYPE_CHECKING:
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
     from evogt_study.numerics.dictionaries.base import Dictionary
-    from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, Problem, Tensor
+    from evogt_study.numerics.problem import (
+        Lifting,
+        NaturalFace,
+        NonlinearReaction,
+        NonSeparable,
+        Potential,
+        Problem,
+        Separable,
+        Tensor,
+    )
     from evogt_study.numerics.quadrature import QuadratureRule
     from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.joining.concat import concat
     from evogt_study.operations.joining.merge import merge
+    from evogt_study.operations.progress import Event, Listener
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.problems.statement import Statement
     from evogt_study.study.study import Study
+    from evogt_study.workers.dispatch import Limits
 
 _HOMES = {
     "NaturalFace": "evogt_study.numerics.problem",
     "NonlinearReaction": "evogt_study.numerics.problem",
     "Problem": "evogt_study.numerics.problem",
     "Tensor": "evogt_study.numerics.problem",
+    "Separable": "evogt_study.numerics.problem",
+    "NonSeparable": "evogt_study.numerics.problem",
+    "Lifting": "evogt_study.numerics.problem",
+    "Potential": "evogt_study.numerics.problem",
     "Statement": "evogt_study.problems.statement",
     "Dictionary": "evogt_study.numerics.dictionaries.base",
     "QuadratureRule": "evogt_study.numerics.quadrature",
@@ -83,6 +102,9 @@ _HOMES = {
     "solve": "evogt_study.operations.solve",
     "Study": "evogt_study.study.study",
     "run": "evogt_study.operations.run",
+    "Limits": "evogt_study.workers.dispatch",
+    "Event": "evogt_study.operations.progress",
+    "Listener": "evogt_study.operations.progress",
     "summary": "evogt_study.analysis.statistics",
     "verify": "evogt_study.operations.verify",
 }
@@ -100,11 +122,18 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary"
 
 __all__ = [
     "Dictionary",
+    "Event",
     "Interval",
+    "Lifting",
+    "Limits",
+    "Listener",
     "NaturalFace",
+    "NonSeparable",
     "NonlinearReaction",
+    "Potential",
     "Problem",
     "QuadratureRule",
+    "Separable",
     "Statement",
     "Study",
     "Tensor",

@@ -68,6 +68,10 @@ class DamagedResultError(ResultError):
     """A result whose bookkeeping has no meaning, or whose runs are not what was written."""
 
 
+class InPythonError(ResultError):
+    """A run cannot be computed again, since its function was given in Python and is in no file."""
+
+
 class DamagedShardError(ResultError):
     """A shard's checksums or structure do not hold; its runs count as not run."""
 
@@ -96,6 +100,10 @@ class DivergedError(RunError):
     """A run's final numbers are not finite."""
 
 
+class ReturnError(RunError):
+    """A value that a function of one's own returned cannot be stored."""
+
+
 class TimedOutError(RunError):
     """A run took longer than it may."""
 
@@ -110,6 +118,10 @@ class IndefiniteStiffnessError(RunError):
 
 class DoubtWarning(UserWarning):
     """A run's numbers are to be doubted, for a reason that it shows itself; the message says why and what helps."""
+
+
+class CodeWarning(UserWarning):
+    """A file that a study's own code imports has changed, and is none of those that the study depends on."""
 
 
 class StoreWarning(UserWarning):

@@ -15,7 +15,7 @@ import pytest
 
 from evogt_study.errors import ResultError
 from evogt_study.methods import registry as methods
-from evogt_study.methods import user_code
+from evogt_study.methods.own import user_code
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.finished_runs import describe
 from evogt_study.results.netcdf import read_result

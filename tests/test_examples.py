@@ -6,9 +6,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import evogt_study as evs
+from evogt_study.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,7 +87,7 @@ def code_blocks(file, language):
 
 
 def test_the_readmes_study_is_the_first_study():
-    shown = tomllib.loads(code_blocks("README.md", "toml")[0])
+    shown = tomllib.loads(code_blocks("README.md", "toml")[1])
     stated = tomllib.loads((ROOT / "studies" / "examples" / "first_study.toml").read_text())
     assert {key: stated[key] for key in shown} == shown
 
@@ -93,7 +95,7 @@ def test_the_readmes_study_is_the_first_study():
 def test_the_readmes_python_runs(tmp_path):
     """As a script, as a reader would paste it."""
     script = tmp_path / "script.py"
-    script.write_text(code_blocks("README.md", "python")[0])
+    script.write_text(code_blocks("README.md", "python")[1])
     done = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].split()[1] == "48"
@@ -102,7 +104,7 @@ def test_the_readmes_python_runs(tmp_path):
 
 def test_the_readmes_questions_have_answers(capsys):
     code = (
-        code_blocks("README.md", "python")[1].replace('"results/', '"data/results/').replace('"data/', f'"{ROOT}/data/')
+        code_blocks("README.md", "python")[2].replace('"results/', '"data/results/').replace('"data/', f'"{ROOT}/data/')
     )
     names = {"evs": evs}
     exec(code, names)
@@ -115,10 +117,54 @@ def test_the_readmes_questions_have_answers(capsys):
 
 
 def test_the_readmes_channel_is_solved(capsys):
-    exec(code_blocks("README.md", "python")[2], {"evs": evs})
+    exec(code_blocks("README.md", "python")[3], {"evs": evs})
     error, reference_error, value = map(float, capsys.readouterr().out.split())
     assert 10 * reference_error < error < 1e-2
     assert 0.1 < value < 1.0
+
+
+def test_the_readmes_script_is_that_of_the_example(tmp_path):
+    assert code_blocks("README.md", "python")[0] == (ROOT / "studies" / "examples" / "lorenz.py").read_text()
+    command = [sys.executable, str(ROOT / "studies" / "examples" / "lorenz.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "[16.62025879 24.32247332]\n[16.67764902 24.28667952]\n"
+
+
+def test_the_factory_of_the_documentation(client, tmp_path):
+    (tmp_path / "layers.py").write_text(code_blocks("studies/README.md", "python")[-1])
+    constants = {"N": 12, "quadrature": 40, "validation": 40, "dt": 0.05, "final_time": 0.1, "gamma": 3, "k": 2}
+    layered = evs.Study(
+        problem=f"{tmp_path}/layers.py:layered", axes={"contrast": [0.1, 1.0], "seed": range(2)},
+        constants={**constants, "dictionary": "transnet"}, output={"times": 2, "record": ["norm_history"]},
+    )  # fmt: skip
+    norms = evs.run(layered, client=client).norm_history.isel(time=-1).mean("seed")
+    assert float(norms[1]) < float(norms[0]) < np.sqrt(0.5)
+
+
+def test_four_solvers_on_two_problems(client, tmp_path):
+    path = tmp_path / "four_solvers.nc"
+    data = evs.run(study("four_solvers"), client=client, output=path)
+    assert len(np.unique(data.case_key)) == 64  # of 160 points; those of three methods have no seed
+    medians = data.error.median("seed")
+    shown = (ROOT / "README.md").read_text()
+    for problem in data.problem.values:
+        for unknowns in data.unknowns.values:
+            values = medians.sel(problem=problem, unknowns=unknowns).values
+            line = f"{problem:<9}{unknowns:<10}" + "".join(
+                f"{value:.2e}".ljust(width) for value, width in zip(values, (11, 10, 16, 0), strict=True)
+            )
+            assert line in shown
+    for method, order in (("p1_fem", 2.0), ("crank_nicolson", 2.0), ("p2_elements", 3.0)):
+        finest = medians.sel({"method": method}).isel(unknowns=[-2, -1])
+        rates = np.log2(finest.isel(unknowns=0) / finest.isel(unknowns=1))
+        np.testing.assert_allclose(rates, order, atol=0.05)
+    page = tmp_path / "page.html"
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(path), "-o", str(page)], prog_name="evogt")
+    assert not ended.value.code
+    for heading in ("Error against a parameter", "Error against work"):
+        assert f"<h3>{heading}" in page.read_text()
 
 
 @pytest.mark.parametrize("file", ["README.md", "studies/README.md", "data/README.md", "CONTRIBUTING.md"])

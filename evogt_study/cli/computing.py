@@ -11,7 +11,7 @@ from distributed import Client
 from evogt_study.cli.chosen_study import read_study, result_of
 from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
-from evogt_study.errors import InputError, StoreWarning
+from evogt_study.errors import CodeWarning, InputError, StoreWarning
 from evogt_study.operations.run import run_to_file
 from evogt_study.workers.batch_systems import on_batch_system
 from evogt_study.workers.dispatch import Limits
@@ -33,6 +33,7 @@ def run_study(
     max_failures: int | None,
     time_limit: str | None,
     others: Sequence[Path],
+    keep_old_code: bool,
     quiet: bool,
 ) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
@@ -40,11 +41,11 @@ def run_study(
     study = read_study(study_file)
     path = result_of(study, output)
     clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
-    told = warnings_at_the_end(StoreWarning)
+    told = warnings_at_the_end(StoreWarning, CodeWarning)
     with told, interruptible(time_limit), clients as client, display(quiet) as listener:
         run_to_file(
             study, path, client=client, workers=workers, retry_failed=retry_failed, listener=listener,
-            limits=limits, rerun_outdated=rerun_outdated, others=others,
+            limits=limits, rerun_outdated=rerun_outdated, others=others, keep_old_code=keep_old_code,
         )  # fmt: skip
     print_result(path)
 

@@ -17,6 +17,7 @@ from evogt_study.printable import tell
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",
     "plan": "Predict cases, shared work, time and memory; run nothing.",
+    "try": "Compute one case of a study here, and print what it returns.",
     "advise": "Tell what limits the error of a study, what to change, and what that gains.",
     "status": "Count what is done, failed and missing.",
     "summary": "Print statistics over seeds, with the runs they rest on.",
@@ -31,7 +32,9 @@ COMMANDS = {
     "concat": "Join results of different studies along a new dimension.",
     "reproduce": "Run the paper's studies and judge each published number.",
 }
-"""Each command and what it does, in the order of `evogt --help`; module `commands.NAME` has the function `NAME`."""
+"""Each command and what it does, in the order of `evogt --help`."""
+READING = ("status", "summary", "verdict", "plot", "report", "export")
+"""Those of `commands.reading`; module `commands.NAME` has the function `NAME` of the others."""
 
 
 class _Commands(click.Group):
@@ -46,8 +49,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"evogt_study.cli.commands.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = "try_case" if cmd_name == "try" else cmd_name  # a word of Python's own
+        room = "commands.reading" if cmd_name in READING else "commands"
+        module = importlib.import_module(f"evogt_study.cli.{room}.{name}")
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,4 +79,8 @@ def _stop(message: str, code: int) -> NoReturn:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="evogt-study")
 def main() -> None:
-    """Parametric studies of the Evo-GTransNet method: a study file in, one labelled NetCDF file out."""
+    """Parametric studies of any function: a study file in, one labelled NetCDF file out.
+
+    The paper's method, Evo-GTransNet, is the first of these functions; a Python function of your own is studied the
+    same way, and two of them side by side.
+    """

@@ -13,6 +13,6 @@
 - `p1_fem`: P1 finite elements: parameters, size, variables that `record` may list
 - `finite_difference`: finite differences, likewise
 - `space_time_regression`: global regression in space and time, likewise
-- `user_code`: the content of a user's Python file
-- `user_function`: a function of one's own as a method
+- `many_methods`: several methods or problems in one study
+- `own`: functions of one's own
 """

@@ -13,7 +13,7 @@ import numpy as np
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
-from evogt_study.methods.protocol import Hints, Method, MethodSpec, Output
+from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.dictionaries.base import Dictionary
@@ -60,7 +60,7 @@ class ProblemMethod(Method):
 
         Raises StudyError where the problem or the outputs cannot be had.
         """
-        if spec.problem is None or spec.output is None:
+        if spec.problem is None or isinstance(spec.problem, Alternatives) or spec.output is None:
             raise StudyError(f"`problem` must be given for the method {spec.method}")
         source = ProblemSource.of(spec.problem)
         unknown = [name for name in spec.output.record if name not in recordable]

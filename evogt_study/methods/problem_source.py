@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import InputError, ProblemError
-from evogt_study.methods.user_code import PythonFile, signature_parameters
+from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
-from evogt_study.problems import Statement
+from evogt_study.problems import Statement as Statement
 from evogt_study.schema.parameters import Parameter, real
 
 _LETTERS = (
@@ -42,15 +42,15 @@ class ProblemSource:
         return 0 if self.statement is None else self.statement.domain.feature_dimension
 
     @staticmethod
-    def of(given: Statement | PythonFile) -> ProblemSource:
+    def of(given: Statement | UserCode) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""
         if isinstance(given, Statement):
             return _from_statement(given)
         loaded = given.load()
         if isinstance(loaded, Statement):
             return _from_statement(loaded)
-        name = f"{Path(given.path).name}:{given.attribute}"
-        content = {"file": given.content, "factory": given.attribute}
+        name = f"{Path(given.place).name}:{given.attribute}" if ".py" in given.place else given.reference
+        content = {**given.identity, "factory": given.attribute}
         parameters, make = signature_parameters(loaded, name), _checked(loaded, name)
         return ProblemSource(name, parameters, content, make, has_exact=None, has_potential=None, dimension=None)
 

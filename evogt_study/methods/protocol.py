@@ -7,11 +7,12 @@ scalars only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Generic, TypeVar
 
-from evogt_study.methods.user_code import PythonFile
+from evogt_study.methods.own.user_code import UserCode, declaration
 from evogt_study.numerics.certificates.certify import CERTIFICATES
 from evogt_study.numerics.pipeline import Share
 from evogt_study.problems import Statement
@@ -41,28 +42,59 @@ class Output:
         return {"record": canonical_json(sorted(self.record)), "grid": grid}
 
 
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Alternatives(Generic[Part]):
+    """Several methods or problems that the cases of an axis name by their labels."""
+
+    options: tuple[tuple[str, Part], ...]
+
+
 @dataclass(frozen=True)
 class MethodSpec:
     """Text and scalars from which a worker rebuilds the method: its name or file, its problem, what to record."""
 
-    method: str | PythonFile
-    problem: Statement | PythonFile | None
+    method: str | UserCode | Alternatives[str | UserCode]
+    problem: Statement | UserCode | Alternatives[Statement | UserCode] | None
     output: Output | None
 
     @property
     def of_the_package(self) -> bool:
-        """True where the schema says what its records mean; a function of one's own may mean something else."""
-        return isinstance(self.method, str)
+        """Whether the schema says what its records mean; a function of one's own may mean something else."""
+        return any(isinstance(part, str) for part in parts(self.method))
 
     @property
-    def code(self) -> PythonFile | None:
-        """The user's Python file, if it is made of one."""
-        return next((part for part in (self.method, self.problem) if isinstance(part, PythonFile)), None)
+    def codes(self) -> tuple[UserCode, ...]:
+        """The user's own code that it is made of, the method's before the problem's."""
+        every = (*parts(self.method), *parts(self.problem))
+        return tuple({part.reference: part for part in every if isinstance(part, UserCode)}.values())
+
+    @property
+    def declaration(self) -> str:
+        """JSON of what that code declares; empty where there is none."""
+        return declaration(self.codes)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The text of the user's own files."""
-        return tuple(part.source for part in (self.method, self.problem) if isinstance(part, PythonFile))
+        """All text of the user's own that its results follow from."""
+        return tuple(text for code in self.codes for text in code.sources)
+
+    def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
+        """The same with each of `codes` changed."""
+        return replace(self, method=_changed(self.method, change), problem=_changed(self.problem, change))
+
+
+def parts(whole: object) -> tuple[object, ...]:
+    """The method or problem itself, or those of a choice."""
+    return tuple(part for _, part in whole.options) if isinstance(whole, Alternatives) else (whole,)
+
+
+def _changed(whole: Any, change: Callable[[UserCode], UserCode]) -> Any:
+    if isinstance(whole, Alternatives):
+        return Alternatives(tuple((label, _changed(part, change)) for label, part in whole.options))
+    return change(whole) if isinstance(whole, UserCode) else whole
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,11 +11,13 @@ from evogt_study.errors import StudyError
 from evogt_study.methods.baseline import Baseline, BaselineCase
 from evogt_study.methods.evolution import Evolution
 from evogt_study.methods.finite_difference import FiniteDifferences
+from evogt_study.methods.many_methods import ONE, ManyMethods
+from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
+from evogt_study.methods.own.user_function import UserFunction
+from evogt_study.methods.own.user_solver import UserSolver, solves_a_problem
 from evogt_study.methods.p1_fem import P1FiniteElements
-from evogt_study.methods.protocol import Method, MethodSpec, Output
+from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
 from evogt_study.methods.space_time_regression import SpaceTimeRegression
-from evogt_study.methods.user_code import PythonFile
-from evogt_study.methods.user_function import UserFunction
 from evogt_study.problems import BUILT_IN, Statement
 
 BASELINES: Mapping[str, type[BaselineCase[Any]]] = {
@@ -25,32 +28,52 @@ NAMES = ("evolution", *BASELINES)
 
 
 def method_spec(
-    method: str,
-    problem: str | Mapping[str, Any] | None,
+    method: str | Mapping[str, str],
+    problem: object,
     output: Output | None,
-    named: Callable[[str], PythonFile],
+    named: Callable[[str], UserCode],
 ) -> MethodSpec:
-    """The spec that a study file's `method` and `problem` entries mean; `named` finds their Python files.
+    """The spec that a study file's `method` and `problem` entries mean; `named` finds code of the user's own.
 
-    Raises StudyError for a name that does not exist.
+    Either may be a mapping of an axis's labels to several.  Raises StudyError for a name that does not exist.
     """
-    if ":" in method:
-        return MethodSpec(named(method), _problem(problem, named), output)
-    if method not in NAMES:
-        raise StudyError(f"`method` must be one of {', '.join(NAMES)} or file.py:function, got {method!r}")
-    if problem is None:
+    if isinstance(method, Mapping):
+        methods = tuple((label, _method(reference, named)) for label, reference in method.items())
+    else:
+        methods = ((ONE, _method(method, named)),)
+    of_the_package = [part for _, part in methods if isinstance(part, str)]
+    if of_the_package and problem is None:
         raise StudyError(
-            f"`problem` must be given for the method {method}; "
+            f"`problem` must be given for the method {of_the_package[0]}; "
             f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table"
         )
-    return MethodSpec(method, _problem(problem, named), output or Output())
+    found = Alternatives(methods) if isinstance(method, Mapping) else methods[0][1]
+    outputs = output or Output() if of_the_package else output
+    if isinstance(problem, Several):
+        several = tuple((label, _problem(each, named)) for label, each in problem.stated.items())
+        return MethodSpec(found, Alternatives(several), outputs)
+    return MethodSpec(found, None if problem is None else _problem(problem, named), outputs)
 
 
-def _problem(
-    problem: str | Mapping[str, Any] | None, named: Callable[[str], PythonFile]
-) -> Statement | PythonFile | None:
-    if problem is None:
-        return None
+@dataclass(frozen=True)
+class Several:
+    """The problems of an axis by their labels: names, or mappings of formulas."""
+
+    stated: Mapping[str, object]
+
+
+def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
+    if ":" in method or (method not in NAMES and is_entry_point(method)):
+        return named(method)
+    if method not in NAMES:
+        raise StudyError(
+            f"`method` must be one of {', '.join(NAMES)}, file.py:function, package.module:function or an entry point "
+            f"of the group {GROUP}, got {method!r}"
+        )
+    return method
+
+
+def _problem(problem: Any, named: Callable[[str], UserCode]) -> Statement | UserCode:
     if not isinstance(problem, str):
         return Statement(**problem)
     if ":" in problem:
@@ -65,6 +88,21 @@ def _problem(
 @lru_cache(maxsize=8)  # once a process for all the batches of a study
 def load_method(spec: MethodSpec) -> Method:
     """The method of `spec`.  Raises StudyError where a user's file cannot be used."""
-    if isinstance(spec.method, PythonFile):
-        return UserFunction.of(spec)
-    return Baseline.of(spec, BASELINES[spec.method]) if spec.method in BASELINES else Evolution.of(spec)
+    if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
+        return _loaded(spec)
+    methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
+    problems = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+    every = {(m, p): _loaded(MethodSpec(each, stated, spec.output)) for m, each in methods for p, stated in problems}
+    return ManyMethods.of(every, [part for part in every.values() if isinstance(part, (UserFunction, UserSolver))])
+
+
+def _loaded(spec: MethodSpec) -> Method:
+    """Load one method for one problem."""
+    if isinstance(spec.method, UserCode):
+        found = spec.method.load()
+        if isinstance(found, type) and issubclass(found, Method):  # of an installed package
+            whole: Any = found
+            return whole.of(spec)  # type: ignore[no-any-return]  # as it is declared to be
+        return UserSolver.of(spec) if solves_a_problem(found) else UserFunction.of(spec)
+    name = str(spec.method)
+    return Baseline.of(spec, BASELINES[name]) if name in BASELINES else Evolution.of(spec)

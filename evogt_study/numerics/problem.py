@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import isfunction
 
 import numpy as np
 
-from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.errors import ParameterError, ProblemError, shortened
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains import Domain, UnitCube
 
@@ -177,6 +178,15 @@ class Problem:
     `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
     was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of
     another dimension, and ProblemError for data that do not fit together.
+
+    >>> heat = Problem(
+    ...     dimension=1,
+    ...     diffusion=Separable(lambda nodes: np.full((1, len(nodes)), 0.1)),  # one profile, steady
+    ...     initial=lambda nodes: np.sin(np.pi * nodes[:, 0]),
+    ...     source=NonSeparable(lambda nodes, t: t * nodes[:, 0]),
+    ... )
+    >>> heat.source(np.array([[0.5], [1.0]]), np.array([0.0, 2.0])).tolist()
+    [[0.0, 0.0], [1.0, 2.0]]
     """
 
     dimension: int
@@ -196,6 +206,14 @@ class Problem:
     exact_gradient: Callable[[Array, float], Array] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("diffusion", "source", "exact"):
+            if isfunction(getattr(self, name)):
+                raise ProblemError(
+                    f"`{name}` must be Separable or NonSeparable, got a plain function; write "
+                    "NonSeparable(lambda nodes, t: ...), or Separable(lambda nodes: ...) of shape (1, nodes)"
+                )
+        if not callable(self.initial) or isinstance(self.initial, (Separable, NonSeparable)):
+            raise ProblemError(f"`initial` must be a function of the nodes alone, got {shortened(self.initial)}")
         if self.domain is None:
             object.__setattr__(self, "domain", UnitCube(self.dimension))
         elif self.domain.dimension != self.dimension:

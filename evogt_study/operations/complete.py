@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from evogt_study.errors import EvogtError
 from evogt_study.results.provenance import PLAN, plan_digest
@@ -46,11 +47,13 @@ def _was_planned(path: Path, text: str, table: dict[str, object], folder: Path) 
         return bool(getattr(file, PLAN, None) == plan_digest(text, _sources(table, folder)))
 
 
-def _sources(table: dict[str, object], folder: Path) -> Iterator[str]:
-    """The text of the Python files that a study names."""
+def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
+    """The text of the Python files that a study names, and what they depend on, as `UserCode.sources`."""
+    from evogt_study.methods.own.used_code import python_file_sources
+
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
             file = folder / reference.rpartition(":")[0]
             if not file.is_file():  # a pipe would be waited for, and a device may never end
                 raise FileNotFoundError(file)
-            yield file.read_text(encoding="utf-8-sig")
+            yield from python_file_sources(file, folder, table.get("depends", []))

@@ -14,11 +14,15 @@ from evogt_study.schema.variables import Status
 
 @dataclass(frozen=True)
 class Reuse:
-    """Rule for finished runs: by default all that were tried are taken up.  others: more places to look for them."""
+    """Rule for finished runs: by default all that were tried are taken up.  others: more places to look for them.
+
+    keep_old_code: those are taken, too, that the study's own code computed before it was changed.
+    """
 
     retry_failed: bool = False
     rerun_outdated: bool = False
     others: tuple[Path, ...] = ()
+    keep_old_code: bool = False
 
     def keeps(self, status: Status) -> bool:
         """True where a run of this status needs no other try: one that diverged would do so again."""

@@ -21,6 +21,7 @@ from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
 from evogt_study.operations.watching import written_down
+from evogt_study.planning.execution_order import Order
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
@@ -30,6 +31,7 @@ from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts
+from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.paths import store_folder
@@ -58,6 +60,7 @@ def run(
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
     others: Sequence[str | Path] = (),
+    keep_old_code: bool = False,
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
 
@@ -66,7 +69,8 @@ def run(
     nothing on disk.  listener is called with an `Event` whenever a batch is finished; None shows progress in a
     notebook, and nowhere else.  limits stop a run, or the study, early.  rerun_outdated takes up no run that other
     versions of the software computed; else they are kept, and `software` marks them.  others: more results, or folders
-    of them, from which runs are taken.
+    of them, from which runs are taken.  keep_old_code: take the runs of `output` that the
+    study's own code computed before it was changed; `software` marks them.
 
     Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted, and a `StoreWarning`
     where runs of `output` that the study does not ask for now were put into the store beside it.
@@ -78,7 +82,7 @@ def run(
     check_study(study)
     if client is not None and not isinstance(client, Client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)))
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)), keep_old_code)
     listener = listener or notebook_display()
     with Workers(client, workers) as cluster, ExitStack() as kept:
         if output is None:
@@ -100,9 +104,10 @@ def run_to_file(
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
     others: Sequence[Path] = (),
+    keep_old_code: bool = False,
 ) -> None:
     """As `run`, but the result is in the file alone: memory does not grow with the size of the study."""
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(others))
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(others), keep_old_code)
     with Workers(client, workers) as cluster:
         _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
 
@@ -182,7 +187,7 @@ class _Sweep:
             # before anything is read: a half-written file is nobody's result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
-            self.known = FinishedRuns(self.study, self.path, self.reuse.others)
+            self.known = FinishedRuns(self.study, self.path, self.reuse.others, keep_old_code=self.reuse.keep_old_code)
             self.computed = not self.known.history
             return self.written()
 
@@ -222,11 +227,8 @@ class _Sweep:
         progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if len(missing):
-            client = self.workers.client
-            describe(self.path, self.study)
             self.computed = True
-            flow = Flow(plan, plan.cases(missing), len(missing), client, self.limits)
-            for computed in flow.records():
+            for computed in self.records(plan, missing, first=not counts[Status.ok]):
                 records = table.counted_on(computed)
                 # on disk before it counts: what is reported as finished survives a crash
                 write_shard(self.shards, records)
@@ -237,6 +239,22 @@ class _Sweep:
                 self.check_failures(progress.failed, table)
         progress.tell(final=True)
         return table
+
+    def records(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
+        """Compute the `missing` cases.
+
+        first: of each method of one's own one case is computed before the others, and before anything is written:
+        what it returns may be nothing that can be stored.  Raises StudyError then.
+        """
+        client, begun = self.workers.client, list[RunRecords]()
+        trials = plan.trials(missing) if first else missing[:0]
+        if len(trials):
+            begun = list(Flow(plan, plan.cases(trials), len(trials), client, self.limits, strict=True).records())
+            missing = missing[~np.isin(missing, trials)]
+        describe(self.path, self.study)
+        yield from begun
+        if len(missing):
+            yield from Flow(plan, plan.cases(missing), len(missing), client, self.limits).records()
 
     def check_failures(self, failed: int, table: Table) -> None:
         """Stop a study whose runs fail again and again: more of them would not show what is wrong."""

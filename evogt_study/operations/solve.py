@@ -15,9 +15,9 @@ from evogt_study.baselines.stored_solution import feature_coefficients, what_to_
 from evogt_study.errors import DivergedError, ParameterError
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import declared, integrator_of
+from evogt_study.methods.own.user_code import PythonFile
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import certified, check_norms, fields, histories, scalars
-from evogt_study.methods.user_code import PythonFile
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import Dictionary

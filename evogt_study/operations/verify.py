@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import DamagedResultError
+from evogt_study.errors import DamagedResultError, InPythonError
 from evogt_study.operations import checks
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.digests import changed
@@ -93,8 +93,12 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
+    left_out = ""
     if sample and code is None:
-        code = code_beside(path, groups["study"])
+        try:
+            code = code_beside(path, groups["study"])
+        except InPythonError as error:
+            sample, left_out = 0, str(error)
     phases = stored(path, groups, code)
     findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
     findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
@@ -105,7 +109,7 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     findings += _choices(phases)
     recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
-    return Verification(path, {}, tuple(findings), tuple(told for told, _ in recomputed))
+    return Verification(path, {}, tuple(findings), tuple(told for told, _ in recomputed), left_out)
 
 
 def _study_text(data: xr.Dataset) -> Iterator[str]:

@@ -11,7 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from evogt_study.methods.protocol import Method, MethodSpec
+from evogt_study.methods.many_methods import METHOD
+from evogt_study.methods.own.user_code import UserCode
+from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
 from evogt_study.methods.registry import load_method
 from evogt_study.planning.case_keys import Keys, case_keys
 from evogt_study.planning.case_work import Work, case_work, work_of
@@ -95,6 +97,17 @@ class Plan:
             for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
                 if values is not None:
                     yield Case(index, values, key)
+
+    def trials(self, numbers: Order) -> Order:
+        """Of these cases the first of each method that is the user's own."""
+        if not isinstance(self.spec.method, Alternatives):
+            return numbers[: isinstance(self.spec.method, UserCode)]
+        own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
+        (along,) = (number for number, name in enumerate(self.space.names) if name == METHOD)
+        labels = [str(value) for value in self.space.axes[along].values]
+        positions = np.unravel_index(numbers, self.space.shape)[along]
+        different, first = np.unique(positions, return_index=True)
+        return numbers[[at for position, at in zip(different, first, strict=True) if labels[position] in own]]
 
     @property
     def group(self) -> int:

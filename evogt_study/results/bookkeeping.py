@@ -19,7 +19,7 @@ CONCATENATED = "concatenated_from"
 RESULT_SCHEMA = "result_schema"
 """Global attribute: the version of the form of a result, MAJOR.MINOR; results that were made before it have none."""
 SCHEMA_MAJOR = 1
-SCHEMA_VERSION = f"{SCHEMA_MAJOR}.0"
+SCHEMA_VERSION = f"{SCHEMA_MAJOR}.1"
 """What is written.  Within a major version later ones only add to a result, so that all of its readers read it."""
 SOFTWARE_SETS = "software_sets"
 """Attribute of `software`: the version sets that it is an index into, as JSON."""

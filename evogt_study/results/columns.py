@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from evogt_study.storage.out_of_core import filled
 class Column:
     """A variable's values: `cells` has a row for each case, of numbers or of strings.
 
-    `present` marks the cases that have it, `first` is the lowest of them.  A large one is out of core, beside the path
-    `beside`.
+    `present` says which cases have it, `first` is the lowest of them, `kinds` are those of the types that runs gave.  A
+    large one is out of core, beside the path `beside`.
     """
 
     dims: tuple[str, ...]
@@ -27,6 +27,7 @@ class Column:
     first: int
     present: npt.NDArray[np.bool_]
     beside: Path | None
+    kinds: set[str] = field(default_factory=set)
 
     @staticmethod
     def empty(

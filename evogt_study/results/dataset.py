@@ -42,8 +42,10 @@ from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
+TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": "false true"}
+"""Attributes (CF) of truth values, which are numbers in a file."""
 DECLARATION = "study_code"
-"""Global attribute: what the study's own Python file declares, with the hash of its content, as JSON."""
+"""Global attribute: what the study's own code declares, with what identifies it, as JSON."""
 
 
 def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
@@ -58,7 +60,9 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     coords: dict[str, Any] = axis_coordinates(space, study)
     for (name, dims, _), column in table.variables.items():
         attributes = _attributes(name, column, meant[name].attributes if name in meant else None)
-        data[name] = _variable(dims, column, space, {CONTENT: MODEL_RESULT, **attributes})
+        attributes = {CONTENT: MODEL_RESULT, **attributes}
+        as_returned = not meant and bool(column.present[table.keys != b""].all()) and space.size == table.plan.count
+        data[name] = _variable(dims, column, space, attributes, as_returned)
     for (name, dims, _), column in table.coordinates.items():
         coords.update(_coordinate(name, dims, column, space, _attributes(name, column, known.get(name))))
     precision = next((phase.precision for phase in study.phases if phase.name == table.plan.phase), None)
@@ -144,12 +148,24 @@ def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-# floats in memory as in a file that is read, so that a result that was just computed equals the same one read back
-def _variable(dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: Mapping[str, Any]) -> Any:
-    """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN."""
+def _variable(
+    dims: tuple[str, ...],
+    column: Column,
+    space: CaseSpace,
+    attributes: Mapping[str, Any],
+    as_returned: bool = False,
+) -> Any:
+    """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN.
+
+    as_returned: no run lacks it, so that whole numbers and truth values can stay what they are.
+    """
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
     encoding: dict[str, Any] = {}
-    if cells.dtype.kind == "i":
+    if column.kinds == {"b"}:
+        attributes = {**attributes, **TRUTH}
+    if as_returned and column.kinds <= set("biu") and (cells.dtype.kind == "i" or not np.isnan(cells).any()):
+        cells = cells.astype(np.bool_ if column.kinds == {"b"} else np.int64)
+    elif cells.dtype.kind == "i":
         fill = missing_value(cells.dtype)
         encoding = {"dtype": cells.dtype, "_FillValue": fill}
         cells = np.where(cells == fill, np.nan, cells.astype(float))
@@ -220,7 +236,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "study": study.text,
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
-        **({} if study.spec.code is None else {DECLARATION: study.spec.code.declaration}),
+        **({DECLARATION: study.spec.declaration} if study.spec.codes else {}),
         PLAN: plan_digest(study.text, study.spec.sources),
         "git_revision": known["git_revision"],
         "git_dirty": known["git_dirty"],
@@ -263,8 +279,10 @@ def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok:
     axes = len(data["status"].dims)
     rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
-    if stored.kind == "i" and np.isfinite(rows.astype(float)).all():
-        rows = rows.astype(stored)  # the file has integers; xarray makes them floats, to hold NaN
+    if variable.attrs.get("flag_meanings") == TRUTH["flag_meanings"]:
+        stored = np.dtype(bool)
+    if stored.kind in "bi" and np.isfinite(rows.astype(float)).all():
+        rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN
     return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DamagedShardError, ResultError, StoreWarning
-from evogt_study.methods.user_code import DeclaredFile
+from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError
+from evogt_study.methods.own.user_code import DeclaredCode
 from evogt_study.planning.case_keys import Keys
+from evogt_study.planning.former_keys import FormerKeys
 from evogt_study.planning.plan import Plan
 from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
@@ -25,6 +26,7 @@ from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import (
     Knows,
+    Renamed,
     ResultFile,
     RunSource,
     ShardFolder,
@@ -57,12 +59,21 @@ class FinishedRuns:
     Runs are taken by their keys from the result, its shards, its store, the other results of its folder with theirs,
     and from the places in `others`, in this order, and no further than is needed.  taken: the number of runs from each
     place, by phase.  left_out: what could not be read of other places, with the reason.  check: hold the content of
-    results against its digests.
+    results against its digests.  keep_old_code: take runs of the result that the study's own code computed before it
+    was changed.
 
     Raises ResultError where the file at `path` is not a result, or is that of another study.
     """
 
-    def __init__(self, study: Study, path: Path, others: Sequence[Path] = (), *, check: bool = True) -> None:
+    def __init__(
+        self,
+        study: Study,
+        path: Path,
+        others: Sequence[Path] = (),
+        *,
+        check: bool = True,
+        keep_old_code: bool = False,
+    ) -> None:
         self.study, self.path, self.check = study, path, check
         # before any source is read: a result of another study is refused, not mixed with this one's
         self.history, self._before = _earlier(study, path, check)
@@ -71,16 +82,17 @@ class FinishedRuns:
         self.left_out: dict[Path, ResultError] = {}
         self.taken: dict[str, dict[Path, int]] = {}
         self.asked_for: list[Table] = []
+        self.former = FormerKeys(self._before.get("code", "") if keep_old_code else "")
 
     def own(self) -> list[RunSource]:
         """The result, as far as it is there, and its shards."""
-        return [*([ResultFile(self.path)] if self.history else []), self.shards]
+        own: list[RunSource] = [*([ResultFile(self.path)] if self.history else []), self.shards]
+        return [Renamed(source, self.former) for source in own] if self.study.spec.codes else own
 
     def elsewhere(self) -> Iterator[RunSource]:
         """The other places."""
-        yield ShardFolder(store_folder(self.path))
-        yield from self._beside
-        yield from self.others
+        for source in (ShardFolder(store_folder(self.path)), *self._beside, *self.others):
+            yield Renamed(source, self.former) if self.study.spec.codes else source
 
     @cached_property
     def _beside(self) -> list[RunSource]:
@@ -99,6 +111,7 @@ class FinishedRuns:
         variables: those that the table gets beside the runs' bookkeeping; None: all.
         """
         self.asked_for.append(table)
+        self.former.add(table.plan)
         taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
 
         def take(source: RunSource, knows: Knows) -> None:
@@ -141,13 +154,28 @@ class FinishedRuns:
 
     def unasked(self) -> int:
         """Number of the result's runs that no table asks for."""
-        keys = ResultFile(self.path).keys() if self.history else np.array([], dtype=np.bytes_)
+        keys = self.former.now(ResultFile(self.path).keys()) if self.history else np.array([], dtype=np.bytes_)
         return len(np.unique(keys[~self.asked(keys)]))
 
     @property
     def changed(self) -> str:
         """Describe on one line how the study was changed since its result was written."""
         return changes(self._before, state(self.study)) if self._before else "another study's runs"
+
+    def changed_helpers(self) -> list[str]:
+        """Files that the study's own code imports, and that were others when the result was computed; one line each."""
+        found = []
+        for code in self.study.spec.codes if self._before.get("code") else ():
+            with suppress(StudyError):
+                before = dict(DeclaredCode.of(code.reference, Path(), self._before["code"]).helpers)
+                now = dict(code.helpers)
+                found += [
+                    f"{name}, which {code.reference} imports, was changed since {self.path} was computed; its runs are "
+                    f"taken all the same: add it to depends = [{json.dumps(name)}] to have them computed again"
+                    for name in sorted(before.keys() & now.keys())
+                    if before[name] != now[name]
+                ]
+        return found
 
     def keep_unasked(self) -> int:
         """Put runs of the result and its shards that no table asks for into the store; their number."""
@@ -166,7 +194,9 @@ class FinishedRuns:
         store.forget(self.path, self.asked)
 
     def warn(self, kept: int) -> None:
-        """Warn of runs that were put into the store, and of files that were not looked at; one line each."""
+        """Warn of runs that were put into the store, and of files that changed or were not read; one line each."""
+        for line in self.changed_helpers():
+            warnings.warn(line, CodeWarning, stacklevel=2)
         if kept:
             warnings.warn(
                 f"{kept:,} finished runs are not asked for now ({self.changed}); kept in {store_folder(self.path)}, "
@@ -221,9 +251,8 @@ def _begun(path: Path) -> dict[str, str]:
 
 
 def state(study: Study) -> dict[str, str]:
-    """Collect what the runs of a study follow from, as `changes` compares it."""
-    code = study.spec.code
-    return {"study": study.text, "code": "" if code is None else code.declaration, "version": package_version()}
+    """What the runs of a study follow from, as `changes` compares it."""
+    return {"study": study.text, "code": study.spec.declaration, "version": package_version()}
 
 
 @contextmanager
@@ -302,9 +331,9 @@ def _filled(reader: FinishedRuns, variables: Sequence[str] | None, plan: Plan) -
 
 
 def describe(result: Path, study: Study) -> None:
-    """Write the study's description, by which its shards can be read without its file.  Raises ResultError."""
-    path, code = description(result), study.spec.code
-    described = {"file": study.file, "text": study.text, DECLARATION: "" if code is None else code.declaration}
+    """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
+    path = description(result)
+    described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
     try:
         make_folder(path.parent)
         with written_whole(path) as temporary:
@@ -341,8 +370,10 @@ def _described(path: Path) -> Study | None:
     """The study of a description, None where there is none.  Raises ResultError."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        code = partial(DeclaredFile.declared, folder=Path(known["file"]).parent, text=known.get(DECLARATION, ""))
-        return Study.from_text(known["text"], known["file"], named=code)
+        folder, written = Path(known["file"]).parent, known.get(DECLARATION, "")
+        return Study.from_text(
+            known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written)
+        )
     except FileNotFoundError:
         return None
     except UNUSABLE as error:

@@ -152,9 +152,8 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
             encoding["coordinates"] = " ".join(named) or None
         if name in data.dims and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
-        # without an explicit None xarray gives coordinates NaN, which CF forbids; where values are always there none is
-        # wanted
-        if name in data.coords or not numbers or name in UNFILLED:
+        whole = variable.dtype.kind in "iub"  # in memory too: none of them is missing
+        if name in data.coords or not numbers or name in UNFILLED or whole:
             encoding["_FillValue"] = None
         else:
             encoding.setdefault("_FillValue", np.nan)

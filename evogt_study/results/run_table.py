@@ -165,6 +165,7 @@ class Table:
         group = (stack.name, stack.dims, values.dtype.kind == "O")
         if group not in columns:
             columns[group] = Column.empty(self.size, stack.dims, values.shape[1:], values.dtype, self.beside)
+        columns[group].kinds.add(stack.values.dtype.kind)
         columns[group].put(target, values[source], stack.attributes)
 
     def missing(self) -> npt.NDArray[np.int64]:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import DoubtWarning, ResultError, StudyError
-from evogt_study.methods.user_code import DeclaredFile, PythonFile
+from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
+from evogt_study.methods.own.user_code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.bookkeeping import CONCATENATED
 from evogt_study.results.dataset import DECLARATION
@@ -27,6 +27,7 @@ from evogt_study.schema.values import Value, find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.phases import STUDY, Choice
 from evogt_study.study.study import Study
+from evogt_study.study.study_file import read_table
 
 CODE = "--code FILE.py"
 
@@ -91,13 +92,13 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
+    written = str(data.attrs.get(DECLARATION, ""))
 
-    def named(reference: str) -> PythonFile:
+    def named(reference: str, depends: Sequence[str]) -> UserCode:
+        declared = DeclaredCode.of(reference, file.parent, written)
         if code is None:
-            return DeclaredFile.declared(reference, file.parent, str(data.attrs.get(DECLARATION, "")))
-        if code.is_dir():
-            return PythonFile.named(reference, code)
-        return PythonFile.named(f"{code.name}:{reference.rpartition(':')[2]}", code.parent)
+            return declared
+        return as_declared(_code_at(reference, depends, code, file.parent), declared)
 
     try:
         with warnings.catch_warnings():
@@ -108,31 +109,57 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
         raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None
 
 
-# by the hash of its tokens: another layout or comment computes the same numbers
-def code_beside(path: Path, data: xr.Dataset) -> Path | None:
-    """Find the Python file of the study in a result, to compute runs again; None where it has none.
+def _code_at(reference: str, depends: Sequence[str], code: Path, folder: Path) -> UserCode:
+    """The code that `reference` names, from the file, the folder or the module `code`.  Raises StudyError."""
+    module, _, attribute = reference.rpartition(":")
+    if code.is_dir():
+        return named_code(reference, code, depends)
+    if not module.endswith(".py") and str(code) in (module, reference):
+        return named_code(reference, folder, depends)
+    return PythonFile.named(f"{code.name}:{attribute}", code.parent, depends)
 
-    Raises ResultError unless it is the file that computed the result, and lies in the recorded folder of the study or
-    below: no other is imported unless a person names it.
+
+def as_declared(code: UserCode, declared: DeclaredCode) -> UserCode:
+    """The code, identified as results of the declaration's form identify it."""
+    return (code.former or code) if declared.is_former else code
+
+
+def code_beside(path: Path, data: xr.Dataset) -> Path | None:
+    """The folder with the Python files of the study in a result, to compute runs again; None where it has none.
+
+    Raises ResultError unless they are those that computed the result, and lie in the recorded folder of the study or
+    below: no other is imported unless a person names it.  Raises InPythonError where there is no file.
     """
     study = study_in(path, data)
-    code = study.spec.code
-    if code is None:
-        return None
-    found, folder = Path(code.path).resolve(), Path(study.file).parent.resolve()
+    folder, table = Path(study.file).parent, read_table(study.text, study.file)
+    for code in study.spec.codes:
+        if isinstance(code, DeclaredCode):
+            _check_beside(path, code, folder, table.depends)
+    return folder if study.spec.codes else None
+
+
+def _check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequence[str]) -> None:
     remedy = f"say which file is to be run with {CODE}"
-    # the result names the file: without this check, one could name any file of the machine to be run
-    if not found.is_relative_to(folder):
-        raise ResultError(f"{code.path}, which computed {path}, must lie beside its study in {folder}; {remedy}")
+    if declared.runs_in_python:
+        raise InPythonError(
+            f"no run can be computed again from {path}: {declared.reference} was given in Python; its text is in the "
+            f"attribute {DECLARATION}"
+        )
+    file = declared.reference.rpartition(":")[0]
+    if not file.endswith(".py"):
+        raise ResultError(f"{file}, which computed {path}, must be named to be imported; --code {file} does")
+    if not (folder / file).resolve().is_relative_to(folder.resolve()):
+        raise ResultError(f"{folder / file}, which computed {path}, must lie beside its study in {folder}; {remedy}")
     try:
-        same = PythonFile.named(f"{found.name}:{code.attribute}", found.parent).content == code.content
+        found = PythonFile.named(declared.reference, folder, depends)
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
-    except (SyntaxError, tokenize.TokenError):
+    try:
+        same = as_declared(found, declared).identity == declared.identity
+    except (StudyError, SyntaxError, tokenize.TokenError):  # it is no Python any more
         same = False
     if not same:
-        raise ResultError(f"{code.path} must be the file that computed {path}, got other content; {remedy}")
-    return found
+        raise ResultError(f"{folder / file} must be the file that computed {path}, got other content; {remedy}")
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:

@@ -7,6 +7,8 @@
 - `precision`: the section that says how well a number is to be known
 - `pilot`: the section that has a parameter chosen
 - `phases`: plans that are run one after the other
+- `definition`: a study stated in Python, as text
+- `display`: a study in a few words
 - `study`: a study, every parameter checked
 - `study_changes`: differences of two states of a study
 - `typed_points`: points and lists as they are typed on the command line

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
+from evogt_study.methods.own.user_code import DeclaredCode, UserCode, named_code
 from evogt_study.methods.protocol import Method, MethodSpec, Output
-from evogt_study.methods.registry import load_method, method_spec
-from evogt_study.methods.user_code import DeclaredFile, PythonFile
+from evogt_study.methods.registry import Several, load_method, method_spec
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.reserved_names import PILOT
-from evogt_study.schema.values import Value, Values, text_label
+from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, When
 from evogt_study.study.declared_values import Declared
+from evogt_study.study.definition import changed, defined, written
+from evogt_study.study.display import constants_line, described, html_of
 from evogt_study.study.phases import STUDY, Choice, Phase
 from evogt_study.study.pilot import read_pilot
 from evogt_study.study.precision import read_precision
-from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_table
+from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_problem, read_table
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
@@ -35,9 +36,24 @@ A bad combination beyond them is a failed run.
 """
 
 
-@dataclass(frozen=True, eq=False)
+Named = Callable[[str, Sequence[str]], UserCode]
+"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Study:
-    """A checked study: its phases in the order in which they run."""
+    """A checked study, given here, or read from a file by `from_file`.
+
+    method: a function of named parameters, or the name of a method as a study file has it.  axes: the values of each
+    parameter that varies; constants: of those that do not.  when: mappings with `match` and `set`.  problem: a
+    `Statement`, a name, or a function that makes a `Problem`.  Methods and problems can be axes: mappings of labels to
+    several.  depends: files that belong to the function's identity.  pilot, output, precision: as the sections of a
+    study file.  Raises StudyError, one line, for every mistake.
+
+    `phases` are run in their order.
+
+    >>> study = Study("monte_carlo.py:pi", axes={"points": [10, 100], "seed": range(3)})  # doctest: +SKIP
+    """
 
     name: str
     title: str
@@ -46,6 +62,69 @@ class Study:
     phases: tuple[Phase, ...]
     text: str
     file: str
+
+    def __init__(
+        self,
+        method: Callable[..., Any] | str | None = None,
+        *,
+        axes: Mapping[str, Any],
+        constants: Mapping[str, Any] | None = None,
+        when: Iterable[Mapping[str, Mapping[str, Any]]] = (),
+        problem: Any = None,
+        name: str | None = None,
+        title: str = "",
+        depends: Iterable[str] = (),
+        pilot: Mapping[str, Any] | None = None,
+        output: Mapping[str, Any] | None = None,
+        precision: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = {
+            "name": name, "title": title, "method": method, "problem": problem, "depends": depends, "axes": axes,
+            "constants": constants, "when": when, "pilot": pilot, "output": output, "precision": precision,
+        }  # fmt: skip
+        made = defined(given)
+        vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
+
+    @staticmethod
+    def made(**fields: Any) -> Study:
+        """A study of these fields, as a reader has checked them."""
+        study = object.__new__(Study)
+        vars(study).update(fields)
+        return study
+
+    def replace(self, **changes: Any) -> Study:
+        """The same study with other arguments of `Study`; of axes and constants only those that are named change.
+
+        A parameter that was an axis becomes a constant, or the other way round, as it is given; None takes it away.
+        """
+        made = changed(self.text, self.file, self.spec.codes, changes)
+        return Study.from_text(made.text, made.file, named=made.named)
+
+    def to_file(self, path: str | Path) -> Path:
+        """Write the study as a file, by which `evogt run` runs it.
+
+        Raises StudyError where its function is not one of a file, or `path` exists.
+        """
+        return written(self.text, self.spec.codes, Path(path))
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The values of each axis, as they label the result."""
+        return {axis.name: list(labels(axis.values)) for axis in self.space.axes}
+
+    def __len__(self) -> int:
+        """Number of points of the product of the axes."""
+        return self.space.size
+
+    def __repr__(self) -> str:
+        return "\n".join([described(self.name, self.axes), *constants_line(self._constant_labels)])
+
+    def _repr_html_(self) -> str:
+        return html_of(self.name, self.title, self.axes, self._constant_labels)
+
+    @property
+    def _constant_labels(self) -> dict[str, Any]:
+        return {name: labels([value])[0] for name, value in self.space.constants.items()}
 
     @staticmethod
     def from_file(path: str | Path) -> Study:
@@ -61,13 +140,14 @@ class Study:
         return Study.from_text(text, str(path))
 
     @staticmethod
-    def from_text(text: str, file: str = "study", *, named: Callable[[str], PythonFile] | None = None) -> Study:
+    def from_text(text: str, file: str = "study", *, named: Named | None = None) -> Study:
         """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are.
 
-        named: gives the Python file for a ``file.py:name``, where it is not to be found there, or not to be run.
+        named: gives the code for a ``file.py:name``, where it is not to be found there, or not to be run.
         """
+        folder = Path(file).parent
         return _Reader(
-            read_table(text, file), text, file, named or partial(PythonFile.named, folder=Path(file).parent)
+            read_table(text, file), text, file, named or (lambda name, depends: named_code(name, folder, depends))
         ).study()
 
     @property
@@ -135,7 +215,7 @@ def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
 class _Reader:
     """One pass from a table of the right shape to a study whose every value is checked."""
 
-    def __init__(self, table: StudyTable, text: str, file: str, named: Callable[[str], PythonFile]) -> None:
+    def __init__(self, table: StudyTable, text: str, file: str, named: Named) -> None:
         self.table, self.text, self.file, self.named = table, text, file, named
         try:
             self.spec = self._spec()
@@ -154,7 +234,39 @@ class _Reader:
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        return method_spec(self.table.method, problem, outputs, self.named)
+        methods = self._labelled("method", self.table.method) or self.table.method
+        several = self._labelled("problem", problem)
+        spec = method_spec(
+            methods, Several(several) if several else problem, outputs,
+            lambda name: self.named(name, self.table.depends),
+        )  # fmt: skip
+        if self.table.depends and not spec.codes:
+            raise StudyError(f"`depends` must be left out with the method {self.table.method}, which reads no files")
+        return spec
+
+    def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
+        """The methods or problems of an axis by their labels, if there is such an axis."""
+        raw = self.table.axes.get(name)
+        if raw is None:
+            return None
+        if name in self.table.model_fields_set and alone is not None:
+            raise StudyError(f"`{name}` must be given once, got one for all and an axis ({self.file}, axes.{name})")
+        if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+            raw = {each.rpartition(":")[2]: each for each in raw} if len(raw) > 0 else raw
+        if not isinstance(raw, dict) or not raw:
+            raise StudyError(
+                f"`{name}` must be a list of names, or a table of labels and names, got {shortened(raw)} "
+                f"({self.file}, axes.{name})"
+            )
+        return {label: self._one(name, label, each) for label, each in raw.items()}
+
+    def _one(self, name: str, label: str, raw: Any) -> Any:
+        """One method or problem of an axis: a name, or the formulas of a problem."""
+        if isinstance(raw, dict) and name == "problem":
+            return self._problem_table(read_problem(raw, f"{self.file}, axes.{name}.{label}"))
+        if isinstance(raw, str):
+            return raw
+        raise StudyError(f"`{name}` must be a name, got {shortened(raw)} ({self.file}, axes.{name}.{label})")
 
     def _problem_table(self, stated: ProblemTable) -> dict[str, Any]:
         """The table with the path of a mesh, which is relative to the study file."""
@@ -178,7 +290,10 @@ class _Reader:
             precision, space = read_precision(table.precision, space, self.declared)
         pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
         phases = (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space, precision=precision))
-        study = Study(table.name, table.title, table.source, self.spec, phases, self.text, self.file)
+        study = Study.made(
+            name=table.name, title=table.title, source=table.source, spec=self.spec, phases=phases,
+            text=self.text, file=self.file,
+        )  # fmt: skip
         self._check_resolved(study)
         for phase_space in study.provisional_spaces():
             self._check_together(study, phase_space)
@@ -186,6 +301,8 @@ class _Reader:
 
     def _axis(self, name: str, raw: Any) -> Axis:
         where = f"axes.{name}"
+        if name in ("method", "problem") and name in self.declared.method.parameters:
+            raw = list(self._labelled(name, None) or raw)
         entries = self._consecutive(raw, where) if isinstance(raw, dict) else raw
         if not isinstance(entries, list) or not entries:
             raise StudyError(
@@ -275,7 +392,7 @@ class _Reader:
 
     def _check_together(self, study: Study, space: CaseSpace) -> None:
         """Each case's parameters fit together; a seed matters only where a rule or the problem mentions it."""
-        if isinstance(self.spec.code, DeclaredFile):
+        if any(isinstance(code, DeclaredCode) for code in self.spec.codes):
             return  # it was checked before it ran, and cannot be without running it
         every = {axis.name for axis in space.axes} - self.method.hints.unchecked
         axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)

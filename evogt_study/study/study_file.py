@@ -100,6 +100,7 @@ class StudyTable(_Table):
     title: str = ""
     source: str = ""
     method: str = "evolution"
+    depends: list[str] = []
     problem: str | ProblemTable | None = None
     axes: Annotated[dict[str, Any], Field(min_length=1)]
     constants: dict[str, Any] = {}
@@ -119,6 +120,14 @@ def read_table(text: str, file: str) -> StudyTable:
         return StudyTable.model_validate(raw)
     except ValidationError as error:
         raise StudyError(_one_line(error.errors(include_url=False), raw, file)) from None
+
+
+def read_problem(raw: dict[str, Any], where: str) -> ProblemTable:
+    """The formulas of one of several problems; `where` names them in messages.  Raises StudyError."""
+    try:
+        return ProblemTable.model_validate(raw)
+    except ValidationError as error:
+        raise StudyError(_one_line(error.errors(include_url=False), raw, where)) from None
 
 
 @dataclass(frozen=True)

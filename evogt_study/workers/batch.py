@@ -17,7 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from evogt_study.errors import DivergedError, EvogtError, LostBatchError, SweepError, TimedOutError, cut
+from evogt_study.errors import (
+    DivergedError,
+    EvogtError,
+    LostBatchError,
+    ReturnError,
+    StudyError,
+    SweepError,
+    TimedOutError,
+    cut,
+)
 from evogt_study.methods.protocol import Method, MethodSpec
 from evogt_study.methods.registry import load_method
 from evogt_study.results.provenance import package_code, software_set
@@ -37,23 +46,26 @@ class Batch:
     """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
 
     They are packed because a scheduler would unpack and pack every value that it passes on.  Bytes pass as they are.
+
+    strict: that a run returns what cannot be stored is the study's mistake, not that run's.
     """
 
     spec: MethodSpec
     common: Mapping[str, Value]
     packed: bytes
     run_seconds: float | None = None
+    strict: bool = False
     code: str = field(default_factory=package_code)
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None) -> Batch:
+    def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None, *, strict: bool = False) -> Batch:
         """A batch of these cases, each with a time limit of `run_seconds`."""
         first = cases[0].values
         common = {
             name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), run_seconds)
+        return Batch(spec, common, pickle.dumps(own), run_seconds, strict)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -71,20 +83,25 @@ def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
 
     Raises SweepError on a worker that has other code of this package, since its numbers may be others; LostBatchError
-    where what a run did to its process keeps all of them from being handed over.
+    where what a run did to its process keeps all of them from being handed over; StudyError where the batch is strict.
     """
     if batch.code != package_code():  # before anything is unpacked, which may not be possible with other code
         raise SweepError(
             f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
         )
     try:
-        return computed(batch, _stages(), lambda error: None)
+        return computed(batch, _stages(), _refused if batch.strict else lambda error: None)
     except EvogtError:
         raise
     except Exception as error:
         raise LostBatchError(one_line(error)) from error
     finally:
         end_without_handles()
+
+
+def _refused(error: BaseException) -> None:
+    if isinstance(error, ReturnError):
+        raise StudyError(f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns") from error
 
 
 # One BLAS thread: two workers of two threads on two cores take 465 ms for an SVD of 8000 x 320, of one thread each
@@ -154,7 +171,9 @@ def one_line(error: BaseException) -> str:
         told = str(error)
     except Exception:  # noqa: BLE001  # an exception of the user's own may fail even at this
         told = "(it cannot be printed)"
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
+    line += f" ({' '.join('; '.join(notes).split())})" if notes else ""
     return cut(line.encode("utf-8", "replace").decode(), MESSAGE_LIMIT)  # half a character cannot be stored
 
 

@@ -22,7 +22,7 @@ from numbers import Integral, Real
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
-from evogt_study.errors import EvogtError, InputError, LostBatchError, SweepError, shortened
+from evogt_study.errors import EvogtError, InputError, LostBatchError, StudyError, SweepError, shortened
 from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
@@ -96,12 +96,19 @@ NO_LIMITS = Limits()
 
 
 class Flow:
-    """The batches of one plan's `cases`, `count` in number, on the workers of `client`."""
+    """The batches of one plan's `cases`, `count` in number, on the workers of `client`; strict as of `Batch`."""
 
     def __init__(
-        self, plan: Plan, cases: Iterator[Case], count: int, client: Client, limits: Limits = NO_LIMITS
+        self,
+        plan: Plan,
+        cases: Iterator[Case],
+        count: int,
+        client: Client,
+        limits: Limits = NO_LIMITS,
+        *,
+        strict: bool = False,
     ) -> None:
-        self.plan, self.cases, self.client, self.limits = plan, cases, client, limits
+        self.plan, self.cases, self.client, self.limits, self.strict = plan, cases, client, limits, strict
         self.workers = _Counted(client)
         with _connection(client):
             self.size = BatchSize(count, self.workers.threads, plan.group, plan.longest)
@@ -113,7 +120,8 @@ class Flow:
     def records(self) -> Iterator[RunRecords]:
         """Records of the batches in the order in which they finish, those that finish within a round together.
 
-        Raises SweepError where there are no workers, or none for long, or the cluster goes away.
+        Raises SweepError where there are no workers, or none for long, or the cluster goes away;
+        StudyError as `run_batch`.
         """
         wait_for_workers(self.client)
         with Watch(self.client, self.in_flight) as watch:
@@ -156,7 +164,8 @@ class Flow:
         self.size.threads = self.workers.threads
         wanted = BATCHES_AHEAD * self.size.threads - len(self.in_flight)
         trips = list(itertools.takewhile(lambda trip: trip.cases, (self.next() for _ in range(wanted))))
-        tasks = [Batch.of(self.plan.spec, trip.cases, self.limits.run_seconds) for trip in trips]
+        limit, strict = self.limits.run_seconds, self.strict
+        tasks = [Batch.of(self.plan.spec, trip.cases, limit, strict=strict) for trip in trips]
         at_once = max(1, MESSAGE_BYTES // max((len(task.packed) for task in tasks), default=1))
         for start in range(0, len(trips), at_once):
             some = slice(start, start + at_once)
@@ -190,7 +199,7 @@ class Flow:
             self.again.append(trip)
             return None
         error = future.exception() if future.status == "error" else None
-        if isinstance(error, SweepError):
+        if isinstance(error, (SweepError, StudyError)):
             raise error
         # also when the scheduler ended: `as_completed` then ends as if all were done, so that runs would be missing
         # silently

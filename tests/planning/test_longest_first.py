@@ -53,9 +53,9 @@ MANY_N = str(list(range(10, 201, 10)))
 def test_costly_runs_are_submitted_first(client, monkeypatch):
     submitted, whole = [], Batch.of
 
-    def recorded(spec, cases, run_seconds=None):
+    def recorded(spec, cases, run_seconds=None, **options):
         submitted.append([case.values["N"] for case in cases])
-        return whole(spec, cases, run_seconds)
+        return whole(spec, cases, run_seconds, **options)
 
     monkeypatch.setattr(flow_module.Batch, "of", staticmethod(recorded))
     data = evs.run(study_of(N=MANY_N), client=client)

@@ -182,7 +182,7 @@ def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
 
 def is_numeric(data: xr.Dataset, name: str) -> bool:
     """Test for a coordinate of numbers."""
-    return bool(data[name].dtype.kind in "iuf")
+    return bool(data[name].dtype.kind in "iufb")
 
 
 def title_of(array: xr.DataArray) -> str:

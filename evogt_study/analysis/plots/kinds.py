@@ -124,7 +124,7 @@ def subject(data: xr.Dataset) -> str | None:
     own = [
         str(name)
         for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and array.dtype.kind in "iuf" and set(array.dims) <= set(data["status"].dims)
+        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(data["status"].dims)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
     ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED)]

@@ -137,7 +137,7 @@ def tables(data: xr.Dataset) -> list[Table]:
     numbers = [
         str(name)
         for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and array.dtype.kind in "iuf" and set(array.dims) <= set(axes)
+        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(axes)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
     ordered = sorted(numbers, key=lambda name: name != first)[:MOST_TABLES]
@@ -265,13 +265,16 @@ def _json(text: str) -> object:
 
 def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str, str]]:
     """Commands that compute the result again, and what each does."""
-    toml = shlex.quote(_base(str(data.attrs.get("study_file", ""))) or "study.toml")
+    stated = str(data.attrs.get("study_file", ""))
+    toml = shlex.quote(_base(stated) or "study.toml")
     file = shlex.quote(path.name)
     again = shlex.quote(f"again/{path.name}")  # in a folder of its own, where no finished runs are taken up
     found = [
         (f"evogt run {toml} -o {again}", "all of it, from the study file below"),
         (f"evogt verify {file}", "checks the bytes of the file, and computes a sample of its runs again"),
     ]
+    if stated.startswith("study "):  # it was stated in Python, and is in no file
+        found = found[1:]
     if study is not None and study.runs.messages:
         first = study.runs.messages[0]
         point = shlex.quote(",".join(f"{name}={value}" for name, value in first.at.items()))

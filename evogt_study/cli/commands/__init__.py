@@ -3,12 +3,8 @@
 - `run`: compute what is missing of a study
 - `plan`: predict cases, work, time and memory
 - `advise`: what limits the error, and what to change
-- `status`: count what is done, failed and missing
-- `summary`: statistics as a table
-- `verdict`: which label of an axis is best
-- `plot`: pictures
-- `report`: one page to share
-- `export`: a flat table
+- `try_case`: one case of a study, here
+- `reading`: commands that only read results
 - `replay`: one case again
 - `verify`: a result checked
 - `merge`: results joined

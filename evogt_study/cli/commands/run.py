@@ -33,6 +33,9 @@ from evogt_study.operations.complete import complete_result
     "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
 )
 @from_option
+@click.option(
+    "--keep-old-code", is_flag=True, help="Take runs of your own method's former code: you say they are the same."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def run(
     study_file: Path,
@@ -47,6 +50,7 @@ def run(
     max_failures: int | None,
     time_limit: str | None,
     others: tuple[Path, ...],
+    keep_old_code: bool,
     quiet: bool,
 ) -> None:
     """Compute what is missing of a study and write its result.
@@ -69,5 +73,5 @@ def run(
     run_study(
         study_file, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, cluster=cluster,
         retry_failed=retry_failed, rerun_outdated=rerun_outdated, run_limit=run_limit, max_failures=max_failures,
-        time_limit=time_limit, others=others, quiet=quiet,
+        time_limit=time_limit, others=others, keep_old_code=keep_old_code, quiet=quiet,
     )  # fmt: skip

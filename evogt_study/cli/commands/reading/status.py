@@ -14,7 +14,7 @@ from evogt_study.analysis.completeness import completeness
 from evogt_study.cli import result_display
 from evogt_study.cli.chosen_runs import no_result, runs_so_far
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
-from evogt_study.cli.messages import print_lines, tell_unfinished
+from evogt_study.cli.messages import print_lines, tell_unfinished, warn
 from evogt_study.cli.options import from_option
 from evogt_study.errors import InputError
 from evogt_study.operations.watching import computation_of
@@ -93,6 +93,7 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
         if phase.name not in done.tables:
             tell(f"{path} ({phase.name}): not run, since its {next(iter(done.tables))} has not chosen yet")
     print_unasked(path, done)
+    warn(done.reader.changed_helpers())
 
 
 def _wait(path: Path, seconds: float) -> None:

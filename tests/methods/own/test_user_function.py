@@ -8,7 +8,7 @@ import xarray as xr
 from helpers import read_study
 
 from evogt_study.errors import RunError, StudyError
-from evogt_study.methods.user_function import as_record
+from evogt_study.methods.own.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.dataset import dataset
@@ -19,7 +19,7 @@ from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"
-HEAD = "import numpy as np\nimport xarray as xr\n"
+HEAD = "import numpy as np\nimport pandas as pd\nimport xarray as xr\nfrom collections import namedtuple\n"
 ATTRIBUTES = (
     "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Dimid", "_Netcdf4Coordinates",
     "_nc3_strict", "_Encoding", "_IsNetcdf4", "_SuperblockVersion", "_Codecs", "_Format",
@@ -54,7 +54,7 @@ def states(records):
 RETURNS = {
     "an integer": ("{'v': seed}", (), [0, 1, 2], "i"),
     "a float": ("{'v': seed / 2}", (), [0.0, 0.5, 1.0], "f"),
-    "a truth value": ("{'v': seed > 1}", (), [0, 0, 1], "bi"),
+    "a truth value": ("{'v': seed > 1}", (), [False, False, True], "b"),
     "a word": ("{'v': 'ab'[:seed]}", (), ["", "a", "ab"], "U"),
     "a NumPy scalar": ("{'v': np.float32(seed)}", (), [0.0, 1.0, 2.0], "f"),
     "an array of no dimension": ("{'v': np.array(seed)}", (), [0, 1, 2], "i"),
@@ -85,18 +85,27 @@ RETURNS = {
         [["a", "", ""], ["a", "a", ""], ["a"] * 3],
         "U",
     ),
+    "a list": ("{'v': [seed, 1]}", ("v_0",), [[0, 1], [1, 1], [2, 1]], "i"),
+    "a tuple of numbers": ("{'v': (seed, 0.5)}", ("v_0",), [[0, 0.5], [1, 0.5], [2, 0.5]], "f"),
+    "an array of two dimensions": ("{'v': np.full((1, 2), seed)}", ("v_0", "v_1"), [[[n, n]] for n in range(3)], "i"),
+    "mappings in a mapping": ("{'v': {}, 'a': {'b': {'c': seed}}}", (), [0, 1, 2], "i", "a_b_c"),
+    "a named tuple": ("namedtuple('T', 'v')(seed)", (), [0, 1, 2], "i"),
+    "a number alone": ("seed", (), [0, 1, 2], "i", "value"),
+    "a word alone": ("'ab'[:seed]", (), ["", "a", "ab"], "U", "value"),
+    "an array alone": ("np.full(2, seed)", ("value_0",), [[0, 0], [1, 1], [2, 2]], "i", "value"),
+    "a DataArray alone": ("xr.DataArray([seed, 1.0], dims='k', name='v')", ("k",), [[0, 1], [1, 1], [2, 1]], "f"),
     "a value that is not finite": ("{'v': [np.nan, np.inf, 1.0][seed]}", (), [np.nan, np.inf, 1.0], "f"),
 }
 
 
 @pytest.mark.parametrize("name", RETURNS)
 def test_what_a_function_may_return(batch_of, name):
-    expression, dims, expected, kind = RETURNS[name]
+    expression, dims, expected, kind, *names = RETURNS[name]
     records = batch_of(f"return {expression}")
     assert states(records) == ["ok"] * 3
     assert records.messages == ("",) * 3
     stack = only(records)
-    assert (stack.name, stack.dims, stack.coordinate) == ("v", dims, False)
+    assert (stack.name, stack.dims, stack.coordinate) == (*(names or ["v"]), dims, False)
     assert stack.rows.tolist() == [0, 1, 2]
     assert stack.values.dtype.kind in kind
     np.testing.assert_array_equal(stack.values, expected)
@@ -180,17 +189,19 @@ def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
 UNWRITABLE = (PILOT, "bound", "string5", "string12", "_nc4_non_coord_v")
 """Names with which the file cannot be written, or is read back wrongly."""
 REFUSED = {
-    "nothing": ("None", ["mapping or an xarray.Dataset", "NoneType"]),
-    "a number": ("1.0", ["mapping or an xarray.Dataset", "float"]),
-    "a list": ("[1.0]", ["mapping or an xarray.Dataset", "list"]),
-    "a DataArray alone": ("xr.DataArray([1.0], dims='k', name='v')", ["mapping or an xarray.Dataset", "DataArray"]),
-    "an array without names": ("{'v': [1.0, 2.0]}", ["`v`", "1 dimensions and 0 dimension names", "(dims, array)"]),
+    "nothing": ("None", ["a number, a mapping or an xarray.Dataset", "got None"]),
+    "an object alone": ("object()", ["`value`", "object"]),
+    "a number named as a bookkeeping variable": ("{'status': 1.0}", ["'status'"]),
+    "two values of one name": ("{'a': {'b': 1.0}, 'a_b': 2.0}", ["`a_b` twice"]),
+    "series of different lengths": (
+        "{'v': pd.Series([1.0]), 'w': pd.Series([1.0, 2.0])}", ["2 values along index, and 1 elsewhere"]
+    ),
+    "dates of an index": ("{'v': pd.Series([1.0], pd.date_range('2020', periods=1))}", ["`index`", "datetime64"]),
     "too many names": ("{'v': (('k', 'l'), [1.0])}", ["`v`", "1 dimensions and 2 dimension names"]),
     "too few names": ("{'v': ('k', [[1.0]])}", ["`v`", "2 dimensions and 1 dimension names"]),
-    "a tuple of numbers": ("{'v': (1.0, 2.0)}", ["`v`", "dimension"]),
     "None": ("{'v': None}", ["`v`", "object"]),
     "an object": ("{'v': object()}", ["`v`", "object"]),
-    "a complex number": ("{'v': 1j}", ["`v`", "complex128"]),
+    "a complex number of quadruple precision": ("{'v': np.clongdouble(1j)}", ["`v`", "complex256"]),
     "a date": ("{'v': np.datetime64('2020-01-01')}", ["`v`", "datetime64"]),
     "bytes": ("{'v': b'x'}", ["`v`", "|S1"]),
     "an integer beyond 64 bits": ("{'v': 10**30}", ["`v`", "object"]),
@@ -273,7 +284,55 @@ def test_a_parameter_is_not_overwritten_by_the_values_of_a_coordinate(batch_of):
     assert "`k_values`, which is a parameter" in records.messages[0]
 
 
-@pytest.mark.parametrize("returned", [None, 3.0, {"v": [1.0]}, {"v": None}, {"a b": 1.0}, {"status": 1}])
+def test_series_and_frames_bring_their_index(batch_of):
+    records = batch_of("return pd.DataFrame({'v': [seed, 1.0], 'w': [1, 2]}, index=pd.Index([5, 7], name='k'))")
+    found = {stack.name: stack for stack in records.stacks}
+    assert (found["k"].coordinate, found["k"].values[0].tolist()) == (True, [5, 7])
+    assert found["v"].values.tolist() == [[0, 1], [1, 1], [2, 1]]
+    records = batch_of("return {'s': pd.Series([seed, 1.0]), 'f': pd.DataFrame({'v': [1, 2]})}")
+    assert {stack.name: stack.dims for stack in records.stacks} == {
+        "s": ("index",), "f_v": ("index",), "index": ("index",)
+    }  # fmt: skip
+
+
+def test_a_complex_value_is_two_variables(batch_of):
+    found = {stack.name: stack for stack in batch_of("return {'v': ('k', [seed + 2j])}").stacks}
+    assert set(found) == {"v_real", "v_imag"}
+    assert found["v_real"].values.ravel().tolist() == [0, 1, 2]
+    assert found["v_imag"].values.ravel().tolist() == [2, 2, 2]
+
+
+def test_types_are_kept_where_no_run_lacks_a_value(own_study, result_of, tmp_path):
+    source = f"{HEAD}def method(seed, stop=9):\n    if seed == stop:\n        raise ValueError\n"
+    source += "    return {'whole': seed, 'true': seed > 0, 'many': ('k', np.array([seed, 3])), 'part': seed / 2}\n"
+    read = read_study(result_of(own_study(source, AXES), tmp_path / "own.nc"))
+    assert {name: read[name].dtype.kind for name in ("whole", "true", "many", "part")} == {
+        "whole": "i", "true": "b", "many": "i", "part": "f"
+    }  # fmt: skip
+    assert read["true"].values.tolist() == [False, True, True]
+    assert verify(tmp_path / "own.nc", code=tmp_path).findings == ()
+    read = read_study(result_of(own_study(source, AXES + "[constants]\nstop = 1\n"), tmp_path / "some.nc"))
+    np.testing.assert_array_equal(read["true"].values, [0.0, np.nan, 1.0])
+    np.testing.assert_array_equal(read["whole"].values, [0.0, np.nan, 2.0])
+
+
+def test_what_a_run_wrote_to_standard_error_is_in_its_message(batch_of):
+    body = "import subprocess, sys\nprint('one', seed, file=sys.stderr)\n"
+    body += "subprocess.run([sys.executable, '-c', 'import sys; sys.stderr.write(\"two\\\\nthree\")'])\n"
+    records = batch_of(body + "if seed == 1:\n    raise ValueError('no luck')\nreturn {'v': seed}")
+    assert states(records) == ["ok", "failed", "ok"]
+    assert records.messages[1] == "ValueError: no luck (stderr: one 1 | two | three)"
+
+
+def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
+    (tmp_path / "table.csv").write_text("7")
+    source = "from __future__ import annotations\nfrom pathlib import Path\n"
+    source += "def method(seed, table: Path):\n    return float(table.read_text())\n"
+    plan = study_plan(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))
+    assert only(run_batch(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("returned", [None, object(), {"v": None}, {"a b": 1.0}, {"status": 1}])
 def test_refusals_have_a_name(returned):
     with pytest.raises(RunError):
         as_record(returned)

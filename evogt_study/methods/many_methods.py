@@ -1,0 +1,83 @@
+"""Several methods, or several problems, in one study: each case is one of one method for one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from evogt_study.methods.protocol import BoundCase, Hints, Method
+from evogt_study.schema.parameters import Parameter, choice
+from evogt_study.schema.values import Values
+
+METHOD, PROBLEM = "method", "problem"
+ONE = ""
+"""The label of a method or problem that is no axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class ManyMethods(Method):
+    """The methods by the labels of method and problem.  A case has the key that it has in a study of its own."""
+
+    methods: Mapping[tuple[str, str], Method]
+    parameters: Mapping[str, Parameter]
+
+    @staticmethod
+    def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> ManyMethods:
+        """Of these methods; what is declared by one that is not among `own` is preferred."""
+        chosen = {}
+        for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):
+            if set(labels) != {ONE}:
+                known = tuple(dict.fromkeys(labels))
+                chosen[name] = Parameter(name, f"one of {', '.join(known)}", choice(known))
+        last = set(map(id, own))
+        ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
+        return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen)
+
+    def part(self, values: Values) -> tuple[Method, Values]:
+        """The method of a case, with the parameters that it knows; defaults are its own."""
+        method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
+        known = {name: each.default for name, each in method.parameters.items() if each.default is not None}
+        return method, {**known, **{name: value for name, value in values.items() if name in method.parameters}}
+
+    def bind(self, values: Values) -> BoundCase:
+        method, own = self.part(values)
+        return method.bind(own)
+
+    def required(self, values: Values) -> tuple[str, ...]:
+        method, own = self.part(values)
+        return tuple(name for name in method.required(own) if name not in own)
+
+    @property
+    def hints(self) -> Hints:
+        every = {method: method.hints for method in self.methods.values()}
+        first = tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
+
+        def of_all(kind: str) -> frozenset[str]:
+            """Names that are so in every method that knows them."""
+            return frozenset(
+                name
+                for name in self.parameters
+                if name not in first
+                and all(name in getattr(hints, kind) for method, hints in every.items() if name in method.parameters)
+            )
+
+        leading = [name for hints in every.values() for name in hints.leading or ()]
+        return Hints(
+            reserved=frozenset().union(*(hints.reserved for hints in every.values())),
+            deciding=(*first, *dict.fromkeys(name for hints in every.values() for name in hints.deciding)),
+            leading=(*first, *dict.fromkeys(leading)) if leading else None,
+            sizes=(*first, *dict.fromkeys(name for hints in every.values() for name in hints.sizes)),
+            copied=of_all("copied"),
+            unchecked=of_all("unchecked"),
+        )
+
+
+def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
+    """The parameters of all; one of which methods have different defaults has none of its own."""
+    found: dict[str, Parameter] = {}
+    for parameters in several:
+        for name, parameter in parameters.items():
+            known = found.setdefault(name, parameter)
+            if known.default != parameter.default:
+                found[name] = replace(known, default=None, optional=True)
+    return found

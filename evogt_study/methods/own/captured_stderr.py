@@ -1,0 +1,88 @@
+"""Standard error of a run and of whatever it calls: its last lines are kept with the message of one that fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LINES, CHARACTERS = 4, 240
+"""Kept of it: the message has room for half a thousand characters, and what went wrong stands at the end."""
+READ = 4096
+
+_alone = threading.Lock()
+_held: list[int] = []
+
+
+@contextmanager
+def last_lines_noted() -> Iterator[None]:
+    """Add the last lines that the body wrote to standard error to what it raises, as a note; all goes on to be shown.
+
+    Nothing is added where another thread of this process is at it, or no file can be opened.
+    """
+    if not _alone.acquire(blocking=False):
+        yield
+        return
+    try:
+        file, shown = _file(), os.dup(2)
+    except OSError:
+        _alone.release()
+        yield
+        return
+    before = sys.stderr  # which may write elsewhere than to descriptor 2, as in a notebook
+    try:
+        _flush()
+        os.dup2(file, 2)
+        sys.stderr = open(file, "w", buffering=1, closefd=False)  # noqa: SIM115  # as long as the body
+        yield
+    except BaseException as error:
+        note = _tail(file)
+        if note:
+            error.add_note(f"stderr: {note}")
+        raise
+    finally:
+        _flush()
+        sys.stderr = before
+        os.dup2(shown, 2)
+        os.close(shown)
+        _pass_on(file)
+        _alone.release()
+
+
+def _file() -> int:
+    """The descriptor of the one file for all runs of this process."""
+    if not _held:
+        with tempfile.TemporaryFile() as file:
+            _held.append(os.dup(file.fileno()))
+    return _held[0]
+
+
+def _flush() -> None:
+    if sys.stderr is not None:
+        sys.stderr.flush()
+
+
+def _tail(file: int) -> str:
+    """The last lines on one line."""
+    _flush()
+    end = os.lseek(file, 0, os.SEEK_END)
+    lines = [line.strip() for line in _read(file, max(0, end - READ)).splitlines()]
+    return " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]
+
+
+def _read(file: int, start: int) -> str:
+    """Read the file from `start` on."""
+    end = os.lseek(file, 0, os.SEEK_END)
+    return os.pread(file, end - start, start).decode("utf-8", "replace")
+
+
+def _pass_on(file: int) -> None:
+    """Show what was written, and leave the file empty."""
+    if os.lseek(file, 0, os.SEEK_END):
+        if sys.stderr is not None:
+            sys.stderr.write(_read(file, 0))
+        os.ftruncate(file, 0)
+        os.lseek(file, 0, os.SEEK_SET)

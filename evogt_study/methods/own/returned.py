@@ -1,0 +1,217 @@
+"""Records of what a function of one's own returns: anything that has numbers, strings or truth values in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import ReturnError
+from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.reserved_names import holds_attribute, objection
+from evogt_study.schema.variables import OWN_VALUES
+
+ALONE = "value"
+"""Name of a value that is returned without one."""
+LARGEST = 2**53
+"""Integers above are not all floats, which the result has in place of them where other runs have none."""
+
+
+def as_record(returned: Any) -> Record:
+    """A record from a mapping of names to values, a Dataset, a DataFrame, or a value alone, whose name is `value`.
+
+    Values are numbers, truth values, words, arrays, lists and tuples of them, ``(dims, array)`` pairs, DataArrays,
+    Series and DataFrames, or mappings again, whose names follow theirs.  A complex value becomes two.  Raises
+    ReturnError, naming the variable, for what a result file cannot hold.
+    """
+    variables: dict[str, Datum] = {}
+    coordinates: dict[str, Datum] = {}
+    for name, value in _named(returned):
+        for coordinate, data in getattr(value, "coords", {}).items():
+            if data.ndim:
+                coordinates[str(coordinate)] = _datum(str(coordinate), data)
+        for part, datum in _parts(name, value):
+            if part in variables:
+                raise ReturnError(f"the method returned `{part}` twice; rename one")
+            variables[part] = datum
+    record = Record(variables, coordinates)
+    _check_dimensions(record)
+    return record
+
+
+def _named(returned: Any) -> Iterator[tuple[str, Any]]:
+    """Split what is returned into values with their names."""
+    if hasattr(returned, "to_xarray"):  # of pandas
+        returned = returned.to_xarray()
+    if hasattr(returned, "data_vars"):
+        for name, value in returned.data_vars.items():
+            yield str(name), value
+        for name, coordinate in returned.coords.items():
+            if coordinate.ndim and not returned.data_vars:
+                yield str(name), coordinate
+    elif hasattr(returned, "_asdict") or (is_dataclass(returned) and not isinstance(returned, type)):
+        yield from _flat("", returned._asdict() if hasattr(returned, "_asdict") else asdict(returned))
+    elif isinstance(returned, Mapping):
+        yield from _flat("", returned)
+    elif returned is None:
+        raise ReturnError("the method must return a number, a mapping or an xarray.Dataset, got None; return something")
+    else:
+        yield str(getattr(returned, "name", None) or ALONE), returned
+
+
+def _flat(prefix: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """The values of a mapping, and of those in it, whose names follow its own."""
+    for name, value in values.items():
+        if hasattr(value, "to_xarray"):
+            value = value.to_xarray()  # the same value
+        inner = value.data_vars if hasattr(value, "data_vars") else value
+        if isinstance(inner, Mapping):
+            yield from _flat(f"{prefix}{name}_", inner)
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Datum]]:
+    """The value itself, or the real and imaginary part of a complex one."""
+    datum = _datum(name, value)
+    if datum.values.dtype.kind != "c":
+        yield name, datum
+        return
+    for suffix, part in (("real", datum.values.real), ("imag", datum.values.imag)):
+        _check_name("variable", f"{name}_{suffix}")
+        yield f"{name}_{suffix}", Datum(datum.dims, part.copy(), datum.attributes)
+
+
+def _datum(name: str, value: Any) -> Datum:
+    _check_name("variable", name)
+    attributes: dict[str, Any] = {}
+    if hasattr(value, "dims") and hasattr(value, "values"):
+        dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), _kept(value.attrs)
+    elif _is_pair(value):
+        dims = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0]))
+        array = _array(name, value[1])
+    else:
+        array = _array(name, value)
+        dims = tuple(f"{name}_{number}" for number in range(array.ndim))
+    for dim in dims:
+        _check_name("dimension", dim)
+    if array.ndim != len(dims) or len(set(dims)) != len(dims):
+        raise ReturnError(
+            f"the method returned `{name}` with {array.ndim} dimensions and {len(dims)} dimension names {list(dims)}; "
+            "return (dims, array), with a different word for each dimension"
+        )
+    _check_values(name, array)
+    return Datum(dims, array, attributes)
+
+
+def _is_pair(value: Any) -> bool:
+    """True of (dims, array): the first part is a string, or a list of strings, and the other has entries."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
+    return all(isinstance(name, str) for name in names) and not isinstance(value[1], str)
+
+
+def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ReturnError(f"the method returned `{name}`, lists of different lengths; return an array") from None
+
+
+def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
+    known = (np.float32, np.float64, np.complex64, np.complex128)
+    if array.dtype.kind not in "iubU" and array.dtype not in known:
+        raise ReturnError(
+            f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings"
+        )
+    if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > LARGEST:
+        raise ReturnError(
+            f"the method returned `{name}` with an integer above 2^53, which a float cannot hold; return text"
+        )
+    if array.dtype.kind == "U" and any(not _is_unicode(word) for word in array.ravel()):
+        raise ReturnError(f"the method returned `{name}` with characters that are not Unicode")
+
+
+def _check_dimensions(record: Record) -> None:
+    """A dimension has one length in a record, and is no variable of it; its coordinate has its name.
+
+    A coordinate that differs between runs becomes a variable of its own values, whose name has to be free.
+    """
+    lengths: dict[str, int] = {}
+    for name, datum in (*record.variables.items(), *record.coordinates.items()):
+        for dim, length in zip(datum.dims, datum.values.shape, strict=True):
+            if lengths.setdefault(dim, length) != length:
+                raise ReturnError(
+                    f"the method returned `{name}` with {length} values along {dim}, and {lengths[dim]} elsewhere"
+                )
+    for name in record.variables:
+        if name in lengths or name.removesuffix(OWN_VALUES) in lengths:
+            raise ReturnError(
+                f"the method returned a variable named `{name}`, as its dimension is or its values will be"
+            )
+    used = {*record.variables, *record.coordinates, *lengths}
+    for name in record.coordinates:
+        if name + OWN_VALUES in used:
+            raise ReturnError(
+                f"the method returned `{name}{OWN_VALUES}`, as the values of `{name}` will be named; rename it"
+            )
+
+
+def check_names(record: Record, parameters: Collection[str]) -> None:
+    """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
+
+    Nor can the values of a coordinate, which become a variable where they differ between runs.  Raises ReturnError.
+    """
+    dims = {name for datum in record.variables.values() for name in datum.dims}
+    coordinates = set(record.coordinates) | {name + OWN_VALUES for name in record.coordinates}
+    names = {"variable": set(record.variables), "coordinate": coordinates, "dimension": dims}
+    for kind, given in names.items():
+        taken = sorted(given & set(parameters))
+        if taken:
+            raise ReturnError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not _is_word(name):
+        raise ReturnError(f"the method returned a {kind} named {name!r}; names must be ASCII words")
+    reason = objection(name)
+    if reason is not None:
+        raise ReturnError(f"the method returned a {kind} named {name!r}, but {reason}; rename it")
+
+
+def _is_unicode(word: str) -> bool:
+    return word.encode("utf-8", "replace").decode() == word
+
+
+def _is_word(name: str) -> bool:
+    return name.isidentifier() and name.isascii()
+
+
+def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes that mean the same in a file: words and numbers, but none that tells how values are stored."""
+    return {
+        str(key): value
+        for key, value in attributes.items()
+        if _is_storable(value)
+        and _is_word(str(key))
+        and holds_attribute(str(key))
+        and str(key) not in STORAGE_ATTRIBUTES
+    }
+
+
+def _is_storable(value: Any) -> bool:
+    """True of a value that an attribute of NetCDF can have."""
+    if isinstance(value, str):
+        return _is_unicode(value) and "\0" not in value
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, float)
+
+
+_STORAGE = """
+    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
+"""
+STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())

@@ -1,0 +1,470 @@
+"""Code that a user names on purpose: ``file.py:attribute`` or ``package.module:attribute``, or a function in Python.
+
+Nothing else is ever imported because a file says so.  What such code declares is written into results, so that they
+are read, merged and checked without running it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import io
+import json
+import sys
+import tokenize
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from evogt_study.errors import StudyError, shortened
+from evogt_study.methods.own.object_content import is_local
+from evogt_study.methods.own.used_code import (
+    depended_contents,
+    file_content,
+    helper_contents,
+    imported_files,
+    used_content,
+)
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.problems import Statement
+from evogt_study.schema.parameters import Parameter, anything
+from evogt_study.schema.values import canonical, canonical_json
+
+GROUP = "evogt_study.methods"
+"""Entry points under which an installed package names functions, or whole methods, of its own."""
+SOURCE_LIMIT = 20_000
+"""Characters of a function's text that a result holds to be read: some hundred lines."""
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL)
+_BLANK = {tokenize.INDENT: "indent", tokenize.NEWLINE: "newline"}  # whatever they are written with
+
+Contents = tuple[tuple[str, str], ...]
+"""Names of files, each with a hash of its content."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCode(ABC):
+    """One thing of the user's own: `reference` is how a study names it, `attribute` its name in its file.
+
+    folder: the study's, to which paths in parameters are relative.  depends: files that count as a part of it.
+    helpers: files that it imports, which do not.  stands_for: JSON of another `identity` that is to be its own.
+    """
+
+    reference: str
+    attribute: str
+    folder: str = "."
+    depends: Contents = ()
+    helpers: Contents = ()
+    stands_for: str = ""
+
+    @property
+    @abstractmethod
+    def content(self) -> str:
+        """Hash of the code that it is made of; comments, docstrings and spacing do not count."""
+
+    @abstractmethod
+    def load(self) -> Any:
+        """The thing itself.  Raises StudyError where it cannot be had."""
+
+    @property
+    def place(self) -> str:
+        """Path or name, for messages."""
+        return self.reference
+
+    @property
+    def text(self) -> str:
+        """Its source, as far as it is there to be read."""
+        return ""
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """Part of a case's key that stands for it."""
+        if self.stands_for:
+            return dict(json.loads(self.stands_for))
+        return {"code": self.content} | ({"depends": dict(self.depends)} if self.depends else {})
+
+    @property
+    def former(self) -> Self | None:
+        """The same code as results of schema 1 and before identify it; None where they could not have it."""
+        return None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All text that its results follow from, for a digest of the plan."""
+        return (self.text or self.content, json.dumps([self.depends, self.helpers]))
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
+        known = {"name": self.attribute, "identity": self.identity, "helpers": dict(self.helpers)}
+        loaded = self.load()
+        if isinstance(loaded, Statement):
+            return {**known, "statement": loaded.content}
+        parameters = signature_parameters(loaded, self.attribute).values()
+        return {**known, "parameters": [[each.name, each.optional, each.default] for each in parameters]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonFile(UserCode):
+    """A Python file's path and text.  The text travels to the workers, which need no file system in common."""
+
+    path: str
+    source: str
+
+    @staticmethod
+    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> PythonFile:
+        """Read ``file.py:attribute``, relative to `folder`.  Raises StudyError where there is no such file."""
+        path, attribute = _parts(reference, folder)
+        try:
+            special = path.exists() and not path.is_file()
+            source = "" if special else path.read_text(encoding="utf-8-sig")
+            whole = path.resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of links
+            raise StudyError(f"`{reference}` must name a readable Python file, got {shortened(error)}") from None
+        if special:  # a pipe would be waited for, and a device may never end
+            raise StudyError(f"`{reference}` must name a readable Python file, got a folder, pipe or device")
+        return PythonFile(
+            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
+            helpers=helper_contents(imported_files(whole, source, whole.parent), folder, depends),
+            path=str(whole), source=source,
+        )  # fmt: skip
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+    @property
+    def text(self) -> str:
+        return self.source
+
+    @cached_property
+    def content(self) -> str:
+        try:
+            return used_content(self.source, self.attribute)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from None
+
+    @property
+    def _beside(self) -> Contents:
+        """Paths of the files that it may import, with their content."""
+        depends = [(str(Path(self.folder) / name), content) for name, content in self.depends]
+        return (*depends, *((str(Path(self.path).parent / name), content) for name, content in self.helpers))
+
+    @property
+    def former(self) -> Self | None:
+        if self.depends or self.stands_for:
+            return None
+        return replace(self, stands_for=canonical_json({"file": _hash_of_words(self.source)}))
+
+    def load(self) -> Any:
+        try:
+            names = vars(_module(self.path, self.source, self._beside))
+        except (Exception, SystemExit) as error:  # anything can go wrong in a user's file; it is the user's to read
+            raise StudyError(f"{self.path} cannot be imported: {type(error).__name__}: {error}") from error
+        if self.attribute not in names:
+            raise StudyError(f"{self.path} has no `{self.attribute}`")
+        return names[self.attribute]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledCode(UserCode):
+    """Something in a module that can be imported here and on the workers, with the content that it had here."""
+
+    module: str
+    text: str = ""
+    content: str = ""
+
+    @staticmethod
+    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
+        """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
+        module, _, attribute = _entry_point(reference).partition(":")
+        path = _module_file(module, reference)
+        source = _source_of(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        root = path.parents[len(package.split("."))] if package else path.parent
+        return InstalledCode(
+            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
+            helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
+            module=module, text=source, content=_installed_content(path, attribute),
+        )  # fmt: skip
+
+    def load(self) -> Any:
+        if _installed_content(_module_file(self.module, self.reference), self.attribute) != self.content:
+            raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
+        try:
+            found: Any = _imported(self.module, (self.content, *self.helpers))
+        except (Exception, SystemExit) as error:
+            raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
+        for name in self.attribute.split("."):
+            if not hasattr(found, name):
+                raise StudyError(
+                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
+                )
+            found = getattr(found, name)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PickledCode(UserCode):
+    """A function of a script, a notebook's cell or a module of the user's own, which travels by value.
+
+    file: the Python file at whose top level it has its name, empty where there is none.
+    """
+
+    payload: bytes
+    file: str = ""
+    text: str = ""
+    content: str = ""
+
+    def load(self) -> Any:
+        return _unpickled(self.payload, self.helpers)
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        return {**super().declared, "source": self.text[:SOURCE_LIMIT]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredCode(UserCode):
+    """Code of which only the declaration is known, as a result holds it; nothing of it can be run."""
+
+    told: Mapping[str, Any] = field(hash=False)
+
+    @staticmethod
+    def of(reference: str, folder: Path, text: str) -> DeclaredCode:
+        """Find what `reference` names among the declarations that were written of a study's code.
+
+        Raises StudyError for a text that declares nothing of this name.
+        """
+        attribute = reference.rpartition(":")[2]
+        try:
+            written = json.loads(text)
+            told = written["codes"][reference] if "codes" in written else written
+            name = str(told["name"])
+            if name != attribute and ":" in reference:
+                raise ValueError(f"it declares {name!r}")
+            identity = {"file": str(told["content"])} if "content" in told else dict(told["identity"])
+            found = DeclaredCode(
+                reference=reference, attribute=name, folder=str(folder), told=told,
+                helpers=tuple(sorted(told.get("helpers", {}).items())), stands_for=canonical_json(identity),
+            )  # fmt: skip
+            found.load()
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
+        return found
+
+    @property
+    def content(self) -> str:
+        """The hash of the code when it ran."""
+        return str(next(iter(self.identity.values())))
+
+    @property
+    def is_former(self) -> bool:
+        """True of a declaration as results of schema 1.0 and before have it."""
+        return "content" in self.told
+
+    @property
+    def runs_in_python(self) -> bool:
+        """True of a function of a script or a notebook, which no file or module has."""
+        return "source" in self.told
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.content,)
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        return dict(self.told)
+
+    def load(self) -> Any:
+        """Formulas, or a function that has the parameters of the one that is named, and refuses to be called."""
+        if "statement" in self.told:
+            return Statement(**self.told["statement"])
+
+        def unknown(**_: Any) -> Any:
+            raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
+
+        vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in self.told["parameters"]])
+        return unknown
+
+
+def declaration(codes: Iterable[UserCode]) -> str:
+    """JSON text of what a result holds of a study's own code; empty where it has none."""
+    known = {code.reference: code.declared for code in codes}
+    return canonical_json({"codes": known}) if known else ""
+
+
+def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
+    """The code that a study file names.  Raises StudyError where there is none."""
+    if reference.rpartition(":")[0].endswith(".py"):
+        return PythonFile.named(reference, folder, depends)
+    return InstalledCode.named(reference, folder, depends)
+
+
+def depended(names: Iterable[str], folder: Path) -> Contents:
+    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
+    try:
+        return depended_contents(names, folder)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
+
+
+def _entry_point(reference: str) -> str:
+    if ":" in reference:
+        return reference
+    for entry in entry_points(group=GROUP, name=reference):
+        return entry.value
+    raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none of an installed package")
+
+
+def is_entry_point(name: str) -> bool:
+    """True where an installed package has a method of this name."""
+    return bool(entry_points(group=GROUP, name=name))
+
+
+def _module_file(module: str, reference: str) -> Path:
+    """Raises StudyError where there is no module of this name, or it is in no file."""
+    reason = "it has no file"
+    try:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ImportError("that is no name of a module")
+        spec = importlib.util.find_spec(module)
+        if spec is None:
+            reason = "there is no such module here"
+        elif spec.origin is not None and Path(spec.origin).is_file():
+            return Path(spec.origin)
+    except Exception as error:  # noqa: BLE001  # a package that the name is in is imported
+        reason = shortened(str(error))
+    raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
+
+
+def _source_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
+
+
+def _installed_content(path: Path, attribute: str) -> str:
+    source = _source_of(path)
+    try:
+        return used_content(source, attribute.partition(".")[0]) if source else file_content(path)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
+
+
+def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
+    """An argument with its default; of one that no study file can state it is known only that there is one."""
+    value = QuadratureRule(**default) if isinstance(default, dict) else ... if default is None else default
+    value = value if optional else inspect.Parameter.empty
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+
+
+def _parts(reference: str, folder: Path) -> tuple[Path, str]:
+    """Path and attribute of ``file.py:attribute``, relative to `folder`.  Raises StudyError."""
+    file, _, attribute = reference.rpartition(":")
+    if not file.endswith(".py") or not attribute.isidentifier():
+        raise StudyError(f"`{reference}` must read file.py:name")
+    return folder / file, attribute
+
+
+@lru_cache(maxsize=32)
+def _hash_of_words(source: str) -> str:
+    """Hash of all words of a file, by which results of schema 1 and before know its code."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    kept = [token for token in tokens if token.type not in _LAYOUT]
+    words = [_BLANK.get(token.type, token.string) for token in kept]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _module(path: str, source: str, beside: Contents) -> ModuleType:
+    """The file run as a module, anew where a file `beside` it, which it may import, has another content."""
+    known = (path, source, *beside)
+    name = f"_evogt_user_{hashlib.sha256(repr(known).encode()).hexdigest()[:16]}"
+    module = ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
+    folder = str(Path(path).parent)
+    _forget(Path(folder), {path for path, _ in beside})
+    sys.path.insert(0, folder)  # so that the file may import its neighbours where they exist
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # which tells no change within a second
+    try:
+        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102  # the file the user named to be run
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(folder)
+        sys.dont_write_bytecode = written
+    return module
+
+
+def _forget(folder: Path, paths: set[str]) -> None:
+    """Have these files imported again: this process may have imported them when they were others.
+
+    So it may have files of another folder that have the same names.
+    """
+    names = {
+        ".".join(Path(path).relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+        for path in paths
+        if Path(path).is_relative_to(folder)
+    }
+    for name, module in list(sys.modules.items()):
+        known = getattr(module, "__file__", None) in paths or (name in names and is_local(module))
+        if known and name != "__main__":
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+_imported_as: dict[str, object] = {}
+"""Content of the modules that were imported for a study."""
+
+
+def _imported(module: str, content: object) -> ModuleType:
+    """The module, imported anew where it is one under development that has changed since it was."""
+    top = module.partition(".")[0]
+    if _imported_as.setdefault(module, content) != content and is_local(sys.modules.get(top)):
+        for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+    _imported_as[module] = content
+    return importlib.import_module(module)
+
+
+@lru_cache(maxsize=32)
+def _unpickled(payload: bytes, helpers: Contents) -> Any:
+    import pickle
+
+    return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
+
+
+def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
+    """A parameter for each argument of a user's function, with its default.
+
+    Raises StudyError for what is not a function of named arguments.
+    """
+    if not callable(function):
+        raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
+    declared = {}
+    for argument in arguments:
+        if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
+            raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
+        default, optional = None, False
+        if argument.default is not argument.empty:
+            try:
+                default, optional = canonical(argument.default), True
+            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
+                default, optional = None, True
+        declared[argument.name] = Parameter(
+            argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional
+        )
+    return declared

@@ -1,0 +1,172 @@
+"""A user's own solver: a function that takes the study's problem, and whose solution the package judges.
+
+The function has an argument `problem`, a `Problem`; and, if it wants to, `validation`, the nodes (Q, d) and weights
+(Q,) of the validation rule, and `times`, the saved times (S,).  What it returns as `u`, at the nodes at the final time
+(Q,) or at all saved times (S, Q), gets errors by the rule by which every method's are measured.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evogt_study.errors import ReturnError, StudyError
+from evogt_study.methods.evolution_parameters import EvolutionParameters
+from evogt_study.methods.own.returned import as_record, check_names
+from evogt_study.methods.own.user_code import UserCode
+from evogt_study.methods.own.user_function import check_error, given_arguments, noted, own_parameters
+from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
+from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec, Output
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.pipeline import Share
+from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.numerics.validation import relative_errors
+from evogt_study.schema.parameters import declared_in
+from evogt_study.schema.records import Datum, Record
+from evogt_study.schema.values import Values, canonical_json, json_object, text_hash
+from evogt_study.schema.variables import MEASURED
+
+PROBLEM, RULE, TIMES, SOLUTION = "problem", "validation", "times", "u"
+MADE = (PROBLEM, RULE, TIMES)
+"""Arguments that the package makes."""
+RECORDABLE = ("error_history", "validation_values")
+JUDGED = ("error", "initial_error", *RECORDABLE)
+"""Variables that follow from `u`, which a function that returns it leaves to the package."""
+
+
+def solves_a_problem(function: Any) -> bool:
+    """True of a function with an argument for the study's problem."""
+    return PROBLEM in _names(function)
+
+
+def _names(function: Any) -> tuple[str, ...]:
+    """Names of the arguments; none of what is no function."""
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class UserSolver(ProblemMethod):
+    """`function` called with the problem and the case's parameters by name."""
+
+    code: UserCode
+    function: Any
+    own: tuple[str, ...]
+
+    @staticmethod
+    def of(spec: MethodSpec) -> UserSolver:
+        """Raises StudyError where the study has no problem, or asks for what `u` does not tell."""
+        if not isinstance(spec.method, UserCode) or spec.problem is None:
+            name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
+            raise StudyError(f"`problem` must be given for the method {name}, which has an argument for it")
+        function = spec.method.load()
+        known = declared_in(EvolutionParameters)
+        own = {name: each for name, each in own_parameters(function, spec.method.reference).items() if name not in MADE}
+        shared = {name: known[name] for name in (RULE, "final_time")}
+        spec = replace(spec, output=spec.output or Output())
+        return UserSolver.declared(spec, own | shared, RECORDABLE, code=spec.method, function=function, own=tuple(own))
+
+    def bind(self, values: Values) -> UserSolverCase:
+        return UserSolverCase(self, values)
+
+    @property
+    def hints(self) -> Hints:
+        leading = tuple(self.source.parameters)  # the problem is all that is shared
+        return replace(super().hints, leading=(*leading, *(name for name in self.own if name not in leading)))
+
+
+@dataclass(frozen=True, eq=False)
+class UserSolverCase(BoundCase):
+    """One call of the function for one problem."""
+
+    method: UserSolver
+    values: Values
+
+    @property
+    def content(self) -> str:
+        code, output = self.method.code, self.method.output
+        given = {name: self.values[name] for name in self.method.own if name in self.values}
+        return json_object(
+            {
+                "method": canonical_json(code.attribute),
+                "identity": canonical_json(code.identity),
+                "problem": self.method.problem_text(self.values),
+                "values": canonical_json(given),
+                "validation": canonical_json(self.values[RULE]),
+                "times": canonical_json(self.times.tolist()),
+                **output.texts,
+            }
+        )
+
+    @property
+    def stages(self) -> Mapping[str, Hashable]:
+        return {PROBLEM: text_hash(self.method.problem_text(self.values))}
+
+    @cached_property
+    def times(self) -> Array:
+        """The saved times: as many as the output states, evenly spaced with 0 and T, or those that it lists."""
+        given, final = self.method.output.times, float(self.values["final_time"])  # type: ignore[arg-type]  # a number
+        return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
+
+    def check(self) -> None:
+        quadrature_of(RULE, self.values[RULE], self.method.problem(self.values))  # type: ignore[arg-type]  # a rule
+
+    def run(self, share: Share) -> Record:
+        method, problem = self.method, self.method.shared_problem(self.values, share)
+        rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
+        made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
+        taken = {name: each for name, each in made.items() if name in _names(method.function)}
+        values = {name: self.values[name] for name in method.own if name in self.values}
+        returned = noted(method.function, given_arguments(method.function, method.code, values) | taken)
+        solution, rest = _parted(returned)
+        record = as_record(rest)
+        if solution is not None:
+            record = self.judged(record, np.asarray(solution, dtype=float), problem, rule)
+        check_names(record, method.parameters)
+        check_error(record)
+        return record
+
+    def judged(self, record: Record, u: Array, problem: Problem, rule: Quadrature) -> Record:
+        """The record with the errors of `u`.  Raises ReturnError for one that is not at the nodes."""
+        taken = [name for name in JUDGED if name in record.variables]
+        if taken:
+            raise ReturnError(f"the method returned `{taken[0]}` beside `u`, from which it follows; leave it out")
+        shapes = ((len(rule.weights),), (len(self.times), len(rule.weights)))
+        if u.shape not in shapes:
+            raise ReturnError(
+                f"the method returned `u` of shape {u.shape}; at the nodes it has {shapes[0]} or {shapes[1]}"
+            )
+        values, times = (u[None, :], self.times[-1:]) if u.ndim == 1 else (u, self.times)
+        variables, coordinates = dict(record.variables), dict(record.coordinates)
+        wanted = self.method.output.record
+        if problem.exact is not None:
+            errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
+            variables["error"] = Datum((), np.asarray(errors[-1]))
+            if u.ndim == 2 and "error_history" in wanted:
+                variables["error_history"] = Datum(MEASURED["error_history"].dims, errors)
+                coordinates["time"] = Datum(("time",), times)
+        if "validation_values" in wanted:
+            variables["validation_values"] = Datum(("node",), values[-1])
+            coordinates["weight"] = Datum(("node",), rule.weights)
+        return Record(variables, coordinates)
+
+
+def _parted(returned: Any) -> tuple[Any, Any]:
+    """The solution, and all else that is returned."""
+    if isinstance(returned, np.ndarray):
+        return returned, {}
+    if isinstance(returned, Mapping) and SOLUTION in returned:
+        rest = {name: value for name, value in returned.items() if name != SOLUTION}
+        u = returned[SOLUTION]
+        return getattr(u, "values", u), rest
+    if hasattr(returned, "data_vars") and SOLUTION in returned:
+        return returned[SOLUTION].values, returned.drop_vars(SOLUTION)
+    return None, returned

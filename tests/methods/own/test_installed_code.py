@@ -1,0 +1,110 @@
+"""Methods of an installed package, by module and by entry point; pip installs one for these tests."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from evogt_study.errors import StudyError
+from evogt_study.methods.own.user_code import InstalledCode
+from evogt_study.study.study import Study
+
+FILES = {
+    "toy_walks/__init__.py": "from toy_walks.walk import walk\n",
+    "toy_walks/walk.py": (
+        "from toy_walks.steps import step\n\ndef walk(seed, length=3):\n    return {'end': sum(step(seed, n) for n in "
+        "range(length))}\n\ndef other(seed):\n    return 0\n"
+    ),
+    "toy_walks/steps.py": "def step(seed, n):\n    return (seed + n) % 2 * 2 - 1\n",
+    "toy_walks-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: toy-walks\nVersion: 1.0\n",
+    "toy_walks-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "toy_walks-1.0.dist-info/entry_points.txt": "[evogt_study.methods]\ntoy_walk = toy_walks.walk:walk\n",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder into which pip has installed the package."""
+    folder = tmp_path_factory.mktemp("installed")
+    wheel = folder / "toy_walks-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name, text in FILES.items():
+            file.writestr(name, text)
+        file.writestr("toy_walks-1.0.dist-info/RECORD", "".join(f"{name},,\n" for name in FILES))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", folder / "site", wheel]
+    subprocess.run(pip, check=True, env=os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    return folder / "site"
+
+
+def study(method):
+    return f'name = "walks"\nmethod = "{method}"\n[axes]\nseed = [0, 1]\nlength = [3, 4]\n'
+
+
+def test_an_installed_method_is_run_by_either_name(site, tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(site)}
+
+    def evogt(*arguments):
+        command = [sys.executable, "-m", "evogt_study", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    (tmp_path / "walks.toml").write_text(study("toy_walks.walk:walk"))
+    first = evogt("run", "walks.toml", "-q", "--workers", "1", "-o", "walks.nc")
+    assert (first.returncode, first.stdout) == (0, "walks.nc: 4 runs, 4 ok\n"), first.stderr
+    (tmp_path / "walks.toml").write_text(study("toy_walk"))
+    status = evogt("status", "walks.toml", "-o", "walks.nc")
+    assert "walks.nc (study): 4 runs, 4 ok" in status.stdout
+    again = evogt("verify", "walks.nc", "--code", "toy_walks.walk")
+    assert (again.returncode, again.stdout.count("equal bit for bit")) == (0, 3)
+    refused = evogt("verify", "walks.nc")
+    assert refused.returncode == 2
+    assert "must be named to be imported; --code toy_walks.walk does" in refused.stderr
+    assert "toy_walks" not in evogt("summary", "walks.nc", "--variable", "end").stderr
+
+
+def test_its_content_is_that_of_the_function(site, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(site)
+    code = InstalledCode.named("toy_walk", tmp_path)
+    assert (code.module, code.attribute, [name for name, _ in code.helpers]) == (
+        "toy_walks.walk", "walk", ["toy_walks/__init__.py", "toy_walks/steps.py"]
+    )  # fmt: skip
+    assert json.loads(Study.from_text(study("toy_walk")).spec.declaration)["codes"].keys() == {"toy_walk"}
+    path = site / "toy_walks" / "walk.py"
+    for old, new, same in (("return 0", "return 1", True), ("sum(", "max(", False)):
+        path.write_text(FILES["toy_walks/walk.py"].replace(old, new))
+        assert (InstalledCode.named("toy_walk", tmp_path).content == code.content) is same
+    path.write_text(FILES["toy_walks/walk.py"])
+
+
+MISTAKES = {
+    "no module": ("no_such_package.part:f", "no_such_package"),
+    "no attribute": ("json:no_such_function", "`json:no_such_function` must name a thing in its module"),
+    "no function": ("json:__name__", "must be a function, got str"),
+    "no name of a module": ("a b:f", "that is no name of a module"),
+    "no entry point": ("no_such_method", "`method` must be one of evolution"),
+    "what is compiled": ("sys:exit", "it has no file"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_line(name):
+    method, told = MISTAKES[name]
+    with pytest.raises(StudyError, match=told):
+        Study.from_text(study(method))
+
+
+def test_a_package_under_development_is_imported_anew(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "toy_growing"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "part.py").write_text("from toy_growing.other import A\ndef f(seed):\n    return A * seed\n")
+    for factor in (2, 30):
+        (package / "other.py").write_text(f"A = {factor}\n")
+        code = InstalledCode.named("toy_growing.part:f", tmp_path)
+        assert code.load()(1) == factor
+    (package / "part.py").write_text("def f(seed):\n    return -seed\n")
+    with pytest.raises(StudyError, match="toy_growing.part has other code on a worker than here"):
+        code.load()

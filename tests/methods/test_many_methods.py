@@ -1,0 +1,168 @@
+"""Several methods on several problems in one study: keys, parameters, the judgement of `u`, and mistakes."""
+
+import textwrap
+
+import numpy as np
+import pytest
+from helpers import read_study
+
+import evogt_study as evs
+from evogt_study.errors import StudyError
+from evogt_study.operations.verify import verify
+from evogt_study.planning.plan import study_plan
+from evogt_study.schema.variables import Status
+from evogt_study.workers.batch import Batch, run_batch
+
+SOLVERS = """
+import numpy as np
+
+def exactly(problem, validation, times, shift=0.0):
+    return {"u": problem.exact(validation.nodes, times) + shift, "nodes": len(validation.weights)}
+
+def at_the_end(problem, validation, final_time):
+    return problem.exact(validation.nodes, np.array([final_time]))[0]
+
+def badly(problem, validation):
+    return {"u": np.zeros(3)}
+
+def twice(problem, validation):
+    return {"u": np.zeros(len(validation.weights)), "error": 1.0}
+
+def numbers(seed):
+    return 3.0
+"""
+CONSTANTS = """
+[constants]
+unknowns = 20
+N = 12
+N1 = 24
+gamma = 3
+dictionary = "gtransnet"
+quadrature = 60
+validation = 50
+final_time = 0.1
+dt = 0.05
+"""
+PROBLEMS = """
+[axes.problem]
+plain = { dimension = 1, exact = "exp(-t)*sin(k*pi*x)" }
+square = { dimension = 2, exact = "exp(-t)*sin(pi*x)*sin(k*pi*y)" }
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "solvers.py").write_text(SOLVERS)
+
+    def make(axes, rest=CONSTANTS, head=""):
+        text = f'name = "many"\n{head}\n[axes]\n{textwrap.dedent(axes)}\n{rest}'
+        (tmp_path / "many.toml").write_text(text)
+        return evs.Study.from_file(tmp_path / "many.toml")
+
+    return make
+
+
+FOUR = """
+method = { ours = "evolution", fem = "p1_fem", own = "solvers.py:exactly", last = "solvers.py:at_the_end" }
+seed = [0, 1]
+k = [1, 2]
+"""
+
+
+def test_each_case_is_one_of_a_study_of_its_own(study, tmp_path):
+    plan = study_plan(study(FOUR + PROBLEMS))
+    keys = plan.keys.reshape(plan.space.shape)
+    assert plan.space.names == ("method", "seed", "k", "problem")
+    assert [len(np.unique(keys[number])) for number in range(4)] == [8, 4, 4, 4]  # a seed is for ours alone
+    alone = study(
+        "seed = [0, 1]\nk = [1, 2]",
+        CONSTANTS.replace("unknowns = 20\n", "") + '[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n',
+    )
+    assert study_plan(alone).keys.tolist() == keys[0, :, :, 0].ravel().tolist()
+    few = "[constants]\nunknowns = 20\nvalidation = 50\nfinal_time = 0.1\ndt = 0.05\n"
+    plain = '[problem]\ndimension = 1\nexact = "exp(-t)*sin(k*pi*x)"\n'
+    fem = study("k = [1, 2]", few + plain, 'method = "p1_fem"')
+    assert study_plan(fem).keys.tolist() == keys[1, 0, :, 0].tolist()
+    assert plan.trials(plan.order).tolist() == [16, 24]
+
+
+def test_a_returned_solution_is_judged_by_the_rule_of_all(study, result_of, tmp_path):
+    shifted = CONSTANTS.replace("unknowns", "shift = 0.01\nunknowns")
+    path = result_of(study(FOUR + PROBLEMS, shifted), tmp_path / "many.nc")
+    data = read_study(path)
+    assert (data.status == Status.ok).all()
+    assert data.nodes.sel({"method": "own"}).sel(problem="square", k=1, seed=0) == 2500
+    np.testing.assert_allclose(data.error.sel({"method": "last"}), 0.0, atol=1e-15)
+    x, w = np.polynomial.legendre.leggauss(50)
+    norm = np.exp(-0.1) * np.sqrt(np.sum(w / 2 * np.sin(np.pi * (x + 1) / 2) ** 2))
+    np.testing.assert_allclose(data.error.sel({"method": "own"}).sel(problem="plain", k=1), 0.01 / norm, rtol=1e-12)
+    assert (data.error.sel({"method": "fem"}).sel(k=1, problem="plain") > 1e-4).all()
+    assert data.error.attrs["comment"].startswith("e_rel(T)")
+    assert verify(path, code=tmp_path).findings == ()
+    assert verify(path).findings == ()
+
+
+def test_histories_and_values_of_a_returned_solution(study, result_of, tmp_path):
+    output = CONSTANTS + '[output]\ntimes = 3\nrecord = ["error_history", "validation_values"]\n'
+    stated = '[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
+    data = read_study(
+        result_of(study("shift = [0.0, 0.1]", output.replace("unknowns = 20\nN = 12\nN1 = 24\ngamma = 3\n", "").replace(
+            'dictionary = "gtransnet"\nquadrature = 60\n', "").replace("dt = 0.05\n", "") + stated,
+            'method = "solvers.py:exactly"'), tmp_path / "own.nc")
+    )  # fmt: skip
+    assert data.time.values.tolist() == [0.0, 0.05, 0.1]
+    assert (np.diff(data.error_history.sel(shift=0.1)) > 0).all()  # the solution decays, the shift does not
+    assert data.validation_values.dims == ("shift", "node")
+
+
+@pytest.mark.parametrize(("name", "told"), [("badly", "`u` of shape (3,); at the nodes it has (50,) or (2, 50)"),
+                                            ("twice", "`error` beside `u`, from which it follows")])  # fmt: skip
+def test_what_is_no_solution_is_refused(study, name, told):
+    few = '[constants]\nvalidation = 50\nfinal_time = 0.1\n[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\n'
+    plan = study_plan(study("final_time = [0.1]", few.replace("final_time = 0.1\n", ""),
+                            f'method = "solvers.py:{name}"'))  # fmt: skip
+    records = run_batch(Batch.of(plan.spec, list(plan.cases())))
+    assert told in records.messages[0]
+
+
+def test_studies_in_python_take_functions_as_an_axis(client, tmp_path):
+    def mean_value(problem, validation, final_time):
+        return {"u": 0 * validation.nodes[:, 0]}
+
+    made = evs.Study(
+        axes={
+            "method": {"zero": mean_value, "fem": "p1_fem"},
+            "problem": {"one": evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)"), "two": "oscillatory_1d"},
+        },
+        constants={"unknowns": 20, "validation": 50, "final_time": 0.1, "dt": 0.05, "epsilon": 0.5},
+        name="many",
+    )  # fmt: skip
+    data = evs.run(made, client=client, output=tmp_path / "many.nc")
+    np.testing.assert_array_equal(data.error.sel({"method": "zero"}), 1.0)
+    assert (data.error.sel({"method": "fem"}) < 1).all()
+    assert "was given in Python" in verify(tmp_path / "many.nc").left_out
+
+
+MISTAKES = {
+    "both an axis and one for all": (FOUR + PROBLEMS, CONSTANTS, 'method = "p1_fem"', "`method` must be given once"),
+    "no problem": ('method = ["evolution", "p1_fem"]\n', CONSTANTS, "", "`problem` must be given"),
+    "an unknown method": ('method = ["evolution", "p2_fem"]\n' + PROBLEMS, CONSTANTS, "", "`method` must be one of"),
+    "a function without a problem": (
+        'method = ["p1_fem", "solvers.py:numbers"]\n' + PROBLEMS, CONSTANTS, "", "`problem` must be left out with"
+    ),
+    "a solver without a problem": (
+        "final_time = [1]\n", "", 'method = "solvers.py:badly"', "`problem` must be given for the method solvers.py"
+    ),
+    "a key of a problem": (
+        'method = ["p1_fem"]\n[axes.problem]\na = { dimension = 1, exakt = "0" }\n', CONSTANTS, "", "axes.problem.a"
+    ),
+    "a number": ("method = [1]\n" + PROBLEMS, CONSTANTS, "", "`method` must be a list of names"),
+    "a parameter that one needs": (FOUR + PROBLEMS, CONSTANTS.replace("unknowns = 20\n", ""), "", "`unknowns` must be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_line(study, name):
+    axes, rest, head, told = MISTAKES[name]
+    with pytest.raises(StudyError, match=told):
+        study(axes, rest, head)

@@ -1,0 +1,198 @@
+"""A method of one's own changed and run again: what counts as another computation, and what is said of the rest."""
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from helpers import read_study
+
+import evogt_study as evs
+from evogt_study.errors import CodeWarning, ResultError, StoreWarning, StudyError
+from evogt_study.operations.replay import replay
+from evogt_study.operations.verify import verify
+from evogt_study.schema.variables import Status
+
+KEPT = Path(__file__).parents[1] / "results" / "kept"
+METHOD = """
+import numpy as np
+import helper
+from helper import shift
+
+def method(seed, power=1):
+    table = np.loadtxt("{folder}/table.csv")
+    return {{"error": table.sum() + helper.scale * seed**power + shift(0)}}  # a comment
+
+def another(seed):
+    return 0
+"""
+HELPER = "scale = 2.0\ndef shift(x):\n    return x\n"
+STUDY = 'name = "own"\nmethod = "method.py:method"\ndepends = {depends}\n[axes]\nseed = [0, 1, 2]\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "method.py").write_text(METHOD.format(folder=tmp_path))
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "table.csv").write_text("1 2\n")
+    return tmp_path
+
+
+@pytest.fixture
+def executed(client):
+    """Called with a folder, what its study depends on, and options: the runs that were computed, and warnings."""
+
+    def run(folder, depends=(), **options):
+        (folder / "own.toml").write_text(STUDY.format(depends=json.dumps(list(depends))))
+        done = {}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evs.run(
+                evs.Study.from_file(folder / "own.toml"), client=client, output=folder / "own.nc",
+                listener=lambda event: done.update({event.phase: event.done}), **options,
+            )  # fmt: skip
+        return sum(done.values()), {each.category: str(each.message) for each in caught}
+
+    return run
+
+
+def edit(path, old, new):
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+LISTED = ("helper.py", "table.csv")
+CHANGES = {
+    "a comment": ("method.py", "# a comment", "# said otherwise", 0),
+    "another function of the file": ("method.py", "return 0", "return 1", 0),
+    "a new function": ("method.py", "def another", "def third():\n    return 1\n\ndef another", 0),
+    "the function": ("method.py", "* seed", "* (seed + 1)", 3),
+    "a default": ("method.py", "power=1", "power=2", 3),
+    "a helper's comment": ("helper.py", "scale = 2.0", "scale = 2.0  # new", 0),
+    "a helper": ("helper.py", "scale = 2.0", "scale = 3.0", 3),
+    "a data file": ("table.csv", "1 2", "1 3", 3),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_computed_again(executed, folder, name):
+    file, old, new, count = CHANGES[name]
+    assert executed(folder, LISTED) == (3, {})
+    edit(folder / file, old, new)
+    computed, told = executed(folder, LISTED)
+    assert computed == count
+    assert set(told) == ({StoreWarning} if count else set())
+    if count:
+        assert "code of the method" in told[StoreWarning]
+        fresh = read_study(folder / "own.nc").error.values
+        edit(folder / file, new, old)
+        assert executed(folder, LISTED)[0] == 0  # the store has them
+        assert (read_study(folder / "own.nc").error.values != fresh).any()
+    assert verify(folder / "own.nc", code=folder).findings == ()
+
+
+def test_a_helper_that_is_not_listed_is_noticed(executed, folder, evogt):
+    assert executed(folder) == (3, {})
+    edit(folder / "helper.py", "scale = 2.0", "scale = 3.0")
+    line = f"helper.py, which method.py:method imports, was changed since {folder / 'own.nc'} was computed"
+    code, _, err = evogt("status", folder / "own.toml", "-o", folder / "own.nc")
+    assert (code, err) == (0, f"evogt: {line}; its runs are taken all the same: add it to depends = "
+                              '["helper.py"] to have them computed again\n')  # fmt: skip
+    computed, told = executed(folder)
+    assert (computed, set(told)) == (0, {CodeWarning})
+    assert told[CodeWarning].startswith(line)
+    computed, told = executed(folder, ["helper.py"])  # now it is listed
+    assert computed == 3
+    assert read_study(folder / "own.nc").error.values.tolist() == [3.0, 6.0, 9.0]
+
+
+def test_a_bug_is_fixed(executed, folder):
+    edit(folder / "method.py", "table.sum()", "(1 / 0 if seed else 0)")
+    assert executed(folder) == (3, {})
+    assert read_study(folder / "own.nc").status.values.tolist() == [Status.ok, Status.failed, Status.failed]
+    edit(folder / "method.py", "(1 / 0 if seed else 0)", "table.sum()")
+    assert executed(folder)[0] == 3
+    assert (read_study(folder / "own.nc").status == Status.ok).all()
+
+
+def test_runs_of_former_code_are_kept_on_the_users_word(executed, folder):
+    executed(folder)
+    before = read_study(folder / "own.nc").error.values
+    edit(folder / "method.py", "* seed", "* 1 * seed")
+    computed, told = executed(folder, keep_old_code=True)
+    assert (computed, told) == (0, {})
+    data = read_study(folder / "own.nc")
+    assert data.error.values.tobytes() == before.tobytes()
+    (software,) = json.loads(data.software.attrs["software_sets"])
+    assert software["former_code"].startswith("method.py:method ")
+    assert executed(folder) == (0, {})  # the word holds
+    assert executed(folder, rerun_outdated=True)[0] == 3
+    assert replay(folder / "own.nc", {"seed": 1}, code=folder).equal
+
+
+def test_a_result_whose_code_counted_as_a_whole_file_is_taken(client, tmp_path):
+    for name in ("own.py", "own.toml", "1.0_own.nc"):
+        shutil.copy(KEPT / name, tmp_path)
+    path, study = tmp_path / "1.0_own.nc", evs.Study.from_file(tmp_path / "own.toml")
+    assert verify(path, code=tmp_path).findings == ()
+    assert replay(path, {"level": 2, "seed": 1}, code=tmp_path).equal
+    done = []
+    data = evs.run(study, client=client, output=path, listener=lambda event: done.append(event.done))
+    assert set(done) == {0}
+    assert data.error.values.tobytes() == read_study(KEPT / "1.0_own.nc").error.values.tobytes()
+    evs.run(evs.Study.from_file(tmp_path / "own.toml"), client=client, output=path)
+    assert verify(path, code=tmp_path).findings == ()
+    edit(tmp_path / "own.py", "return 0", "return 1")
+    assert evs.run(evs.Study.from_file(tmp_path / "own.toml"), client=client, output=path).attempts.sum() == 6
+
+
+MISTAKES = {
+    "a file that is not there": ('depends = ["none.csv"]', "`depends` must list readable files, got .*none.csv"),
+    "a folder": ('depends = ["."]', "`depends` must list readable files"),
+    "no list": ('depends = "table.csv"', "`depends` must be a list"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_depends(folder, name):
+    line, told = MISTAKES[name]
+    text = STUDY.replace("depends = {depends}", line)
+    with pytest.raises(StudyError, match=told):
+        evs.Study.from_text(text, str(folder / "own.toml"))
+
+
+def test_depends_is_for_code_of_ones_own(small_study):
+    with pytest.raises(StudyError, match="`depends` must be left out with the method evolution"):
+        evs.Study.from_text(small_study.replace('name = "small"', 'name = "small"\ndepends = ["table.csv"]'))
+
+
+def test_the_first_case_is_run_before_the_others(client, folder):
+    edit(folder / "method.py", 'return {"error"', 'return {"when": np.datetime64("2020-01-01"), "error"')
+    (folder / "own.toml").write_text(STUDY.format(depends="[]"))
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(StudyError, match="the method returned `when` of type datetime64.*; nothing was written"):
+        evs.run(evs.Study.from_file(folder / "own.toml"), client=client, output=folder / "own.nc")
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_one_case_is_tried(folder, evogt):
+    (folder / "own.toml").write_text(STUDY.format(depends="[]"))
+    code, out, err = evogt("try", folder / "own.toml", "--at", "seed=2")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("seed=2: ok in ")
+    assert lines[1:] == ["  with power = 1, seed = 2", "  error () float64: 7"]
+    edit(folder / "method.py", "table.sum()", "1 / 0")
+    code, out, err = evogt("try", folder / "own.toml")
+    assert (code, "ZeroDivisionError: division by zero" in out) == (1, True)
+    assert "1 / 0" in err
+    code, out, err = evogt("try", folder / "own.toml", "--at", "seed=7")
+    assert (code, len(err.splitlines())) == (2, 1)
+
+
+def test_code_that_is_named_for_another_result_is_refused(executed, folder):
+    executed(folder)
+    edit(folder / "method.py", "* seed", "* 2 * seed")
+    with pytest.raises(ResultError, match=r"method.py must be the file that computed .*, got other content"):
+        replay(folder / "own.nc", {"seed": 1})

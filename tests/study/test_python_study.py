@@ -1,0 +1,211 @@
+"""Studies that are stated in Python: the same results as from a file, of functions from wherever they come."""
+
+import functools
+import subprocess
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+import xarray as xr
+from helpers import read_study
+
+import evogt_study as evs
+from evogt_study.errors import InPythonError, StudyError
+from evogt_study.operations.replay import replay
+from evogt_study.operations.verify import verify
+
+OFFSET = 10.0
+
+
+def local(seed, scale=2.0):
+    return {"v": scale * seed + OFFSET, "path": ("k", [seed, 1])}
+
+
+class Model:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def run(self, seed):
+        return self.rate * seed
+
+    def __call__(self, seed):
+        return -self.rate * seed
+
+
+def of_a_cell(source):
+    """A function of a notebook's cell."""
+    module = types.ModuleType("__main__")
+    exec(compile(source, "<cell>", "exec"), vars(module))
+    return module.f
+
+
+FUNCTIONS = {
+    "a function of a module": (local, [10, 12, 14]),
+    "a lambda": (lambda seed: seed + OFFSET, [10, 11, 12]),
+    "a partial": (functools.partial(local, scale=3.0), [10, 13, 16]),
+    "a method of an object": (Model(5).run, [0, 5, 10]),
+    "an object that is called": (Model(5), [0, -5, -10]),
+    "a function of a cell": (
+        of_a_cell("A = 4\ndef g(x):\n    return A * x\ndef f(seed):\n    return g(seed)"), [0, 4, 8]
+    ),
+    "what is enclosed": ((lambda power: lambda seed: seed**power)(2), [0, 1, 4]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_from_anywhere(client, tmp_path, name):
+    function, expected = FUNCTIONS[name]
+    path = tmp_path / "r.nc"
+    data = evs.run(evs.Study(function, axes={"seed": range(3)}, name="r"), client=client, output=path)
+    assert data["v" if "v" in data else "value"].values.tolist() == expected
+    found = verify(path)
+    assert (found.findings, found.recomputed) == ((), ())
+    assert "was given in Python" in found.left_out
+    with pytest.raises(InPythonError, match="was given in Python; its text is in the attribute study_code"):
+        replay(path, {"seed": 1})
+
+
+def test_what_is_common_is_taken(client, tmp_path):
+    path, done = tmp_path / "r.nc", []
+    study = evs.Study(local, axes={"seed": [0, 1]}, name="r")
+
+    def executed(study):
+        done.clear()
+        evs.run(study, client=client, output=path, listener=lambda event: done.append(event.done))
+        return max(done)
+
+    assert executed(study) == 2
+    assert executed(evs.Study(local, axes={"seed": range(3)}, name="r")) == 1
+    assert executed(study.replace(axes={"seed": [0, 1, 2, 3]})) == 1
+    assert executed(study.replace(axes={"seed": range(4)}, title="new")) == 0
+    other = study.replace(axes={"seed": range(4), "scale": [2.0, 5.0]})
+    assert executed(other) == 4
+    assert read_study(path).v.sel(scale=5.0).values.tolist() == [10, 15, 20, 25]
+    assert read_study(path).attrs["study"] == other.text
+
+
+def test_replace_names_only_what_changes():
+    study = evs.Study(lambda a, b, c=3: a, axes={"a": [1, 2]}, constants={"b": 1.5}, name="r")
+    assert study.axes == {"a": [1, 2]}
+    assert study.replace(constants={"c": 4}).space.constants == {"b": 1.5, "c": 4}
+    swapped = study.replace(axes={"b": np.array([1.0, 2.0])}, constants={"a": 5})
+    assert (swapped.axes, swapped.space.constants) == ({"b": [1.0, 2.0]}, {"a": 5, "c": 3})
+    assert len(study) == 2
+    assert study.replace(name="other").name == "other"
+    with pytest.raises(StudyError, match="`b` must be given"):
+        study.replace(constants={"b": None})
+
+
+def test_a_study_shows_itself():
+    study = evs.Study(lambda rho, seed, beta=8 / 3: rho, axes={"rho": [20, 28], "seed": range(10)}, name="lorenz")
+    assert repr(study) == "study lorenz: 20 cases = 2 rho x 10 seed\n  beta = 2.66667"
+    assert "<td>0, 1, 2, 3, 4, ..., 9</td>" in study._repr_html_()
+    risky = evs.Study(lambda a: a, axes={"a": ["<script>"]}, name="r", title="<b>")
+    assert "<script>" not in risky._repr_html_()
+    assert "<b>:" not in risky._repr_html_()
+
+
+def test_the_packages_methods_and_problems(small_study):
+    stated = evs.Study(
+        "evolution", problem=evs.Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"), name="small",
+        axes={"dictionary": ["transnet", "gtransnet"], "k": [1, 2], "seed": range(3)},
+        constants={
+            "N": 12, "N1": 24, "gamma": 2, "quadrature": 40, "validation": evs.QuadratureRule("gauss_legendre", 60),
+            "final_time": 0.1, "dt": 0.01,
+        },
+        output={"times": 3, "record": ["error_history", "energy_history", "norm_history", "coefficients", "field"],
+                "grid": 9},
+    )  # fmt: skip
+    from evogt_study.planning.plan import study_plan
+
+    plans = [study_plan(study) for study in (stated, evs.Study.from_text(small_study))]
+    assert plans[0].keys.tolist() == plans[1].keys.tolist()
+
+
+def test_rules_follow_the_axes():
+    rule = {"match": {"a": 2}, "set": {"b": 7}}
+    study = evs.Study(lambda a, b: a, axes={"a": [1, 2]}, constants={"b": 1}, when=[rule])
+    assert [study.space.values(index)["b"] for index in range(2)] == [1, 7]
+
+
+def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):
+    (tmp_path / "models.py").write_text("def model(seed, rate=2.0):\n    return rate * seed\n")
+    (tmp_path / "table.csv").write_text("1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import models
+
+    study = evs.Study(models.model, axes={"seed": range(8)}, constants={"rate": 0.5}, depends=["table.csv"])
+    (tmp_path / "studies").mkdir()
+    path = study.to_file(tmp_path / "studies" / "model.toml")
+    text = path.read_text()
+    assert 'method = "../models.py:model"' in text
+    assert 'depends = ["../table.csv"]' in text
+    assert "seed = { start = 0, count = 8 }" in text
+    again = evs.Study.from_file(path)
+    one, other = (evs.run(each, client=client).value.values.tolist() for each in (study, again))
+    assert one == other == [seed / 2 for seed in range(8)]
+    with pytest.raises(StudyError, match="`path` must be a new file"):
+        study.to_file(path)
+    with pytest.raises(StudyError, match="must be a function of a Python file for a study file to name it"):
+        evs.Study(lambda seed: seed, axes={"seed": [1]}).to_file(tmp_path / "l.toml")
+    assert sorted(each.name for each in tmp_path.glob("*.toml")) == []
+
+
+MISTAKES = {
+    "one value for an axis": (lambda: evs.Study(local, axes={"seed": 3}), "`seed` must be a list of values, got 3"),
+    "an unknown parameter": (lambda: evs.Study(local, axes={"sed": [3]}), "unknown parameter `sed` .*mean `seed`"),
+    "axes that are a list": (lambda: evs.Study(local, axes=["seed"]), "`axes` must be a mapping of names to values"),
+    "an object as a value": (
+        lambda: evs.Study(local, axes={"seed": [1]}, constants={"scale": object()}),
+        "`constants.scale` must be a number.*partial",
+    ),
+    "no function": (lambda: evs.Study(3, axes={"seed": [1]}), "`method`"),
+    "no axes": (lambda: evs.Study(local, axes={}), "`axes` must be a table with at least 1 entry"),
+    "any arguments": (lambda: evs.Study(lambda *a: 1, axes={"a": [1]}), "must have named arguments only"),
+    "what cannot be sent": (
+        lambda: evs.Study((lambda lock: lambda seed: lock)(threading.Lock()), axes={"seed": [1]}), "sent to workers"
+    ),
+    "an unknown change": (
+        lambda: evs.Study(local, axes={"seed": [1]}).replace(axis=1), "`Study` must be given .*'axis'"
+    ),
+    "a missing parameter": (lambda: evs.Study(lambda a, b: 1, axes={"a": [1]}), "`b` must be given"),
+    "infinity": (lambda: evs.Study(local, axes={"seed": [1.0, np.inf]}), "`seed` must be a number"),
+    "a problem for a function without": (
+        lambda: evs.Study(local, axes={"seed": [1]}, problem="oscillatory_1d"), "`problem` must be left out"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_line(name):
+    make, told = MISTAKES[name]
+    with pytest.raises(StudyError, match=told) as caught:
+        make()
+    assert len(str(caught.value).splitlines()) == 1
+
+
+SCRIPT = """
+import evogt_study as evs
+def lorenz(rho, seed, beta=8 / 3):
+    return {"v": rho * beta + seed}
+if __name__ == "__main__":
+    study = evs.Study(lorenz, axes={"rho": [20, 28], "seed": range(10)})
+    print(evs.run(study, workers=1).v.mean("seed").values.tolist())
+    print(evs.run(study.replace(constants={"beta": 2.5}), workers=1).v.mean("seed").values.tolist())
+"""
+
+
+def test_a_script_of_a_few_lines(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = (eval(line) for line in done.stdout.splitlines())
+    np.testing.assert_allclose([first, second], [[160 / 3 + 4.5, 224 / 3 + 4.5], [54.5, 74.5]])
+
+
+def test_a_dataset_comes_back_whole(client):
+    study = evs.Study(lambda seed: xr.Dataset({"u": ("x", [seed, 2.0])}, {"x": [0.0, 1.0]}), axes={"seed": [0, 1]})
+    assert evs.run(study, client=client).u.sel(x=0.0).values.tolist() == [0, 1]
