@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import computed_table
 
 from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.tables.pilot_distance import distance_told, pilot_distance
+from evogt_study.planning.plan import study_plan
+from evogt_study.results.dataset import dataset
 from evogt_study.study.study import Study
 
 TEXT = """
@@ -33,10 +36,10 @@ record = ["error_full_space", "error_retained", "error_evolution", "error_time"]
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    from helpers import computed_here
-
-    return computed_here(Study.from_text(TEXT), tmp_path_factory.mktemp("causes"))
+def result():
+    study = Study.from_text(TEXT)
+    plan = study_plan(study)
+    return dataset(computed_table(plan), study)
 
 
 def pilot(minimise):
