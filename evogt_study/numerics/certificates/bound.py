@@ -75,7 +75,11 @@ def _initial(solution: Reconstruction, data: ProblemData) -> float:
 
 
 def _dual_norm(solution: Reconstruction, data: ProblemData) -> DualNorm:
-    states, rates = solution.at(data.times)
+    return residual_of(solution, *solution.at(data.times), data)
+
+
+def residual_of(solution: Reconstruction, states: Array, rates: Array, data: ProblemData) -> DualNorm:
+    """The residual of states and their derivatives in time, (T, m, ..., m) each, in the functions of `solution`."""
     values, slopes = solution.along(data.grid.along[0])
     run = Sampled(values, slopes, data.grid)
     remainder = data.remainder(run.evaluate(states) if data.slope is not None else states, run.evaluate(rates))

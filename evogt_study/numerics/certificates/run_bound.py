@@ -28,10 +28,11 @@ RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
 
 @dataclass(frozen=True, eq=False)
 class RunBound:
-    """The bound with the run's functions on the grid that it was computed on."""
+    """The bound with the run's functions on the grid that it was computed on, and the problem there at the end."""
 
     bound: EnergyBound
     functions: RunFunctions
+    at_the_end: ProblemData
 
 
 def knots_of(solution: Solution) -> Trajectory:
@@ -60,7 +61,7 @@ def run_bound(solution: Solution, knots: Trajectory, share: Share, problem_key: 
         )
         functions = RunFunctions.of(solution.space, grid)
         reconstructed = functions.reconstructed(knots.coefficients, knots.times)
-        found = RunBound(energy_bound(reconstructed, rule, data.part), functions)
+        found = RunBound(energy_bound(reconstructed, rule, data.part), functions, data.part(slice(-1, None)))
         if found.bound.resolution <= RESOLVED[problem.dimension]:
             break
     assert found is not None  # noqa: S101  # there are grids for each dimension
