@@ -11,7 +11,7 @@ from evogt_study.baselines.finite_difference import finite_differences
 from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.cli.main import main
-from evogt_study.errors import ResultError
+from evogt_study.errors import StoreWarning
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
@@ -103,8 +103,9 @@ def test_a_study_of_a_baseline_goes_on_and_is_extended(client, tmp_path, method)
     assert (event.reused, event.done) == (2, 1)
     np.testing.assert_array_equal(longer.error.sel(k=[1, 2]), first.error)
     assert longer.error.notnull().all()
-    with pytest.raises(ResultError, match="holds 1 finished runs"):
-        run({"k": "[1, 2]"})
+    with pytest.warns(StoreWarning, match="1 finished run is not asked for|1 finished runs are not asked for"):
+        _, event = run({"k": "[1, 2]"})
+    assert (event.reused, event.done) == (2, 0)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -147,7 +147,8 @@ class Certified:
         there = functions.reconstructed(np.stack([self.timeless, rate]), self.knots.times)
         found = residual_of(there, there.states[:1], there.states[1:], self.run_bound.at_the_end)
         change = self.timeless - self.solution.trajectory.coefficients[-1]
-        return found.representer.ravel() + functions.trial @ (self.solution.space.transform @ change)
+        lifted: Array = functions.trial @ (self.solution.space.transform @ change)
+        return found.representer.ravel() + lifted
 
     @cached_property
     def timeless(self) -> Array:
