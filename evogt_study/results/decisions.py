@@ -18,7 +18,7 @@ from evogt_study.inference.sequential import Decision, decide
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.run_table import Table
 from evogt_study.schema.values import Value, canonical, text_label
-from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Choice, Phase
 from evogt_study.study.precision import SEED, Labels, Precision
@@ -100,9 +100,9 @@ def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
     dims = tuple(axis.name for axis in others)
     what = f"{precision.goal.of} of {precision.variable}"
     return {
-        SEEDS: (dims, seeds, {"long_name": f"seeds after which the {what} was looked at last", "units": "1"}),
-        HALF_WIDTH: (dims, half, {"long_name": f"half width of the interval of the {what}", "units": "1"}),
-        REASON: (dims, reason, {"long_name": f"why no more seeds were added for the {what}"}),
+        SEEDS: (dims, seeds, {**COORDINATES[SEEDS], "comment": what}),
+        HALF_WIDTH: (dims, half, {**COORDINATES[HALF_WIDTH], "comment": what}),
+        REASON: (dims, reason, {**COORDINATES[REASON], "comment": what}),
     }
 
 

@@ -195,6 +195,9 @@ COORDINATES = {
     "y": {"long_name": "coordinate y", "units": "1"},
     "z": {"long_name": "coordinate z", "units": "1"},
     "candidate": {"long_name": "index of the candidate value", "units": "1"},
+    "precision_seeds": {"long_name": "seeds after which the number was looked at last", "units": "1"},
+    "precision_half_width": {"long_name": "half width of the number's interval", "units": "1"},
+    "precision_reason": {"long_name": "why no more seeds were added for the number"},
 }  # fmt: skip
 
 
