@@ -14,6 +14,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.results.bookkeeping import CONCATENATED, RECORDED, SOFTWARE_SETS, lacking, recorded, software_sets
+from evogt_study.results.columns import missing_value
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import read_result, write_result
@@ -183,7 +184,9 @@ def _along(name: str, parts: Results, dim: str) -> xr.Variable:
     stacked = [each.set_dims(sizes).transpose(*dims) for each in every]  # type: ignore[no-untyped-call]
     joined: xr.Variable = xr.Variable.concat(stacked, dim)  # type: ignore[no-untyped-call]
     joined = joined.transpose(dim, *dims)
-    joined.attrs, joined.encoding = first.attrs, _encoding(list(found.values()))
+    joined.attrs = first.attrs
+    if any(name in data.data_vars for data in parts.values()):  # a coordinate is stored without a fill value (CF)
+        joined.encoding = _encoding(list(found.values()), joined)
     return joined
 
 
@@ -195,10 +198,13 @@ def _described(variable: xr.Variable) -> str:
     return "numbers" if units == "1" else f"numbers in {units}"
 
 
-def _encoding(variables: Sequence[xr.Variable]) -> dict[str, Any]:
+def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str, Any]:
     """Encoding of whole numbers, which are floats in memory to hold NaN, if all results store them so."""
-    kept = [{key: each.encoding.get(key) for key in ("dtype", "_FillValue")} for each in variables]
-    return kept[0] if None not in kept[0].values() and all(each == kept[0] for each in kept) else {}
+    stored = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in variables]
+    if joined.dtype.kind != "f" or any(dtype.kind != "i" for dtype in stored):
+        return {}
+    dtype = np.result_type(*stored)
+    return {"dtype": dtype, "_FillValue": missing_value(dtype)}
 
 
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
