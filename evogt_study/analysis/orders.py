@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
+from scipy.special import stdtrit
 
 from evogt_study.analysis.blocks import BOUND, dimensions, reduced
 from evogt_study.analysis.distinct import Numbers, planned_runs
@@ -74,8 +75,6 @@ def _with_intervals(
     runs: xr.DataArray | None,
 ) -> xr.Dataset:  # fmt: skip
     """The orders and slopes with their standard errors and intervals."""
-    from scipy.special import stdtrit  # of scipy, which a result that is opened does not need
-
     steps, kernel = _steps(values, along), kernel_of(of)[0]
 
     def on_points(samples: Array, cells: Numbers) -> list[Array]:

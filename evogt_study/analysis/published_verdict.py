@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtr, stdtrit
 
 from evogt_study.analysis.blocks import BOUND
 from evogt_study.analysis.comparison import BETTER, check_options
@@ -76,8 +77,6 @@ def _told(name: str, open_pairs: Sequence[str], best_run: float, best_mean: floa
 
 def _pairs(mean: Array, std: Array, runs: int, how: Interval, ratios: bool) -> tuple[Array, Array, Array]:
     """Effects of all pairs, their simultaneous intervals and adjusted p-values, by Welch's t."""
-    from scipy.special import stdtr, stdtrit
-
     first, second = np.array(pairs_of(len(mean))).T
     squares = (std / mean) ** 2 / runs if ratios else std**2 / runs
     error = np.sqrt(squares[first] + squares[second])

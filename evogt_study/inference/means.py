@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtr, stdtrit
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
@@ -146,15 +147,11 @@ def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
 
 def student_p_value(t: Array, n: int) -> Array:
     """Two-sided p-value of |t| by Student's distribution for n units."""
-    from scipy.special import stdtr
-
     return np.asarray(2.0 * stdtr(n - 1.0, -np.abs(t)))
 
 
 def student_quantile(n: int, confidence: float) -> float:
     """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
-    from scipy.special import stdtrit  # without the rest of scipy.stats, which takes most of a second to import
-
     return float(stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 
 

@@ -8,6 +8,7 @@ on at 95 %.  See David & Nagaraja, Order Statistics, 7.1.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import bdtr, betainc, betaincinv
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array, Counts
@@ -36,8 +37,6 @@ def quantile_error(values: Array, probability: float) -> Array:
     Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: those of a beta distribution
     with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
     """
-    from scipy.special import betainc
-
     found = np.full(len(values), np.nan)
     counts = kernels.count(values)
     for size in np.unique(counts[counts > 1]):
@@ -52,8 +51,6 @@ def quantile_error(values: Array, probability: float) -> Array:
 
 def _ranks(n: Counts, probability: float, confidence: float) -> tuple[Counts, Counts]:
     """Ranks l and u from 1, each tail below (1 - confidence) / 2; 0 and n + 1 are beyond the sample."""
-    from scipy.special import bdtr  # without scipy.stats, which takes most of a second to import
-
     tail = (1.0 - confidence) / 2.0
     sizes, back = np.unique(n, return_inverse=True)
     ranks = np.zeros((len(sizes), 2), dtype=np.int64)
@@ -70,8 +67,6 @@ def _effective_ranks(values: Array, n: Counts, probability: float, confidence: f
     This is p (1 - p) / v, with v the variance between units of the share of values below the quantile: the number of
     units where the values of each are alike, the number of values where they are independent.
     """
-    from scipy.special import betaincinv
-
     there = np.isfinite(values)
     counts = there.sum(axis=-1)
     quantile = kernels.quantile(values.reshape(len(values), values.shape[1] * values.shape[2]), probability)

@@ -62,7 +62,7 @@ class MethodSpec:
 
     @property
     def of_the_package(self) -> bool:
-        """Whether the schema says what its records mean; a function of one's own may mean something else."""
+        """True where the schema says what its records mean; a function of one's own may mean something else."""
         return any(isinstance(part, str) for part in parts(self.method))
 
     @property

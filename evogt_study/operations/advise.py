@@ -1,4 +1,4 @@
-"""What limits the error of a study, which parameter to change, what that is predicted to gain, and whether it did."""
+"""Advice on what limits the error of a study: what to change, the predicted gain, and whether it came."""
 
 from __future__ import annotations
 

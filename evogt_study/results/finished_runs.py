@@ -251,7 +251,7 @@ def _begun(path: Path) -> dict[str, str]:
 
 
 def state(study: Study) -> dict[str, str]:
-    """What the runs of a study follow from, as `changes` compares it."""
+    """State that the runs of a study follow from, as `changes` compares it."""
     return {"study": study.text, "code": study.spec.declaration, "version": package_version()}
 
 

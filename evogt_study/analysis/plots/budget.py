@@ -1,4 +1,4 @@
-"""What the final error is made of: the parts of eq:error_split_retained as shares of their squares, stacked by cell."""
+"""Budget of the final error: the parts of eq:error_split_retained as shares of their squares, stacked by cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_NAMED = 4  # cells that a sentence names
 
 
 def has_budget(data: xr.Dataset) -> bool:
-    """Whether a result has all parts of the budget, with values."""
+    """True where a result has all parts of the budget, with values."""
     return all(name in data and bool(np.isfinite(data[name].values).any()) for name in BUDGET)
 
 

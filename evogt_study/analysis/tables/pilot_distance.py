@@ -1,4 +1,4 @@
-"""How far a pilot's choice is from the one that knows the answer, where its runs have an error."""
+"""Distance of a pilot's choice from the one that knows the answer, where its runs have an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of its own error, without the exact solution where that can be had; pure functions of arrays.
+"""Statements of a run on its own error, without the exact solution where that can be had; pure functions of arrays.
 
 - `tensor_grid`: Gauss grids, and matrices applied along one direction after the other
 - `spectral_space`: polynomials in a basis in which the Laplacian is diagonal

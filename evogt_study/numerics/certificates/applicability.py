@@ -1,4 +1,4 @@
-"""Which certificates a problem has."""
+"""Certificates that a problem has."""
 
 from __future__ import annotations
 

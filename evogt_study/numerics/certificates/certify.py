@@ -1,4 +1,4 @@
-"""What a run says of its own error: the bound, the interval, the estimate, the budget and the constants, by name."""
+"""Statements of a run on its own error: bound, interval, estimate, budget and constants, by name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _given(reference: SpectralReference | None) -> SpectralReference:
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """What the certificates of one run have in common, computed where it is asked for."""
+    """Common parts of the certificates of one run, computed where it is asked for."""
 
     solution: Solution
     share: Share
@@ -135,7 +135,7 @@ class Certified:
 
     @cached_property
     def missing(self) -> Array:
-        """What u_N(T) lacks of u(T), nearly, at the nodes of the grid, (Q,).
+        """Approximation of u(T) - u_N(T) at the nodes of the grid, (Q,).
 
         The error of the time steps, and w with (a grad w, grad v) = R(v) for the residual R of the semidiscrete
         solution at T; of a nonlinear problem that of the run.
