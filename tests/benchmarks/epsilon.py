@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
 from evogt_study.planning.plan import study_plan
-from evogt_study.workers.stage_cache import SharedStages
+from evogt_study.workers.stage_cache import StageCache
 
 STUDY = """
 name = "epsilon"
@@ -40,7 +40,7 @@ record = ["error_history", "energy_history", "norm_history"]
 
 def seconds(plan):
     """Processor seconds of the first run of each seed, and of all others."""
-    share, known = SharedStages(), set()
+    share, known = StageCache(), set()
     first, further = [], []
     for case in plan.cases():
         started = time.process_time()
