@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.published_verdict import published_verdict
+    from evogt_study.analysis.sensitivity.sensitivity import sensitivity
     from evogt_study.analysis.statistics import summary
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
@@ -98,6 +99,7 @@ _HOMES = {
     "observed_orders": "evogt_study.analysis.orders",
     "open": "evogt_study.analysis.accessor",
     "ranking": "evogt_study.analysis.comparison",
+    "sensitivity": "evogt_study.analysis.sensitivity.sensitivity",
     "replay": "evogt_study.operations.replay",
     "solve": "evogt_study.operations.solve",
     "Study": "evogt_study.study.study",
@@ -150,6 +152,7 @@ __all__ = [
     "replay",
     "return_level",
     "run",
+    "sensitivity",
     "shares_of_variance",
     "solve",
     "summary",

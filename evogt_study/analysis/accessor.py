@@ -20,6 +20,7 @@ from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
+from evogt_study.analysis.sensitivity.sensitivity import sensitivity
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
@@ -97,7 +98,8 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        return "ds.evogt: summary, compare, ranking, verdict, orders, return_level, shares, plot, failures, runs"
+        names = "summary, compare, ranking, verdict, orders, sensitivity, return_level, shares, plot, failures, runs"
+        return f"ds.evogt: {names}"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
         """`analysis.statistics.summary` of a variable, over runs that are planned."""
@@ -138,6 +140,12 @@ class Result:
     ) -> xr.Dataset:
         """`analysis.orders.observed_orders` along a numeric axis."""
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
+
+    def sensitivity(
+        self, variable: str = "error", over: str | Iterable[str] | None = None, **options: Any
+    ) -> xr.Dataset:
+        """`analysis.sensitivity.sensitivity.sensitivity` of a variable to the parameters of a sample."""
+        return sensitivity(self._values(variable), over, planned=self._planned(), **options)
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,

@@ -1,4 +1,4 @@
-"""Observed orders of convergence along a numeric axis: dt, N, a number of quadrature points."""
+"""Observed orders of convergence along a numeric axis: dt, N, a number of quadrature points, or what follows one: h."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def observed_orders(
     missing: str = "warn",
     planned: xr.DataArray | None = None,
 ) -> xr.Dataset:
-    """Exponents p of values ~ h^p along the axis `along`, from neighbours and by least squares.
+    """Exponents p of values ~ h^p along an axis, or a parameter that follows it, from neighbours and by least squares.
 
     With e_i the statistic `of` over the dimensions `over` (the value itself if none) at the axis value h_i:
 
@@ -47,6 +47,8 @@ def observed_orders(
     Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
     """
+    values = _along_parameter(values, along)
+    planned = planned if planned is None else _along_parameter(planned, along)
     steps = _steps(values, along)
     kernel_of(of)
     over = [over] if isinstance(over, str) else list(over)
@@ -131,9 +133,16 @@ def _centred(values: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.int64])
     return np.where(ok, values - mean[..., None], 0.0)
 
 
+def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
+    """The values with `along` as dimension in the place of the axis that it follows, where it follows one."""
+    if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
+        return values
+    return values.swap_dims({next(iter(values.coords[along].dims)): along})
+
+
 def _steps(values: xr.DataArray, along: str) -> Array:
-    numeric = [str(d) for d in values.dims if d in values.coords and values[d].dtype.kind in "iuf"]
-    if along not in numeric:
+    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
+    if along not in numeric or along not in values.dims:
         raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
     steps = values[along].values.astype(float)
     if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):

@@ -11,4 +11,5 @@
 - `sequential`: seeds until a number is known
 - `pair_tests`: two samples, paired and unpaired
 - `tails`: whether a mean is known, and return levels
+- `sensitivity`: Sobol indices and elementary effects of samples
 """

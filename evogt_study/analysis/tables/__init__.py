@@ -6,4 +6,6 @@
 - `pivot`: labels across
 - `verdict_table`: a verdict as text
 - `summary_table`: the table of `evogt summary`
+- `sensitivity_table`: parameters by their share in a variance
+- `orders_table`: observed orders, row by row
 """

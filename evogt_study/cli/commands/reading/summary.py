@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ import click
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.pilot_distance import distance_told
-from evogt_study.analysis.tables.summary_table import Question, summary_table
+from evogt_study.analysis.tables.summary_table import Question, eoc_table, shares_table, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
@@ -18,10 +19,15 @@ from evogt_study.printable import tell, tell_lines
 from evogt_study.schema.doubts import doubts
 from evogt_study.study.typed_points import read_point
 
+ANY = "the one there is"
+"""Value of `--orders` alone, which no axis has for a name."""
+
 
 @click.command()
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
-@click.option("--over", default="seed", show_default=True, help="Dimensions to reduce over, or none.")
+@click.option(
+    "--over", help="Dimensions to reduce over, or none.  [default: seed; --sensitivity: the sample, and seed]"
+)
 @click.option("--variable", default="error", show_default=True, help="Variables to reduce, separated by commas.")
 @click.option(
     "--statistic",
@@ -29,13 +35,26 @@ from evogt_study.study.typed_points import read_point
     help="Of mean, std, median, geometric_mean, min, max, quantiles in percent like q25, each with _ci for its "
     "interval or _se for its standard error, and ci.  [default: mean,std,ci,median,median_ci; with --columns mean,std]",
 )
+@click.option(
+    "--sensitivity",
+    metavar="VARIABLE",
+    help="Shares of the sampled parameters in the variance of a variable; of status: in failure.",
+)
+@click.option("--log", is_flag=True, help="Shares in the variance of the logarithm.")
+@click.option(
+    "--orders",
+    metavar="[AXIS]",
+    is_flag=False,
+    flag_value=ANY,
+    help="Observed orders (EOC) along a numeric axis, or what follows it.  [the one there is]",
+)
 @click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Only these labels.")
 @click.option("--rows", help="Axes down, in this order, and parameters that follow them.  [default: all others]")
 @click.option("--columns", default="", help="Axes across; each cell then holds all statistics.")
 @click.option("--ratio", default="", metavar="A/B", help="One more column: mean of label A over that of B, paired.")
 @click.option("--format", "form", default="text", show_default=True, help="text, markdown, latex or csv.")
 @click.option("--digits", type=int, default=4, show_default=True, help="Significant digits.")
-@click.option("--notation", default="scientific", show_default=True, help="scientific or plain.")
+@click.option("--notation", default="scientific", show_default=True, help="scientific or plain; shares are plain.")
 @click.option(
     "--interval", default="", help="Of ci: bootstrap-t, student, percentile or bca.  [default: bootstrap-t, see docs/]"
 )
@@ -46,9 +65,12 @@ from evogt_study.study.typed_points import read_point
 @click.option("--pilot", is_flag=True, help="The pilot's runs.")
 def summary(
     file: Path,
-    over: str,
+    over: str | None,
     variable: str,
     statistic: str,
+    sensitivity: str | None,
+    log: bool,
+    orders: str | None,
     points: tuple[str, ...],
     rows: str | None,
     columns: str,
@@ -68,15 +90,25 @@ def summary(
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
     question = Question(
-        variables=names(variable), over=names(over), statistics=names(statistic), at=read_point(",".join(points)),
-        rows=None if rows is None else names(rows), columns=names(columns), ratio=ratio, form=form,
+        variables=names(variable), over=names(over or "seed"), statistics=names(statistic),
+        at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
+        ratio=ratio, form=form,
         numbers=NumberFormat(digits, notation),
         interval=Interval(method=interval, confidence=confidence, fewest=fewest),
         units=None if units is None else names(units), missing=missing,
     )  # fmt: skip
     data = runs_of_phase(file, "pilot" if pilot else "study")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
-        tell_lines(summary_table(data, question))
+        if sensitivity is not None:
+            tell_lines(
+                shares_table(
+                    data, replace(question, variables=(sensitivity,)), None if over is None else names(over), log
+                )
+            )
+        elif orders is not None:
+            tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
+        else:
+            tell_lines(summary_table(data, question))
     told = distance_told(data) if pilot else ""
     if told:
         tell(f"the pilot: {told}")

@@ -1,0 +1,152 @@
+"""Labelled sensitivity: designs known by their coordinates, other dimensions, the seed, failures and status."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+from SALib.analyze import sobol as salib
+from SALib.sample import morris as trajectories
+from SALib.sample import sobol as blocks
+
+import evogt_study as evs
+from evogt_study.analysis.blocks import IncompleteWarning
+from evogt_study.analysis.sensitivity.sensitivity import CornerWarning
+from evogt_study.analysis.tables.sensitivity_table import largest_first, sensitivity_table
+from evogt_study.errors import InputError, ParameterError
+from evogt_study.schema.variables import Status
+
+PROBLEM = {"num_vars": 3, "names": ["gamma", "k", "tau"], "bounds": [[2, 30], [0, 1], [-1, 1]]}
+
+
+def sampled(points, values, name="error", extra=()):
+    """The values (n, ...) along `point`, with the parameters as coordinates."""
+    coords = {name: ("point", points[:, i]) for i, name in enumerate(PROBLEM["names"])}
+    dims = ("point", *extra)
+    return xr.DataArray(values, {"point": np.arange(len(points)), **coords}, dims, name=name)
+
+
+def f(x):
+    return np.log(x[:, 0]) + 2.0 * x[:, 1] ** 2 + x[:, 1] * x[:, 2]
+
+
+def uniform(count=256, seed=0):
+    return np.random.default_rng(seed).random((count, 3)) * [28, 1, 2] + [2, 0, -1]
+
+
+def test_blocks_are_known_by_their_points_and_indices_are_salibs_at_all_times():
+    points = blocks.sample(PROBLEM, 64, seed=1)
+    values = f(points)[:, None] * [1.0, 2.0] + points[:, 1:2] * [0.0, 3.0]
+    found = evs.sensitivity(sampled(points, values, extra=("time",)), "point")
+    assert found.attrs == {"method": "saltelli", "over": "point"}
+    assert found.parameter.values.tolist() == PROBLEM["names"]
+    assert found.n_ok.values.tolist() == found.n_planned.values.tolist() == [64, 64]
+    for time in range(2):
+        expected = salib.analyze(PROBLEM, values[:, time], seed=1)
+        one = found.isel(time=time)
+        np.testing.assert_allclose(one.first_order, expected["S1"], atol=1e-10)
+        np.testing.assert_allclose(one.total_order, expected["ST"], atol=1e-10)
+        np.testing.assert_allclose(one.second_order, expected["S2"], atol=1e-10)
+    values[5, 0] = np.nan
+    with pytest.warns(IncompleteWarning, match="1 of 1024 runs have no finite `error`"):
+        found = evs.sensitivity(sampled(points, values, extra=("time",)), "point")
+    assert found.n_ok.values.tolist() == [63, 64]
+    expected = salib.analyze(PROBLEM, values[8:, 0], seed=1)
+    np.testing.assert_allclose(found.total_order.isel(time=0), expected["ST"], atol=1e-10)
+
+
+def test_trajectories_have_effects_in_the_step_that_the_design_states():
+    points = trajectories.sample(PROBLEM, 30, num_levels=6, seed=2)
+    values = sampled(points, f(points))
+    values["point"].attrs["design"] = json.dumps(
+        {"rule": "morris", "levels": 6, "parameters": {"k": {}, "gamma": {}, "tau": {}}}
+    )
+    found = evs.sensitivity(values)
+    assert found.attrs["method"] == "morris"
+    assert found.parameter.values.tolist() == ["k", "gamma", "tau"]
+    assert float(found.mu.sel(parameter="tau")) == pytest.approx(2 * points[:, 1].mean(), abs=0.15)
+
+
+def test_words_seeds_and_axes_are_parameters_of_any_sample():
+    """y = log gamma + 2 [rule = b] + noise of variance 1/4, at a product of 64 points, 2 rules and 4 seeds."""
+    points, rng = uniform(64), np.random.default_rng(1)
+    values = np.log(points[:, :1, None]) + np.array([0.0, 2.0])[:, None] + rng.normal(0.0, 0.5, (64, 2, 4))
+    array = sampled(points, values, extra=("rule", "seed")).assign_coords(rule=["a", "b"])
+    found = evs.sensitivity(array, ["point", "rule", "seed"])
+    assert found.attrs["method"] == "polynomial_chaos"
+    whole = np.log(points[:, 0]).var() + 1.0 + 0.25
+    assert found.first_order.sel(parameter="rule") == pytest.approx(1.0 / whole, abs=0.03)
+    assert found.first_order.sel(parameter="gamma") == pytest.approx((whole - 1.25) / whole, abs=0.05)
+    assert found.seed_share == pytest.approx(0.25 / whole, abs=0.03)
+    assert (found.n_ok, found.n_planned) == (128, 128)
+    by_rule = evs.sensitivity(array, ["point", "seed"], log=False)
+    assert by_rule.sizes == {"rule": 2, "parameter": 3, "bound": 2}
+
+
+def test_failures_in_a_corner_are_reported_and_explained_by_the_same_call_on_the_status():
+    points = uniform()
+    corner = (points[:, 0] > 22.0) & (points[:, 1] < 0.5)
+    lost = sampled(points, np.where(corner, np.nan, f(points)))
+    said = r"failures in a corner: gamma from 22\.\d+ to 29\.\d+, k from 0\.0"
+    with pytest.warns(CornerWarning, match=said), pytest.warns(IncompleteWarning, match="42 of 256 runs"):
+        found = evs.sensitivity(lost)
+    assert found.failure_p.notnull().values.tolist() == [True, True, False]
+    assert np.isfinite(found.total_order).all()
+    status = sampled(points, np.where(corner, Status.failed, Status.ok).astype(np.int8), name="status")
+    status.attrs["flag_values"] = [int(each) for each in Status]
+    why = evs.sensitivity(status)
+    assert why.total_order.values[:2].min() > 0.4 > 0.1 > why.total_order.values[2]
+
+
+def test_failures_at_random_are_no_corner_and_equal_values_have_no_shares():
+    points = uniform()
+    values = np.where(np.random.default_rng(3).random(256) < 0.05, np.nan, f(points))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CornerWarning)
+        warnings.simplefilter("ignore", IncompleteWarning)
+        assert evs.sensitivity(sampled(points, values)).note.item() == ""
+    assert evs.sensitivity(sampled(points, np.ones(256))).first_order.isnull().all()
+
+
+def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():
+    points = uniform()
+    values = np.where(
+        points[:, :1] > 25.0, np.nan, f(points)[:, None] + np.random.default_rng(0).normal(0, 0.3, (256, 3))
+    )
+    found = evs.sensitivity(sampled(points, values, extra=("seed",)), missing="drop")
+    lines = sensitivity_table(largest_first(found)).splitlines()
+    assert lines[0].split()[:2] == ["parameter", "first_order"]
+    assert [line.split()[0] for line in lines[2:6]] == ["gamma", "k", "tau", "seed"]
+    assert lines[2].endswith(f"{int(found.n_ok)}/256")
+    assert lines[7].startswith("failures in a corner: gamma from 25.")
+    assert r"\toprule" in sensitivity_table(found, "latex")
+    pairs = sensitivity_table(
+        evs.sensitivity(sampled(blocks.sample(PROBLEM, 16, seed=1), f(blocks.sample(PROBLEM, 16, seed=1))))
+    )
+    assert [line.split("  ")[0] for line in pairs.splitlines()[-3:]] == ["gamma, k", "gamma, tau", "k, tau"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"over": "gamma"}, InputError, "`over` must name dimensions of error (point), got gamma"),
+        ({"parameters": ["N"]}, InputError, "`parameters` must be of gamma, k, tau, got N"),
+        ({"method": "fast"}, ParameterError, "`method` must be one of saltelli, morris, polynomial_chaos, got 'fast'"),
+        (
+            {"method": "morris"}, InputError,
+            "`method` must be one of polynomial_chaos for the points along point, which are no design of morris, "
+            "got 'morris'",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told(options, error, said):
+    points = uniform()
+    with pytest.raises(error) as caught:
+        evs.sensitivity(sampled(points, f(points)), **options)
+    assert str(caught.value) == said
+
+
+def test_a_result_without_a_sample_is_told_what_there_is():
+    with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
+        evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
