@@ -9,12 +9,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
 from distributed.security import Security
+from tornado.ioloop import PeriodicCallback
 
 from evogt_study.errors import InputError, SweepError
 from evogt_study.methods.reference_cache import SHARED_FOLDER
@@ -50,6 +53,8 @@ ON_THIS_MACHINE = {
 """Further settings for workers on this machine."""
 
 
+REOPEN_SECONDS = 5
+"""Seconds between two looks for lost workers, which Dask counts as such 15 s after it last heard of them."""
 LOOKS_A_SECOND = 40
 """Looks at workers' memory a second, of all together: those of four workers at Dask's own pace."""
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
@@ -136,8 +141,24 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
         stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch | _looks(workers)))
         with deferred():  # Dask cannot close a cluster that is half started
             cluster = stack.enter_context(_local_cluster(workers, folder))
+            stack.enter_context(kept_up(cluster, workers))
             client = stack.enter_context(Client(cluster, set_as_default=False))
         yield client
+
+
+@contextmanager
+def kept_up(cluster: Any, workers: int) -> Iterator[None]:
+    """Have Dask start again whichever of the `workers` it has given up, every `REOPEN_SECONDS`.
+
+    A nanny whose worker dies while it is being started gives up, and Dask counts that worker as lost, but starts none
+    in its place by itself.
+    """
+    reopening = PeriodicCallback(partial(cluster.scale, n=workers), 1000 * REOPEN_SECONDS)
+    cluster.loop.add_callback(reopening.start)
+    try:
+        yield
+    finally:
+        cluster.loop.add_callback(reopening.stop)
 
 
 def _looks(workers: int) -> dict[str, str]:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 
+import dask
 import numpy as np
 import psutil
 import pytest
@@ -21,7 +22,7 @@ import evogt_study as evs
 from evogt_study.errors import SweepError
 from evogt_study.results.shards import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status
-from evogt_study.workers import batch_size
+from evogt_study.workers import batch_size, local_cluster
 from evogt_study.workers.dispatch import BATCHES_AHEAD, GONE
 
 
@@ -251,3 +252,15 @@ def test_a_scheduler_with_tls(start_scheduler, start_worker, certificate, small_
     assert "Dask's configuration has no certificate" in refused.stderr
     done = run(env=os.environ | certificate)
     assert (done.returncode, done.stdout, done.stderr) == (0, "a.nc: 12 runs, 12 ok\n", "")
+
+
+def test_a_worker_that_dask_gives_up_is_started_again(monkeypatch):
+    """A nanny gives up where its worker dies, or cannot be forked, while it is being started."""
+    monkeypatch.setattr(local_cluster, "REOPEN_SECONDS", 0.5)
+    lost = {"distributed.deploy.lost-worker-timeout": "0.5s"}
+    with dask.config.set(lost), local_cluster.connected(None, 1) as client:
+        (nanny,) = client.cluster.workers.values()
+        client.sync(nanny.close)
+        assert client.submit(int, 5, pure=False).result(30) == 5
+        (other,) = client.cluster.workers.values()
+        assert other is not nanny
