@@ -4,6 +4,7 @@
 - `main`: the commands by name, each imported when it is called; failures as one line
 - `commands`: one module a command
 - `options`: options that several commands have
+- `run_options`: the options of `evogt run`, as one value
 - `workers_ahead`: workers that start while the command still imports
 - `chosen_study`: the study that a command was given
 - `chosen_runs`: the runs that a command was given

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from distributed import Client
 from evogt_study.cli.chosen_study import read_study, result_of
 from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
+from evogt_study.cli.run_options import RunOptions
 from evogt_study.errors import CodeWarning, InputError, StoreWarning
 from evogt_study.operations.run import run_to_file
 from evogt_study.workers.batch_systems import on_batch_system
@@ -19,38 +19,32 @@ from evogt_study.workers.interruption import interruptible
 from evogt_study.workers.local_cluster import remote
 
 
-def run_study(
-    study_file: Path,
-    output: Path | None,
-    *,
-    workers: int | None,
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    cluster: str | None,
-    retry_failed: bool,
-    rerun_outdated: bool,
-    run_limit: float | None,
-    max_failures: int | None,
-    time_limit: str | None,
-    others: Sequence[Path],
-    keep_old_code: bool,
-    quiet: bool,
-) -> None:
+def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
-    limits = Limits(run_limit, max_failures)
+    limits = Limits(options.run_limit, options.max_failures)
     study = read_study(study_file)
     path = result_of(study, output)
-    clients = remote(scheduler, scheduler_file) if cluster is None else _jobs(cluster, workers)
     told = warnings_at_the_end(StoreWarning, CodeWarning)
-    with told, interruptible(time_limit), clients as client, display(quiet) as listener:
+    with told, interruptible(options.time_limit), _clients(options) as client, display(options.quiet) as listener:
         run_to_file(
-            study, path, client=client, workers=workers, retry_failed=retry_failed, listener=listener,
-            limits=limits, rerun_outdated=rerun_outdated, others=others, keep_old_code=keep_old_code,
-        )  # fmt: skip
+            study,
+            path,
+            client=client,
+            workers=options.workers,
+            retry_failed=options.retry_failed,
+            listener=listener,
+            limits=limits,
+            rerun_outdated=options.rerun_outdated,
+            others=options.others,
+            keep_old_code=options.keep_old_code,
+        )
     print_result(path)
 
 
-def _jobs(system: str, workers: int | None) -> AbstractContextManager[Client]:
-    if workers is None:
+def _clients(options: RunOptions) -> AbstractContextManager[Client | None]:
+    """A client of what the options name; None for workers on this machine.  Raises InputError."""
+    if options.cluster is None:
+        return remote(options.scheduler, options.scheduler_file)
+    if options.workers is None:
         raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
-    return on_batch_system(system, workers)
+    return on_batch_system(options.cluster, options.workers)

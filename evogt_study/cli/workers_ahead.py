@@ -7,7 +7,7 @@ from pathlib import Path
 from evogt_study.workers.worker_server import start_ahead
 
 
-def workers_ahead(*paths: Path, elsewhere: object = None) -> None:
+def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
     """Have workers on this machine import what they need while this process does, where they are sure to be needed."""
-    if elsewhere is None and all(path.exists() for path in paths):
+    if not elsewhere and all(path.exists() for path in paths):
         start_ahead()

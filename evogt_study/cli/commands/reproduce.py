@@ -51,7 +51,7 @@ def reproduce(
     """
     check_one_of(workers, scheduler, scheduler_file)
     studies = studies or (Path("studies/paper"),)
-    workers_ahead(*studies, published, elsewhere=scheduler or scheduler_file)
+    workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.reproducing import reproduce_paper
 
     reproduce_paper(

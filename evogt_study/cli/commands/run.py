@@ -6,10 +6,12 @@ A complete result is recognised, and workers are started, before what computing 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evogt_study.cli.options import check_one_of, from_option, result_option, study_file_argument
+from evogt_study.cli.run_options import RunOptions
 from evogt_study.cli.workers_ahead import workers_ahead
 from evogt_study.operations.complete import complete_result
 
@@ -37,41 +39,22 @@ from evogt_study.operations.complete import complete_result
     "--keep-old-code", is_flag=True, help="Take runs of your own method's former code: you say they are the same."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def run(
-    study_file: Path,
-    output: Path | None,
-    workers: int | None,
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    cluster: str | None,
-    retry_failed: bool,
-    rerun_outdated: bool,
-    run_limit: float | None,
-    max_failures: int | None,
-    time_limit: str | None,
-    others: tuple[Path, ...],
-    keep_old_code: bool,
-    quiet: bool,
-) -> None:
+def run(study_file: Path, output: Path | None, **given: Any) -> None:
     """Compute what is missing of a study and write its result.
 
     Finished runs are taken wherever they lie: in the result and its store, in other results of its folder, and in
     --from.  What the study does not ask for any more is kept in the store, which `evogt store list` shows.
     """
-    check_one_of(workers if cluster is None else None, scheduler, scheduler_file, cluster)
-    options = (scheduler, scheduler_file, cluster, retry_failed, rerun_outdated, run_limit, max_failures, time_limit)
-    if all(option in (None, False) for option in options):
-        path = complete_result(study_file, output)
-        if path is not None:
-            from evogt_study.cli.messages import print_result
+    options = RunOptions(**given)
+    elsewhere = (options.scheduler, options.scheduler_file, options.cluster)
+    check_one_of(options.workers if options.cluster is None else None, *elsewhere)
+    path = complete_result(study_file, output) if options.leave_a_complete_result else None
+    if path is not None:
+        from evogt_study.cli.messages import print_result
 
-            print_result(path, quiet=quiet)
-            return
-    workers_ahead(study_file, elsewhere=cluster or scheduler or scheduler_file)
+        print_result(path, quiet=options.quiet)
+        return
+    workers_ahead(study_file, elsewhere=any(elsewhere))
     from evogt_study.cli.computing import run_study
 
-    run_study(
-        study_file, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, cluster=cluster,
-        retry_failed=retry_failed, rerun_outdated=rerun_outdated, run_limit=run_limit, max_failures=max_failures,
-        time_limit=time_limit, others=others, keep_old_code=keep_old_code, quiet=quiet,
-    )  # fmt: skip
+    run_study(study_file, output, options)
