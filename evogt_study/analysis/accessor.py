@@ -156,12 +156,13 @@ class Result:
 
         along, by, panel, over and at are as of `analysis.plots.Places`.  Raises InputError for what cannot be drawn.
         """
-        from evogt_study.analysis.plots import Places
-        from evogt_study.analysis.plots.kinds import Wish, drawn
+        from evogt_study.analysis.plots import Places, kinds
 
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
-        wish = Wish(variable, Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes))
-        return drawn(self._data, kind, wish).figure
+        wish = kinds.Wish(
+            variable, Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes)
+        )
+        return kinds.drawn(self._data, kind, wish).figure
 
     def failures(self) -> pd.DataFrame:
         """One row for each planned run that is not ok: its labels, status in words, message, attempts and seconds."""

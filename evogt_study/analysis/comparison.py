@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 import xarray as xr
 
 from evogt_study.analysis import distinct
@@ -257,8 +258,6 @@ def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) ->
 
 def _places(numbers: Array, better: str) -> Array:
     """Places from 1, by `better`; equal numbers share the better one, NaN has none."""
-    import scipy.stats
-
     towards = numbers if better == "lower" else -numbers
     return scipy.stats.rankdata(towards, method="min", axis=-1, nan_policy="omit").astype(float)
 

@@ -15,7 +15,7 @@ from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
-import scipy.fft
+import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
@@ -52,12 +52,11 @@ class GridSolution:
 
     def evaluate(self, nodes: Array) -> Array:
         """Multilinear interpolation of the zero-boundary fields, (P, d) -> (S, P)."""
-        from scipy.interpolate import RegularGridInterpolator  # half a second, which workers would pay at start
 
         dimension = self.fields.ndim - 1
         padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
         along = np.linspace(0.0, 1.0, self.points + 2)
-        interpolator = RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))
+        interpolator = scipy.interpolate.RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))
         return np.asarray(interpolator(nodes)).T
 
 

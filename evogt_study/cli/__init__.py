@@ -8,12 +8,12 @@
 - `workers_ahead`: workers that start while the command still imports
 - `chosen_study`: the study that a command was given
 - `chosen_runs`: the runs that a command was given
-- `trial`: one case of a study, before it is run
 - `computing`: `evogt run`, once something is to be computed
 - `reproducing`: `evogt reproduce`, once its workers are starting
 - `messages`: lines for a person
 - `reporting`: the page of a result
 - `progress_display`: progress on the terminal
+- `progress_bar`: its bar
 - `result_display`: results in lines of text
 - `plot_files`: pictures of a result as files
 """

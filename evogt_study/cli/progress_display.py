@@ -23,7 +23,9 @@ def display(quiet: bool) -> Iterator[Listener | None]:
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        with _bar() as bar:
+        from evogt_study.cli.progress_bar import progress_bar
+
+        with progress_bar() as bar:
             yield _Bar(bar)
     else:
         yield _Lines()
@@ -59,20 +61,3 @@ class _Bar:
             words=shown(in_words(event)),
             failed=event.failed,
         )
-
-
-def _bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.progress import Task as Row
-    from rich.progress_bar import ProgressBar
-
-    class Bar(BarColumn):
-        """Red where runs failed, green where none did: Rich's own is red until it is full."""
-
-        def render(self, task: Row) -> ProgressBar:
-            self.complete_style = self.finished_style = "red" if task.fields["failed"] else "green"
-            return super().render(task)
-
-    words = TextColumn("{task.fields[words]}", markup=False)
-    return Progress(Bar(bar_width=30), words, console=Console(stderr=True))

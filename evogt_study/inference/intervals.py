@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import means
@@ -158,8 +159,6 @@ def _tails(how: Interval) -> tuple[float, float]:
 
 def _by_scipy(rows: Array, kernel: Kernel, how: Interval) -> Array:
     """scipy.stats.bootstrap of complete rows (m, n), which are not of equal values, of which bca is 0/0."""
-    import scipy.stats  # takes most of a second, which intervals of means do not need
-
     found = np.empty((len(rows), 2))
     step = max(1, BATCH // (how.resamples * rows.shape[1]))
     for which in (np.arange(start, min(start + step, len(rows))) for start in range(0, len(rows), step)):

@@ -1,7 +1,4 @@
-"""Tests of two samples, paired and unpaired, and intervals of a probability to win.
-
-scipy.stats takes most of a second to import, and is imported where a test is made.
-"""
+"""Tests of two samples, paired and unpaired, and intervals of a probability to win."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 
 from evogt_study.inference.kernels import Array
 
@@ -23,8 +21,6 @@ EXACT_WITHOUT_TIES = 50
 
 def wilcoxon(differences: Array) -> tuple[float, float]:
     """Signed-rank statistic and two-sided p of differences, zeros dropped: exact up to 50, with ties up to 13."""
-    import scipy.stats
-
     if not differences.size:
         return np.nan, np.nan
     nonzero = differences[differences != 0.0]
@@ -42,8 +38,6 @@ def wilcoxon(differences: Array) -> tuple[float, float]:
 
 def signed_rank_tests(samples: Array) -> Array:
     """`wilcoxon` over the last axis, (..., n) -> (..., 2): rows without ties and zeros by their number, all at once."""
-    import scipy.stats
-
     rows = samples.reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
     found = np.full((len(rows), 2), np.nan)
     there = np.isfinite(rows)
@@ -63,8 +57,6 @@ def signed_rank_tests(samples: Array) -> Array:
 
 def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
     """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
-    import scipy.stats
-
     if not wins + losses:
         return 0.0, 1.0
     limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
@@ -73,22 +65,16 @@ def win_interval(wins: int, losses: int, confidence: float, method: str) -> tupl
 
 def t_tests(samples: Array) -> Array:
     """Two-sided p of Student's t-test that the mean is zero, over the last axis, (..., n) -> (...)."""
-    import scipy.stats
-
     return _p_values(lambda row: scipy.stats.ttest_1samp(row, 0.0), samples)
 
 
 def mann_whitney_tests(first: Array, second: Array) -> Array:
     """Two-sided p of the test of Mann and Whitney of two independent samples, (..., n) and (..., m) -> (...)."""
-    import scipy.stats
-
     return _p_values(scipy.stats.mannwhitneyu, first, second)
 
 
 def welch_tests(first: Array, second: Array) -> Array:
     """Two-sided p of Welch's t-test of two independent samples, (..., n) and (..., m) -> (...)."""
-    import scipy.stats
-
     return _p_values(lambda one, other: scipy.stats.ttest_ind(one, other, equal_var=False), first, second)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
@@ -157,16 +158,12 @@ def confidence_of_a_look(confidence: float) -> float:
     final information, is further than it allows from the truth; at the final look, the one that is reported, it is
     a constant: 2.087 standard errors instead of 1.960 at 95 %.
     """
-    from scipy.special import ndtr
-
-    return float(2.0 * ndtr(boundary(confidence, LOOKS)) - 1.0)
+    return float(2.0 * scipy.special.ndtr(boundary(confidence, LOOKS)) - 1.0)
 
 
 def boundary(confidence: float, looks: int) -> float:
     """Constant c with P(|W_k| <= c sqrt(K) for k = 1 .. K) = confidence for sums W_k of k standard normal numbers."""
-    from scipy.optimize import brentq
-
-    return float(brentq(lambda c: _stays_inside(c, looks) - confidence, 0.1, 10.0, xtol=1e-8))
+    return float(scipy.optimize.brentq(lambda c: _stays_inside(c, looks) - confidence, 0.1, 10.0, xtol=1e-8))
 
 
 def _stays_inside(constant: float, looks: int) -> float:

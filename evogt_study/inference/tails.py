@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
@@ -76,9 +77,6 @@ def return_level(sample: Array, period: float, confidence: float) -> ReturnLevel
 
 
 def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLevel:
-    from scipy.optimize import brentq
-    from scipy.stats import chi2, genpareto
-
     count = max(LEAST_EXCEEDANCES, int(EXCEEDANCES * len(values)))
     threshold = values[-count - 1]
     scale = float(values[-1] - threshold)
@@ -92,16 +90,18 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
 
     heights = np.array([likelihood(each) for each in _LEVELS])
     best = int(heights.argmax())
-    shape, _, width = genpareto.fit(beyond, floc=0.0)
+    shape, _, width = scipy.stats.genpareto.fit(beyond, floc=0.0)
     level = width * np.expm1(shape * np.log(rate)) / shape
-    cut = float(max(likelihood(np.log(level)), heights[best]) - 0.5 * chi2.ppf(confidence, 1))
+    cut = float(max(likelihood(np.log(level)), heights[best]) - 0.5 * scipy.stats.chi2.ppf(confidence, 1))
     ends = []
     for place, step in ((best, -1), (best, 1)):
         while 0 < place < len(_LEVELS) - 1 and heights[place] > cut:
             place += step
         inside, outside = _LEVELS[place - step], _LEVELS[place]
         crosses = heights[place] <= cut
-        ends.append(brentq(lambda at: likelihood(at) - cut, inside, outside) if crosses else step * np.inf)
+        ends.append(
+            scipy.optimize.brentq(lambda at: likelihood(at) - cut, inside, outside) if crosses else step * np.inf
+        )
     low, high = (float(threshold + scale * np.exp(each)) for each in ends)
     return ReturnLevel(float(threshold + scale * level), low, high, True)
 

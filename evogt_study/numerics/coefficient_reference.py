@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
@@ -59,9 +60,7 @@ class CoefficientReference:
         return self._by_dop853(system, final_time)
 
     def _by_dop853(self, system: GalerkinSystem, final_time: float) -> Array:
-        from scipy.integrate import solve_ivp  # a fifth of a second, which each worker would pay at its start
-
-        solution = solve_ivp(
+        solution = scipy.integrate.solve_ivp(
             lambda t, alpha: _rate(system, t, alpha),
             (0.0, final_time),
             system.initial,

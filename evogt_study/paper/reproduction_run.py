@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture
+from evogt_study.analysis.report.page import PROVENANCE, Picture
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
@@ -99,15 +99,16 @@ def reproduce(
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
     """The report as Markdown, CSV and one HTML page, and its figures as PNG; the paths written."""
-    from evogt_study.analysis import plots  # matplotlib, when the runs are done
+    from evogt_study.analysis.plots.style import png, svg  # matplotlib, when the runs are done
+    from evogt_study.paper import figures
 
-    origin, drawn = provenance(reproduction.results), figures(reproduction.results)
-    pictures = [Picture(each.title, each.caption, each.alt, plots.svg(each.figure)) for each in drawn]
+    origin, drawn = provenance(reproduction.results), figures.drawn(reproduction.results)
+    pictures = [Picture(each.title, each.caption, each.alt, svg(each.figure)) for each in drawn]
     files: dict[str, str | bytes] = {
         f"{REPORT}.md": markdown(reproduction.entries, origin),
         f"{REPORT}.csv": csv_text(reproduction.entries),
         f"{REPORT}.html": html(reproduction.entries, origin, pictures),
-        **{f"{each.name}.png": plots.png(each.figure) for each in drawn},
+        **{f"{each.name}.png": png(each.figure) for each in drawn},
     }
     for name, content in files.items():
         try:
@@ -125,48 +126,3 @@ def provenance(results: Results) -> dict[str, str]:
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
         found[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
     return found
-
-
-def figures(results: Results) -> list[Drawn]:
-    """The paper's two figures, where the studies that they show are among the results."""
-    drawn = []
-    if "nonseparable_2d_field" in results:
-        drawn.append(_fields_drawn(results["nonseparable_2d_field"].squeeze(drop=True)))
-    if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
-        drawn.append(_energies_drawn(energy_histories(results)))
-    return drawn
-
-
-def _fields_drawn(run: xr.Dataset) -> Drawn:
-    from evogt_study.analysis import plots
-
-    largest = float(np.abs(run["field"] - run["exact_field"]).max())
-    return Drawn(
-        "nonseparable_2d_fields",
-        "Final field of the two-dimensional nonseparable benchmark",
-        "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for epsilon = 0.1 "
-        "and the GTransNet dictionary of seed 0.",
-        f"Three square panels: the exact and the numerical field look the same; the error is at most {largest:.2g}.",
-        plots.field_panels(run["exact_field"], run["field"]),
-    )
-
-
-def _energies_drawn(histories: Mapping[str, xr.DataArray]) -> Drawn:
-    from evogt_study.analysis import plots
-
-    falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
-    return Drawn(
-        "allen_cahn_energy",
-        "Energy of the Allen-Cahn test",
-        "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and the "
-        "GTransNet dictionary of seed 0.",
-        f"Two curves that fall from 1 at every saved time: {falls}.",
-        plots.energy_histories(histories),
-    )
-
-
-def energy_histories(results: Results) -> Mapping[str, xr.DataArray]:
-    """The two histories of the paper's figure."""
-    reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
-    run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
-    return {"finite differences": reference["free_energy_history"], "GTransNet": run["free_energy_history"]}

@@ -195,7 +195,8 @@ class Flow:
         if records is not None:
             self.size.measured(records)
             return records
-        if future.status == "lost":  # its worker died after computing and before handing over
+        # its worker died after computing and before handing over; those fetched together with it are pending again
+        if future.status in ("lost", "pending"):
             self.again.append(trip)
             return None
         error = future.exception() if future.status == "error" else None

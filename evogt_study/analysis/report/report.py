@@ -16,6 +16,8 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
+from evogt_study.analysis.plots import kinds
+from evogt_study.analysis.plots.style import svg
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
@@ -103,8 +105,6 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
 
 def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
-    from evogt_study.analysis.plots import kinds
-
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     pictures, about = [picture(each) for each in drawn(data)], kinds.subject(data)
     return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, about is not None)
@@ -112,16 +112,12 @@ def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
 
 def drawn(data: xr.Dataset) -> list[Drawn]:
     """The pictures that fit."""
-    from evogt_study.analysis.plots import kinds
-
     choices = kinds.fitting(data)[:MOST_PICTURES]
     return [kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)) for choice in choices]
 
 
 def picture(each: Drawn) -> Picture:
     """A drawn figure as the page shows it."""
-    from evogt_study.analysis.plots.style import svg
-
     return Picture(each.title, each.caption, each.alt, svg(each.figure))
 
 
@@ -130,10 +126,8 @@ def tables(data: xr.Dataset) -> list[Table]:
 
     Without seeds, one table of the numbers themselves.
     """
-    from evogt_study.analysis.plots.kinds import subject
-
     axes = tuple(map(str, data["status"].dims))
-    first = subject(data)
+    first = kinds.subject(data)
     numbers = [
         str(name)
         for name, array in data.data_vars.items()

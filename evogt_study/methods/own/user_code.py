@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import io
 import json
+import pickle
 import sys
 import tokenize
 from abc import ABC, abstractmethod
@@ -438,7 +439,6 @@ def _imported(module: str, content: object) -> ModuleType:
 
 @lru_cache(maxsize=32)
 def _unpickled(payload: bytes, helpers: Contents) -> Any:
-    import pickle
 
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import DivergedError
 from evogt_study.numerics.arrays import Array
@@ -32,8 +33,6 @@ class AdaptiveRadau(Integrator):
 
         Raises DivergedError where the method gives up.
         """
-        from scipy.integrate import solve_ivp  # a fifth of a second, which each worker would pay at its start
-
         reacted = None if system.reaction is None else system.reaction.prepared()
 
         def rate(t: float, alpha: Array) -> Array:
@@ -47,7 +46,7 @@ class AdaptiveRadau(Integrator):
                 return -system.stiffness(t)
             return -(system.stiffness(t) + system.reaction.jacobian(alpha, system.nodal_lifting(t), t))
 
-        solution = solve_ivp(
+        solution = scipy.integrate.solve_ivp(
             rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
             rtol=self.rtol, atol=self.atol, jac=jacobian,
         )  # fmt: skip
