@@ -3,7 +3,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from evogt_study.cli.progress_display import _Bar, _bar
+from evogt_study.cli.progress_bar import progress_bar
+from evogt_study.cli.progress_display import _Bar
 from evogt_study.operations.progress import Event
 
 EVENT = Event("study", reused=10, done=20, failed=0, total=60, seconds=4.0)
@@ -12,7 +13,7 @@ GREEN, RED = "\x1b[32m", "\x1b[31m"
 
 def drawn(*events):
     """The bar as a terminal gets it after the last of these events."""
-    bar = _bar()
+    bar = progress_bar()
     bar.live.console = Console(file=io.StringIO(), force_terminal=True, color_system="standard", width=120)
     listener = _Bar(bar)
     for event in events:
