@@ -13,6 +13,7 @@
 - `p1_fem`: P1 finite elements: parameters, size, variables that `record` may list
 - `finite_difference`: finite differences, likewise
 - `space_time_regression`: global regression in space and time, likewise
+- `parameter_formula`: parameters as formulas of others
 - `many_methods`: several methods or problems in one study
 - `own`: functions of one's own
 """

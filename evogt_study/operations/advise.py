@@ -71,8 +71,9 @@ def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
     narrowed = replace(space, axes=tuple(replace(a, values=first.get(a.name, a.values)) for a in space.axes))
     found = [(at, values) for at in range(narrowed.size) if (values := narrowed.values(at)) is not None]
     for place in np.unique(np.linspace(0, len(found) - 1, min(cells, len(found))).round().astype(int)):
-        _, values = found[place]
-        yield {name: values[name] for name in narrowed.names if name != "seed"}, values
+        at, values = found[place]
+        positions = zip(narrowed.axes, np.unravel_index(at, narrowed.shape), strict=True)
+        yield {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}, values
 
 
 def _shared(known: dict[tuple[str, Hashable], Any]) -> Share:

@@ -10,14 +10,14 @@ import hashlib
 import itertools
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import KEY_DIGITS, Value, canonical_json
+from evogt_study.schema.values import KEY_DIGITS, Value, json_text
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -32,10 +32,16 @@ _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 def case_keys(method: Method, space: CaseSpace) -> Keys:
     """The key of every case, by its number; empty where none is planned."""
     copied = method.hints.copied - space.deciding
-    inner = [number for number, axis in enumerate(space.axes) if axis.name in copied]
+    inner = [
+        number
+        for number, axis in enumerate(space.axes)
+        if not space.decides(axis) and axis.parameters and copied.issuperset(axis.parameters)
+    ]
     outer = [number for number in range(len(space.axes)) if number not in inner]
-    marks = {space.axes[number].name: f"{_MARK}:{place}" for place, number in enumerate(inner)}
-    texts = [[canonical_json(value).encode() for value in space.axes[number].values] for number in inner]
+    along = [space.axes[number].parameters for number in inner]
+    names = [name for parameters in along for name in parameters]
+    marks = {name: f"{_MARK}:{place}" for place, name in enumerate(names)}
+    texts = [_texts(parameters) for parameters in along]
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # axes whose text is filled in come last, so that all keys of one text are one stretch
     rows = keys.transpose(outer + inner)  # a view
@@ -51,12 +57,20 @@ def case_keys(method: Method, space: CaseSpace) -> Keys:
     return keys.ravel()
 
 
+Texts = Sequence[tuple[bytes, ...]]
+"""For each point along an axis the JSON text of each parameter that varies along it."""
+
+
+def _texts(parameters: Mapping[str, Sequence[Value]]) -> Texts:
+    return list(zip(*([json_text(value).encode() for value in values] for values in parameters.values()), strict=True))
+
+
 def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Value]:
     return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
 
 
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
-def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Iterator[Keys]:
+def _hashes(text: str, texts: Sequence[Texts]) -> Iterator[Keys]:
     """Keys of `text` with every combination of `texts` in place of its marks, in C order, a slab at a time."""
     parts = re.split(f'"{_MARK}:([0-9]+)"', text)
     places = [int(place) for place in parts[1::2]]
@@ -67,9 +81,10 @@ def _hashes(text: str, texts: Sequence[Sequence[bytes]]) -> Iterator[Keys]:
 
 
 # "%" in a formula's text would be taken for a place: it is doubled
-def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Sequence[bytes]]) -> Iterator[bytes]:
-    """`parts` joined by the text of the axis at each of `places`, for every combination of the axes' texts."""
+def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Texts]) -> Iterator[bytes]:
+    """`parts` joined by the text of the parameter at each of `places`, for every combination of the axes' texts."""
     pattern = b"%b".join(part.replace(b"%", b"%%") for part in parts)
-    if list(places) == list(range(len(texts))):  # the usual case: each axis once, in order
-        return map(pattern.__mod__, itertools.product(*texts))
-    return (pattern % tuple(combination[place] for place in places) for combination in itertools.product(*texts))
+    combinations = (tuple(itertools.chain.from_iterable(points)) for points in itertools.product(*texts))
+    if list(places) == list(range(sum(len(points[0]) for points in texts))):  # as a rule: each once, in order
+        return map(pattern.__mod__, combinations)
+    return (pattern % tuple([combination[place] for place in places]) for combination in combinations)

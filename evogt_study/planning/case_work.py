@@ -29,6 +29,7 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     """
     deciding = set(method.hints.sizes).union(*(space.dependence(name) for name in method.hints.sizes))
     deciding |= {name for choice in space.chosen for name in choice.over}
+    deciding |= set(space.carriers(name for exclude in space.excluded for name in exclude.match))
     shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
     if math.prod(shape) > MAX_COMBINATIONS:
         return None

@@ -34,7 +34,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np
     there is no case, None where nothing is known.  A group is what shares its early stages, the cases with equal
     `leading` parameters.  It stays together, in its order, and so do groups that take equally long.
     """
-    leading = tuple(leading)
+    leading = space.carriers(leading)
     order = sharing_order(space, leading)
     if work is None:
         return order
@@ -58,5 +58,5 @@ def seed_by_seed(space: CaseSpace, order: Order) -> Order:
 
 def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
     """Numbers of the axes, outermost first."""
-    rank = {name: position for position, name in enumerate(leading)}
+    rank = {name: position for position, name in enumerate(space.carriers(leading))}
     return tuple(sorted(range(len(space.axes)), key=lambda i: (rank.get(space.axes[i].name, len(rank)), i)))

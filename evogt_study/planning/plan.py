@@ -112,18 +112,15 @@ class Plan:
     @property
     def group(self) -> int:
         """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
-        leading = self.method.hints.leading
-        if leading is None:
+        if self.method.hints.leading is None:
             return 1
+        leading = self.space.carriers(self.method.hints.leading)
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
-    # tables of choices may leave points without a case; without tables each point has one
-    @cached_property
+    @property
     def count(self) -> int:
         """Number of cases."""
-        if not self.space.chosen:
-            return self.space.size
-        return sum(values is not None for values in self.space.each(np.arange(self.space.size)))
+        return self.space.count
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,13 @@ from evogt_study.schema.variables import (
     CANDIDATE,
     CONTENT,
     COORDINATES,
+    DESIGN,
     MEASURED,
     MODEL_RESULT,
     OWN_VALUES,
     Status,
 )
-from evogt_study.study.case_space import CaseSpace
+from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
@@ -101,10 +102,10 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
     """Coordinates of the axes, of the dependent parameters, and scalar ones of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
-        shown = labels(axis.values)
-        own = axis.name != CANDIDATE
-        attributes = study.parameter(axis.name).attributes(shown[0]) if own else COORDINATES[CANDIDATE]
-        coords[axis.name] = (axis.name, _array(shown), dict(attributes))
+        coords[axis.name] = (axis.name, _array(labels(axis.values)), _axis_attributes(axis, study))
+        for name, values in axis.parameters.items() if axis.points is not None else ():
+            shown = labels(values)
+            coords[name] = (axis.name, _array(shown), study.parameter(name).attributes(shown[0]))
     followers = space.followers
     for name in followers:
         coords[name] = _following(space, study, name)
@@ -113,6 +114,15 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
             label = labels([value])[0]
             coords[name] = ((), label, study.parameter(name).attributes(label))
     return coords
+
+
+def _axis_attributes(axis: Axis, study: Study) -> dict[str, Any]:
+    """Attributes of an axis's coordinate; of a design `DESIGN` says how its points came about."""
+    if axis.points is None:
+        return dict(study.parameter(axis.name).attributes(labels(axis.values)[0]))
+    if not axis.points.description:
+        return dict(COORDINATES[CANDIDATE])
+    return {"long_name": f"number of the {axis.name}", "units": "1", DESIGN: axis.points.description}
 
 
 def _following(space: CaseSpace, study: Study, name: str) -> Any:

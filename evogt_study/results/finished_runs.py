@@ -372,8 +372,9 @@ def _described(path: Path) -> Study | None:
         known = json.loads(path.read_text(encoding="utf-8"))
         folder, written = Path(known["file"]).parent, known.get(DECLARATION, "")
         return Study.from_text(
-            known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written)
-        )
+            known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written),
+            recorded=True,
+        )  # fmt: skip
     except FileNotFoundError:
         return None
     except UNUSABLE as error:

@@ -103,7 +103,7 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtWarning)  # its runs say so, with their number
-            return Study.from_text(text, str(file), named=named)
+            return Study.from_text(text, str(file), named=named, recorded=True)
     except StudyError as error:
         remedy = f"; {CODE} says which Python file is the study's" if ".py:" in text else ""
         raise ResultError(f"the study in {path} cannot be used: {error}{remedy}") from None

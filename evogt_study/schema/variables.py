@@ -201,5 +201,8 @@ COORDINATES = {
 }  # fmt: skip
 
 
+DESIGN = "design"
+"""Attribute of a coordinate that numbers the points of a design: JSON of the rule, the number of points, and the
+distribution of each parameter along it."""
 CANDIDATE = "candidate"
 """The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""

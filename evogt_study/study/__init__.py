@@ -4,6 +4,8 @@
 - `stored_run`: the file of one run, as what errors are measured against
 - `declared_values`: raw values read as those of declared parameters
 - `case_space`: the product of the axes, with constants, rules and tables
+- `designs`: axes that list points: paired values, samples, tables
+- `formulas`: parameters computed from others
 - `precision`: the section that says how well a number is to be known
 - `pilot`: the section that has a parameter chosen
 - `phases`: plans that are run one after the other

@@ -1,17 +1,19 @@
-"""The space of cases: the product of the axes, with every parameter resolved by constants, rules and tables."""
+"""The space of cases: the product of the axes, with every parameter resolved by constants, rules, tables and formulas.
+
+An axis is a parameter, or numbers the points of a table of several parameters: candidates, paired values, samples.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.schema.values import Value, text_label
-from evogt_study.schema.variables import CANDIDATE
+from evogt_study.schema.values import Value, Values, text_label
 
 MAX_CASES = 10_000_000
 """Cases that a study, or its pilot, may have: their keys take 200 MB, and their other bookkeeping 250 MB."""
@@ -28,17 +30,53 @@ Enough that NumPy's calls take no time, and few enough that what is remembered i
 """
 
 
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What the numbers of an index axis stand for: values of several parameters, those of number `first` first.
+
+    description: JSON of how they came about; empty where other tables say what a number stands for, as of candidates.
+    """
+
+    columns: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    first: int = 0
+    description: str = ""
+
+    def at(self, number: Value) -> dict[str, Value]:
+        """The parameters at a point."""
+        place = int(number) - self.first  # type: ignore[arg-type]  # an index axis has integers
+        return {name: values[place] for name, values in self.columns.items()}
+
+
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that varies; its values are canonical and different."""
+    """A parameter that varies; its values are canonical and different.
+
+    points: of an index axis, whose values are consecutive integers and no parameter of any run, what they stand for.
+    """
 
     name: str
     values: tuple[Value, ...]
+    points: Points | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Sequence[Value]]:
+        """The values of each parameter along the axis."""
+        if self.points is None:
+            return {self.name: self.values}
+        if all(len(values) == len(self.values) for values in self.points.columns.values()):
+            return self.points.columns
+        places = [int(number) - self.points.first for number in self.values]  # type: ignore[arg-type]  # as above
+        return {name: [values[place] for place in places] for name, values in self.points.columns.items()}
+
+
+def _matches(match: Mapping[str, frozenset[str]], values: Values) -> bool:
+    """Return True where each parameter has one of the labels that `match` admits."""
+    return all(text_label(values[name]) in admitted for name, admitted in match.items())
 
 
 @dataclass(frozen=True)
 class When:
-    """A rule for dependent parameters: where every axis in `match` has one of the values, `set` holds.
+    """A rule for dependent parameters: where everything in `match` has one of the values, `set` holds.
 
     Values are matched by their labels, which distinguish an axis's values where ``==`` does not (true and 1).
     """
@@ -48,7 +86,27 @@ class When:
 
     def applies(self, values: Mapping[str, Value]) -> bool:
         """Return True where the rule holds at these values."""
-        return all(text_label(values[name]) in admitted for name, admitted in self.match.items())
+        return _matches(self.match, values)
+
+
+@dataclass(frozen=True)
+class Exclude:
+    """Points without a case: those where everything in `match` has one of the values."""
+
+    match: Mapping[str, frozenset[str]]
+
+    def applies(self, values: Mapping[str, Value]) -> bool:
+        """Return True where there is no case."""
+        return _matches(self.match, values)
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A parameter computed from others, `names`, wherever no rule or table gives it."""
+
+    name: str
+    names: tuple[str, ...]
+    value: Callable[[Values], Value]
 
 
 @dataclass(frozen=True)
@@ -62,12 +120,17 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class CaseSpace:
-    """The cases of a study or of its pilot.  Cases are numbered in C order over the axes."""
+    """The cases of a study or of its pilot.  Cases are numbered in C order over the axes.
+
+    formulas: each after those that it uses.
+    """
 
     axes: tuple[Axis, ...]
     constants: Mapping[str, Value]
     rules: tuple[When, ...] = ()
     chosen: tuple[Chosen, ...] = ()
+    excluded: tuple[Exclude, ...] = ()
+    formulas: tuple[Formula, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,10 +152,30 @@ class CaseSpace:
         return next(axis for axis in self.axes if axis.name == name)
 
     @cached_property
+    def indices(self) -> tuple[Axis, ...]:
+        """The axes that number points."""
+        return tuple(axis for axis in self.axes if axis.points is not None)
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """The parameters that vary along index axes, each with its axis."""
+        return {name: axis.name for axis in self.indices for name in (axis.points or Points()).columns}
+
+    @property
+    def _matches(self) -> tuple[Mapping[str, frozenset[str]], ...]:
+        return (*(rule.match for rule in self.rules), *(exclude.match for exclude in self.excluded))
+
+    @cached_property
     def deciding(self) -> frozenset[str]:
-        """The axes on whose values rules and tables depend, and the candidate's number, which is no parameter."""
-        matched = {name for rule in self.rules for name in rule.match}
-        return frozenset(matched | {name for choice in self.chosen for name in choice.over} | {CANDIDATE})
+        """The parameters and axes on whose values rules, tables, exclusions and formulas depend."""
+        matched = {name for match in self._matches for name in match}
+        matched |= {name for formula in self.formulas for name in formula.names}
+        return frozenset(matched | {name for choice in self.chosen for name in choice.over})
+
+    def decides(self, axis: Axis) -> bool:
+        """Return True where something depends on the axis, or on a parameter along it."""
+        along = () if axis.points is None else axis.points.columns
+        return not self.deciding.isdisjoint((axis.name, *along))
 
     def values(self, index: int) -> dict[str, Value] | None:
         """All parameters of case `index`; None where no case is planned there."""
@@ -101,8 +184,13 @@ class CaseSpace:
 
     def each(self, indices: npt.NDArray[np.int64]) -> Iterator[dict[str, Value] | None]:
         """`values` of many cases in turn; rules and tables are applied once to cases that they do not distinguish."""
-        deciding = [number for number, axis in enumerate(self.axes) if axis.name in self.deciding]
-        free = [(number, axis.name, axis.values) for number, axis in enumerate(self.axes) if number not in deciding]
+        deciding = [number for number, axis in enumerate(self.axes) if self.decides(axis)]
+        free = [
+            (number, name, values)
+            for number, axis in enumerate(self.axes)
+            if number not in deciding
+            for name, values in axis.parameters.items()
+        ]
         settled: dict[tuple[int, ...], dict[str, Value] | None] = {}
         for start in range(0, len(indices), BLOCK):
             positions = np.unravel_index(indices[start : start + BLOCK], self.shape)
@@ -117,10 +205,16 @@ class CaseSpace:
                 rest = settled[key]
                 yield None if rest is None else rest | {name: values[position[number]] for number, name, values in free}
 
-    # later rules win over earlier ones, as in the study file; what a pilot chose wins over all
+    # later rules win over earlier ones, as in the study file; what a pilot chose wins over all but formulas, which are
+    # of what the others gave
     def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
-        """Constants, then the axes' values `at` a point, then rules in order, then tables."""
+        """Constants, then the axes' values `at` a point, then rules in order, tables, and formulas."""
         values = {**self.constants, **at}
+        for axis in self.indices:
+            if axis.points is not None and axis.name in at:
+                values.update(axis.points.at(at[axis.name]))
+        if any(exclude.applies(values) for exclude in self.excluded):
+            return None
         for rule in self.rules:
             if rule.applies(values):
                 values.update(rule.set)
@@ -129,25 +223,53 @@ class CaseSpace:
             if value is None:
                 return None
             values[choice.name] = value
-        values.pop(CANDIDATE, None)
+        for axis in self.indices:
+            values.pop(axis.name, None)
+        for formula in self.formulas:
+            if formula.name not in values:
+                values[formula.name] = formula.value(values)
         return values
+
+    @cached_property
+    def count(self) -> int:
+        """Number of cases: points that are neither excluded nor without an entry in a table."""
+        if not self.chosen and not self.excluded:
+            return self.size
+        deciding = [axis for axis in self.axes if self.decides(axis)]
+        some = replace(self, axes=tuple(deciding), formulas=())
+        if not deciding:
+            return self.size if some.resolved({}) is not None else 0
+        planned = sum(values is not None for values in some.each(np.arange(some.size)))
+        return planned * (self.size // some.size)
 
     # the product of few values an axis: all values of all axes would be all cases, of which there may be millions
     def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
         """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
-        chosen = [[(axis.name, value) for value in self.telling_values(axis, axis.name in full)] for axis in self.axes]
+        chosen = [[(axis.name, value) for value in self._few(axis, full)] for axis in self.axes]
         shape = [len(options) for options in chosen]
         size = math.prod(shape)
         for flat in np.unique(np.linspace(0, size - 1, min(size, MAX_REPRESENTATIVES)).astype(int)):
             positions = np.unravel_index(int(flat), shape)
             yield dict(options[int(i)] for options, i in zip(chosen, positions, strict=True))
 
+    def _few(self, axis: Axis, full: Iterable[str]) -> tuple[Value, ...]:
+        """Values of `axis` that show every combination of what rules and `full` distinguish along it."""
+        full = frozenset(full)
+        if axis.points is None or axis.name in full:
+            return self.telling_values(axis, axis.name in full)
+        matched = {name for match in self._matches for name in match}
+        told = [axis.parameters[name] for name in axis.parameters if name in full | matched]
+        first: dict[tuple[Value, ...], Value] = {}
+        for number, *combination in zip(axis.values, *told, strict=True):
+            first.setdefault(tuple(combination), number)
+        return tuple(first.values())
+
     def telling_values(self, axis: Axis, full: bool = False) -> tuple[Value, ...]:
         """All values of `axis` where `full`, else those that rules mention and one that they do not."""
         if full:
             return axis.values
-        mentioned: frozenset[str] = frozenset().union(*(rule.match.get(axis.name, frozenset()) for rule in self.rules))
+        mentioned: frozenset[str] = frozenset().union(*(match.get(axis.name, frozenset()) for match in self._matches))
         others = [value for value in axis.values if text_label(value) not in mentioned][:1]
         return (*(value for value in axis.values if text_label(value) in mentioned), *others)
 
@@ -157,13 +279,31 @@ class CaseSpace:
         return replace(self, chosen=(*self.chosen, *choices))
 
     def dependence(self, parameter: str) -> tuple[str, ...]:
-        """The axes on which the dependent `parameter` depends by rules and tables, in the order of the axes."""
+        """The axes on which the dependent `parameter` depends by rules, tables and formulas, in the order of the axes.
+
+        Of a parameter along an index axis, that axis.
+        """
+        found = {self.columns[parameter]} if parameter in self.columns else set()
         names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
         names |= {name for choice in self.chosen if choice.name == parameter for name in choice.over}
-        return tuple(name for name in self.names if name in names)
+        names |= {name for formula in self.formulas if formula.name == parameter for name in formula.names}
+        for name in names:
+            found.update((name,) if name in self.names else self.dependence(name))
+        return tuple(name for name in self.names if name in found)
+
+    def carriers(self, parameters: Iterable[str]) -> tuple[str, ...]:
+        """The axes along which `parameters` vary, in the order of these; what follows by rules and tables is left out.
+
+        An index axis stands for the first of its parameters.
+        """
+        return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
     @property
     def followers(self) -> tuple[str, ...]:
-        """Dependent parameters, set by rules or tables, in order of first mention; an axis that has a table is none."""
+        """Dependent parameters, set by rules, tables or formulas, in order of first mention.
+
+        What is an axis, or varies along an index axis, is none although a table may give it.
+        """
         mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
-        return tuple(name for name in dict.fromkeys(mentioned) if name not in self.names)
+        mentioned += [formula.name for formula in self.formulas]
+        return tuple(name for name in dict.fromkeys(mentioned) if name not in (*self.names, *self.columns))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.study_file import PilotTable
 
@@ -65,19 +65,22 @@ def _space(
     # the candidate's number is the axis, since each point of `by` may have candidates of its own
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != "seed")
-    axes = (*others, Axis(CANDIDATE, numbers), Axis("seed", seeds))
+    axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis("seed", seeds))
     over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
     entries = {
         (() if key is None else (key,)) + (text_label(number),): value
         for key, values in candidates.items()
         for number, value in enumerate(values)
     }
-    return CaseSpace(axes, space.constants, space.rules, (Chosen(table.parameter, over, entries),))
+    return replace(space, axes=axes, chosen=(Chosen(table.parameter, over, entries),))
 
 
 def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
     """Check the section as far as that needs no candidates.  Raises StudyError."""
-    file, known = declared.file, declared.method.scalars(space.resolved(next(space.representatives())) or {})
+    some = replace(space, formulas=())  # which may be of what is chosen
+    resolved = map(some.resolved, some.representatives())
+    first = next((values for values in resolved if values is not None), {})
+    file, known = declared.file, declared.method.scalars(first)
     if "seed" not in space.names:
         raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
     outside = [name for name in table.by if name not in space.names or name == "seed"]
@@ -85,7 +88,11 @@ def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
         got = shortened(table.by)
         raise StudyError(f"`by` must name different axes other than seed, got {got} ({file}, pilot.by)")
     declared.check_name(table.parameter, "pilot.parameter")
-    for section, names in (("axes", space.names), ("when", space.followers), ("constants", declared.given)):
+    for section, names in (
+        ("axes", (*space.names, *space.columns)),
+        ("when", some.followers),
+        ("constants", declared.given),
+    ):
         if table.parameter in names:
             where = f"{file}, {section}.{table.parameter}"
             raise StudyError(f"`{table.parameter}` must be left to the pilot, got a value of its own ({where})")

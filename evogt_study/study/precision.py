@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
     longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
     axes = tuple(longer if each.name == SEED else each for each in space.axes)
-    return Precision(goal, table.variable, axis, pair), CaseSpace(axes, space.constants, space.rules, space.chosen)
+    return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
 
 def _half_width(raw: str | float | int, file: str) -> tuple[float, bool]:

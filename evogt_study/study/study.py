@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,27 @@ from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.storage.atomic_files import is_utf8
-from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, When
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.definition import changed, defined, written
+from evogt_study.study.designs.combined import check_occurs, read_designs
+from evogt_study.study.designs.place import Place
+from evogt_study.study.designs.ranges import spaced
+from evogt_study.study.designs.table_files import with_files
 from evogt_study.study.display import constants_line, described, html_of
+from evogt_study.study.formulas import is_formula, read_formulas
 from evogt_study.study.phases import STUDY, Choice, Phase
 from evogt_study.study.pilot import read_pilot
 from evogt_study.study.precision import read_precision
-from evogt_study.study.study_file import ProblemTable, SeedRange, StudyTable, read_problem, read_table
+from evogt_study.study.study_file import (
+    ExcludeTable,
+    ProblemTable,
+    SeedRange,
+    StudyTable,
+    WhenTable,
+    read_problem,
+    read_table,
+)
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
@@ -113,8 +126,8 @@ class Study:
         return {axis.name: list(labels(axis.values)) for axis in self.space.axes}
 
     def __len__(self) -> int:
-        """Number of points of the product of the axes."""
-        return self.space.size
+        """Number of cases: points of the product of the axes that are not excluded."""
+        return self.space.count
 
     def __repr__(self) -> str:
         return "\n".join([described(self.name, self.axes), *constants_line(self._constant_labels)])
@@ -140,15 +153,16 @@ class Study:
         return Study.from_text(text, str(path))
 
     @staticmethod
-    def from_text(text: str, file: str = "study", *, named: Named | None = None) -> Study:
-        """Check a study given as TOML text; `file` names it in messages, and its folder is where Python files are.
+    def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
+        """Check a study given as TOML text; `file` names it in messages, and its folder is where other files are.
 
-        named: gives the code for a ``file.py:name``, where it is not to be found there, or not to be run.
+        named: gives the code for a ``file.py:name``, where it is not to be found there, or not to be run.  recorded:
+        the text is that of a result, which says itself what its tables hold, and is not to be warned of again.
         """
         folder = Path(file).parent
-        return _Reader(
-            read_table(text, file), text, file, named or (lambda name, depends: named_code(name, folder, depends))
-        ).study()
+        text = text if recorded else with_files(text, file)
+        known = named or (lambda name, depends: named_code(name, folder, depends))
+        return _Reader(read_table(text, file), text, file, known).study(warn=not recorded)
 
     @property
     def space(self) -> CaseSpace:
@@ -182,6 +196,8 @@ class Study:
     def where(self, name: str, values: Values) -> str:
         """The section that gives a parameter its value in a case, for messages."""
         stated = name in self.space.constants and values.get(name) == self.space.constants[name]
+        if name in self.space.columns:
+            return f"{self.file}, {self.space.columns[name]}.{name}"
         if name in self.space.names:
             section = "axes"
         elif name in self.space.followers and not stated:
@@ -276,15 +292,8 @@ class _Reader:
             problem["domain"] = {"mesh": str(Path(self.file).parent / mesh)}
         return problem
 
-    def study(self) -> Study:
-        table = self.table
-        axes = tuple(self._axis(name, raw) for name, raw in table.axes.items())
-        if len(axes) > MAX_AXES:
-            raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
-        size = math.prod(len(axis.values) for axis in axes)
-        if size > MAX_CASES:
-            raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
-        space = CaseSpace(axes, self._constants(axes), self._rules(axes))
+    def study(self, warn: bool) -> Study:
+        table, space = self.table, self._space(warn)
         precision = None
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
@@ -299,11 +308,28 @@ class _Reader:
             self._check_together(study, phase_space)
         return study
 
+    def _space(self, warn: bool) -> CaseSpace:
+        """The cases of the study; of designs that are no good ones it is warned."""
+        designs = read_designs(self.table, self.declared, warn=warn)
+        axes = (*designs, *(self._axis(name, raw) for name, raw in self.table.axes.items()))
+        if len(axes) > MAX_AXES:
+            raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
+        size = math.prod(len(axis.values) for axis in axes)
+        if size > MAX_CASES:
+            raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
+        varying = {name: values for axis in axes for name, values in axis.parameters.items()}
+        constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
+        excluded = tuple(Exclude(match) for match in self._matches("exclude", self.table.exclude, axes, varying))
+        space = CaseSpace(axes, constants, self._rules(axes, varying), (), excluded, formulas)
+        if excluded and not space.count:
+            raise StudyError(f"`exclude` must leave a case, got none of {size:,} points ({self.file}, exclude)")
+        return space
+
     def _axis(self, name: str, raw: Any) -> Axis:
         where = f"axes.{name}"
         if name in ("method", "problem") and name in self.declared.method.parameters:
             raw = list(self._labelled(name, None) or raw)
-        entries = self._consecutive(raw, where) if isinstance(raw, dict) else raw
+        entries = self._range(raw, where) if isinstance(raw, dict) else raw
         if not isinstance(entries, list) or not entries:
             raise StudyError(
                 f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
@@ -311,55 +337,69 @@ class _Reader:
             )
         return Axis(name, self.declared.values(name, entries, where))
 
-    def _consecutive(self, raw: dict[str, Any], where: str) -> list[int]:
+    def _range(self, raw: dict[str, Any], where: str) -> Sequence[int | float]:
+        if "from" in raw or "to" in raw:
+            return spaced(raw, Place(self.file, where))
         try:
             return SeedRange.model_validate(raw).values
         except ValueError:
-            raise StudyError(
-                f"`{where}` must be a list, or {{ start = integer >= 0, count = integer >= 1 and at most "
-                f"{MAX_CASES:,} }}, got {shortened(raw)} ({self.file}, {where})"
-            ) from None
+            wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
+            told = f"`{where}` must be a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
+            raise StudyError(f"{told}, got {shortened(raw)} ({self.file}, {where})") from None
 
-    def _constants(self, axes: tuple[Axis, ...]) -> dict[str, Value]:
-        names = {axis.name for axis in axes}
+    def _constants(self, varying: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
+        """What is the same in all cases; what is computed by a formula is left out."""
+        stated = self.table.constants
         constants = {
             name: parameter.default
             for name, parameter in self.method.parameters.items()
-            if parameter.default is not None and name not in names
+            if parameter.default is not None and name not in varying and not is_formula(stated.get(name))
         }
         for name in constants:
             self.declared.check_name(name, f"constants.{name}")
-        for name, raw in self.table.constants.items():
-            if name in names:
+        for name, raw in stated.items():
+            if name in varying:
                 raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")
-            constants[name] = self.declared.value(name, raw, f"constants.{name}")
+            if not is_formula(raw):
+                constants[name] = self.declared.value(name, raw, f"constants.{name}")
         return constants
 
-    def _rules(self, axes: tuple[Axis, ...]) -> tuple[When, ...]:
-        by_name = {axis.name: axis for axis in axes}
-        rules = []
-        for i, rule in enumerate(self.table.when):
-            where = f"when[{i}]"
-            match = {name: self._admitted(by_name, name, raw, f"{where}.match") for name, raw in rule.match.items()}
-            values = {name: self._set(by_name, name, raw, f"{where}.set") for name, raw in rule.set.items()}
-            rules.append(When(match, values))
-        return tuple(rules)
+    def _rules(self, axes: Sequence[Axis], varying: Mapping[str, Sequence[Value]]) -> tuple[When, ...]:
+        matches = self._matches("when", self.table.when, axes, varying)
+        return tuple(
+            When(match, {name: self._set(varying, name, raw, f"when[{i}].set") for name, raw in rule.set.items()})
+            for i, (rule, match) in enumerate(zip(self.table.when, matches, strict=True))
+        )
 
-    def _set(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> Value:
-        if name in axes:
+    def _matches(
+        self,
+        section: str,
+        rules: Sequence[WhenTable | ExcludeTable],
+        axes: Sequence[Axis],
+        varying: Mapping[str, Sequence[Value]],
+    ) -> Iterator[dict[str, frozenset[str]]]:
+        """Labels that each rule of a section admits, by the parameters that it matches."""
+        for i, rule in enumerate(rules):
+            place = Place(self.file, f"{section}[{i}].match")
+            match = {name: self._admitted(varying, name, raw, place.where) for name, raw in rule.match.items()}
+            check_occurs(match, axes, place)
+            yield match
+
+    def _set(self, varying: Mapping[str, Sequence[Value]], name: str, raw: Any, where: str) -> Value:
+        if name in varying:
             raise StudyError(f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.{name})")
         return self.declared.value(name, raw, f"{where}.{name}")
 
-    def _admitted(self, axes: Mapping[str, Axis], name: str, raw: Any, where: str) -> frozenset[str]:
-        """Labels of the axis values that a rule's match means: the one it names, or the several that it lists.
+    def _admitted(self, varying: Mapping[str, Sequence[Value]], name: str, raw: Any, where: str) -> frozenset[str]:
+        """Labels of the values that a rule's match means: the one it names, or the several that it lists.
 
-        Each has to stand on the axis, else the rule matches no case.
+        The parameter has to have each somewhere, else the rule matches no case.
         """
         where = f"{where}.{name}"
-        if name not in axes:
-            known = ", ".join(axes)
+        if name not in varying:
+            known = ", ".join(varying)
             raise StudyError(f"`match` must name axes ({known}), got {shortened(name)} ({self.file}, {where})")
-        present = {text_label(value) for value in axes[name].values}
+        present = {text_label(value) for value in varying[name]}
         if isinstance(raw, list) and raw and not self._is_value_on(present, name, raw, where):
             wanted = [text_label(self.declared.value(name, entry, where)) for entry in raw]
         else:
@@ -378,10 +418,13 @@ class _Reader:
 
     def _check_resolved(self, study: Study) -> None:
         """Every parameter that some case needs has a value there."""
-        chosen = {study.pilot.parameter} if study.pilot else set()
-        for point in study.space.representatives(extra=self.method.hints.deciding):
-            values = study.space.resolved(point) or {}
-            missing = [name for name in self.method.required(values) if name not in values and name not in chosen]
+        given = {formula.name for formula in study.space.formulas}
+        given |= {study.pilot.parameter} if study.pilot else set()
+        space = replace(study.space, formulas=())  # which may be of what the pilot chooses
+        for point in space.representatives(extra=self.method.hints.deciding):
+            values = space.resolved(point)
+            missing = [] if values is None else self.method.required(values)
+            missing = [name for name in missing if name not in (values or {}) and name not in given]
             if missing:
                 at = ", ".join(f"{name} = {text_label(point[name])}" for name in study.space.names if name != "seed")
                 raise StudyError(
@@ -395,8 +438,8 @@ class _Reader:
         if any(isinstance(code, DeclaredCode) for code in self.spec.codes):
             return  # it was checked before it ran, and cannot be without running it
         every = {axis.name for axis in space.axes} - self.method.hints.unchecked
-        axes = tuple(Axis(axis.name, space.telling_values(axis, axis.name in every)) for axis in space.axes)
-        few = CaseSpace(axes, space.constants, space.rules, space.chosen)
+        axes = tuple(replace(axis, values=space.telling_values(axis, axis.name in every)) for axis in space.axes)
+        few = replace(space, axes=axes)
         for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
             values = few.values(int(index))
             if values is None:

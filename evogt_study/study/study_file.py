@@ -36,6 +36,50 @@ class SeedRange(_Table):
         return list(range(self.start, self.start + self.count))
 
 
+class _ParametersTable(_Table):
+    """A table whose keys are those of the section, and parameters beside them."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    name: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the table says of parameters, by their names."""
+        return self.model_extra or {}
+
+
+class TogetherTable(_ParametersTable):
+    """A ``[[together]]`` section: parameters that change along one dimension."""
+
+
+class SampleTable(_ParametersTable):
+    """A ``[[sample]]`` section: points drawn in a box."""
+
+    rule: str
+    count: Annotated[int, Field(ge=1, le=MAX_CASES)]
+    # below 2^62 as all seeds
+    sample_seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    start: Annotated[int, Field(ge=0, lt=MAX_CASES)] = 0
+    extend: bool = False
+    second_order: bool = False
+    # of Morris' trajectories; 4 are usual since Morris (1991)
+    levels: Annotated[int, Field(ge=2, le=1000)] = 4
+
+
+class PointsTable(_Table):
+    """A ``[[table]]`` section: points that are listed."""
+
+    name: str
+    file: str | None = None
+    rows: list[dict[str, Any]] | None = None
+
+
+class ExcludeTable(_Table):
+    """An ``[[exclude]]`` rule."""
+
+    match: Annotated[dict[str, Any], Field(min_length=1)]
+
+
 class WhenTable(_Table):
     """A ``[[when]]`` rule."""
 
@@ -102,7 +146,12 @@ class StudyTable(_Table):
     method: str = "evolution"
     depends: list[str] = []
     problem: str | ProblemTable | None = None
-    axes: Annotated[dict[str, Any], Field(min_length=1)]
+    axes: dict[str, Any] = {}
+    together: list[TogetherTable] = []
+    sample: list[SampleTable] = []
+    table: list[PointsTable] = []
+    table_files: dict[str, list[str]] = {}
+    exclude: list[ExcludeTable] = []
     constants: dict[str, Any] = {}
     when: list[WhenTable] = []
     pilot: PilotTable | None = None
@@ -117,9 +166,13 @@ def read_table(text: str, file: str) -> StudyTable:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}") from None
     try:
-        return StudyTable.model_validate(raw)
+        table = StudyTable.model_validate(raw)
     except ValidationError as error:
         raise StudyError(_one_line(error.errors(include_url=False), raw, file)) from None
+    if not (table.axes or table.together or table.sample or table.table):
+        wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
+        raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
+    return table
 
 
 def read_problem(raw: dict[str, Any], where: str) -> ProblemTable:
@@ -194,6 +247,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
     tables: dict[str, type[_Table]] = {
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
         "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
+        "together": TogetherTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
     }  # fmt: skip
     names = [part for part in location if part in tables]
     return list((tables[str(names[-1])] if names else StudyTable).model_fields)

@@ -18,7 +18,7 @@ from evogt_study.planning.plan import (
 )
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
-from evogt_study.study.case_space import Axis, CaseSpace, Chosen, When
+from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
@@ -82,7 +82,7 @@ def test_cases_are_numbered_in_c_order():
 
 def test_where_a_table_has_no_entry_there_is_no_case():
     table = {("t", "0"): 4.0, ("g", "0"): 18.0, ("g", "1"): 20.0}
-    space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1))), {}).with_chosen(
+    space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1), Points())), {}).with_chosen(
         Chosen("gamma", ("d", CANDIDATE), table)
     )
     assert [space.values(index) for index in range(4)] == [

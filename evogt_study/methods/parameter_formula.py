@@ -1,0 +1,32 @@
+"""A parameter as a formula of others, in the grammar of problems' formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evogt_study.problems.evaluation import evaluate
+from evogt_study.problems.grammar import parse
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterFormula:
+    """A formula of parameters, `names`."""
+
+    text: str
+    names: tuple[str, ...]
+    _expression: Any
+
+    @staticmethod
+    def read(text: str) -> ParameterFormula:
+        """Read a formula.  Raises FormulaError for anything outside the grammar."""
+        expression = parse(text)
+        return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
+
+    def number(self, values: Mapping[str, float]) -> float:
+        """The formula's value; infinite or NaN where it has none."""
+        with np.errstate(all="ignore"):
+            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))

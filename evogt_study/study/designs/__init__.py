@@ -1,0 +1,11 @@
+"""Designs: axes that list points instead of multiplying values.
+
+- `place`: where a mistake stands
+- `ranges`: evenly spaced values of an axis
+- `unit_points`: rules by which points of the unit cube are drawn
+- `distributions`: from the unit interval to values of a parameter
+- `sample`: the section that draws points
+- `listed`: the sections that list points
+- `table_files`: files of listed points, as a part of the study's text
+- `combined`: all designs of a study, and the points that are excluded
+"""

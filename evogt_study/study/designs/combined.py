@@ -1,0 +1,75 @@
+"""All designs of a study with their names checked against each other, and the points that are excluded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from evogt_study.errors import StudyError
+from evogt_study.schema.reserved_names import TAKEN_REASON, objection
+from evogt_study.schema.values import text_label
+from evogt_study.study.case_space import Axis
+from evogt_study.study.declared_values import Declared
+from evogt_study.study.designs.listed import read_listed, read_together
+from evogt_study.study.designs.place import Place
+from evogt_study.study.designs.sample import read_sample, warn_of_count
+from evogt_study.study.study_file import StudyTable
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def read_designs(table: StudyTable, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
+    """The index axes of a study, those of ``[[together]]`` first, then of ``[[sample]]`` and ``[[table]]``.
+
+    warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
+    """
+    owners = {name: f"axes.{name}" for name in table.axes} | {name: f"constants.{name}" for name in table.constants}
+    every = []
+    for place, axis in _designs(table, declared):
+        _check_name(axis.name, declared, place.at("name"))
+        for name in (axis.name, *axis.parameters):
+            if name in owners:
+                raise StudyError(f"`{name}` must be given once, got it in {owners[name]} too ({place.at(name)})")
+            owners[name] = f"{place.where}.{name}"
+        every.append(axis)
+    for number, sample in enumerate(table.sample if warn else ()):
+        warn_of_count(sample, Place(declared.file, f"sample[{number}]"))
+    return tuple(every)
+
+
+def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axis]]:
+    def place(section: str, number: int) -> Place:
+        return Place(declared.file, f"{section}[{number}]")
+
+    for number, together in enumerate(table.together):
+        at = place("together", number)
+        yield at, read_together(together, declared, at)
+    for number, sample in enumerate(table.sample):
+        at = place("sample", number)
+        yield at, read_sample(sample, declared, at)
+    for number, listed in enumerate(table.table):
+        at = place("table", number)
+        yield at, read_listed(listed, table.table_files, declared, at)
+
+
+def _check_name(name: str, declared: Declared, place: Place) -> None:
+    """Raise StudyError for the name of a dimension that the result cannot have."""
+    if not NAME.fullmatch(name):
+        raise place.mistake("a word of letters, digits and _", name)
+    if name in declared.method.parameters:
+        raise place.mistake("a new name, of the dimension", f"`{name}`, which is a parameter")
+    reason = TAKEN_REASON if name in declared.method.hints.reserved else objection(name)
+    if reason is not None:
+        raise place.mistake("another name", f"`{name}`; {reason}")
+
+
+def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], place: Place) -> None:
+    """Raise StudyError where no point of an index axis has what `match` admits of the parameters along it."""
+    for axis in axes:
+        names = [name for name in match if axis.points is not None and name in axis.points.columns]
+        columns = zip(*(axis.parameters[name] for name in names), strict=True)
+        if len(names) > 1 and not any(
+            all(text_label(value) in match[name] for name, value in zip(names, point, strict=True)) for point in columns
+        ):
+            told = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
+            raise StudyError(f"the rule matches no case: no {axis.name} has {told} ({place})")
