@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.problems.statement import Statement
+    from evogt_study.study.designs.given import sample, table, together
     from evogt_study.study.study import Study
     from evogt_study.workers.dispatch import Limits
 
@@ -103,6 +104,9 @@ _HOMES = {
     "replay": "evogt_study.operations.replay",
     "solve": "evogt_study.operations.solve",
     "Study": "evogt_study.study.study",
+    "sample": "evogt_study.study.designs.given",
+    "table": "evogt_study.study.designs.given",
+    "together": "evogt_study.study.designs.given",
     "run": "evogt_study.operations.run",
     "Limits": "evogt_study.workers.dispatch",
     "Event": "evogt_study.operations.progress",
@@ -152,10 +156,13 @@ __all__ = [
     "replay",
     "return_level",
     "run",
+    "sample",
     "sensitivity",
     "shares_of_variance",
     "solve",
     "summary",
+    "table",
+    "together",
     "verdict",
     "verify",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from distributed import Client
 
-from evogt_study.errors import InputError, ResultError, SweepError, shortened
+from evogt_study.errors import InputError, ResultError, StudyError, SweepError, shortened
 from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
@@ -250,11 +250,20 @@ class _Sweep:
         trials = plan.trials(missing) if first else missing[:0]
         if len(trials):
             begun = list(Flow(plan, plan.cases(trials), len(trials), client, self.limits, strict=True).records())
+            self.check_names(begun, plan)
             missing = missing[~np.isin(missing, trials)]
         describe(self.path, self.study)
         yield from begun
         if len(missing):
             yield from Flow(plan, plan.cases(missing), len(missing), client, self.limits).records()
+
+    def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
+        """Raise StudyError where runs return something under the name of a dimension of the study."""
+        for stack in (stack for each in records for stack in each.stacks):
+            for name in plan.space.names:
+                if name in (stack.name, *stack.dims):
+                    told = f"`{name}` must be another name, since the method returns something of this one"
+                    raise StudyError(f"{told} ({self.study.file}); rename the dimension")
 
     def check_failures(self, failed: int, table: Table) -> None:
         """Stop a study whose runs fail again and again: more of them would not show what is wrong."""

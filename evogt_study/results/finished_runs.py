@@ -43,6 +43,7 @@ from evogt_study.storage.atomic_files import make_folder, steadily, written_whol
 from evogt_study.storage.paths import description as description
 from evogt_study.storage.paths import store_folder
 from evogt_study.study.case_space import Chosen
+from evogt_study.study.designs.growth import check_growth
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 from evogt_study.study.study_changes import changes
@@ -77,6 +78,7 @@ class FinishedRuns:
         self.study, self.path, self.check = study, path, check
         # before any source is read: a result of another study is refused, not mixed with this one's
         self.history, self._before = _earlier(study, path, check)
+        check_growth(self._before.get("study", ""), study.text, study.file)
         self.shards = ShardFolder(shard_folder(path))
         self.others = [source for place in others for source in source_at(place)]
         self.left_out: dict[Path, ResultError] = {}

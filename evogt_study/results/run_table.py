@@ -197,6 +197,7 @@ class Table:
         for group in [group for group in self.variables if group[0] in dims]:
             self._fail(self.variables.pop(group), f"`{group[0]}` is a variable here, but a dimension in other runs")
         self._free_own_values()
+        self._free_axes()
         self._equalise()
 
     def _free_own_values(self) -> None:
@@ -207,6 +208,13 @@ class Table:
                 name = min(own & {group[0], *group[1]})
                 message = f"`{name}` is returned here, but is the name for the values of a coordinate of other runs"
                 self._fail(columns.pop(group), message)
+
+    def _free_axes(self) -> None:
+        """Keep the names of the study's dimensions free, whatever runs return under them."""
+        for columns in (self.variables, self.coordinates):
+            for group in [group for group in columns if not {group[0], *group[1]}.isdisjoint(self.plan.space.names)]:
+                name = min({group[0], *group[1]} & set(self.plan.space.names))
+                self._fail(columns.pop(group), f"`{name}` is returned here, but is a dimension of the study")
 
     def _fail(self, column: Column, message: str) -> None:
         wrong = np.flatnonzero(column.present & (self.status == Status.ok))

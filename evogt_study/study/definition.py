@@ -19,7 +19,10 @@ from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode,
 from evogt_study.methods.problem_source import Statement
 from evogt_study.schema.values import Composite
 from evogt_study.storage.atomic_files import written_whole
+from evogt_study.study.designs.given import SECTIONS, sections
 
+POINTS = (*SECTIONS, "exclude")
+"""Sections of which there may be several."""
 MERGED = ("axes", "constants")
 """Sections of which a change names only what changes."""
 FEWEST_CONSECUTIVE = 6
@@ -44,7 +47,8 @@ class Defined:
 
 def defined(given: Mapping[str, Any]) -> Defined:
     """The text of a study of these arguments.  Raises StudyError for what no text can state."""
-    table = {key: value for key, value in given.items() if value not in (None, "", ())}
+    table = {key: value for key, value in given.items() if key != "designs" and value not in (None, "", ())}
+    table |= sections(given.get("designs") or ())
     codes: dict[str, UserCode] = {}
     for key in ("method", "problem"):
         if _is_code(table.get(key)):
@@ -71,6 +75,8 @@ def _is_code(value: object) -> bool:
 def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[str, Any]) -> Defined:
     """The text of a study in which some arguments are changed.  Raises StudyError."""
     table = tomllib.loads(text)
+    if "designs" in changes:
+        table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
     for key, value in changes.items():
         if key in MERGED:
             for name in value or ():
@@ -93,17 +99,18 @@ def _text(table: Mapping[str, Any]) -> str:
     """The arguments as TOML: single values first, then sections."""
     known = (
         "name", "title", "source", "method", "problem", "depends",
-        "axes", "constants", "when", "pilot", "output", "precision",
+        "axes", "constants", *POINTS, "table_files", "when", "pilot", "output", "precision",
     )  # fmt: skip
     unknown = sorted(set(table) - set(known))
     if unknown:
         raise StudyError(f"`Study` must be given {', '.join(known)}, got {unknown[0]!r}")
     made = {key: _section(key, table[key]) for key in known if table.get(key) is not None}
-    lines = [f"{key} = {_value(key, value)}" for key, value in made.items() if not isinstance(value, dict)]
+    single = {key: value for key, value in made.items() if not isinstance(value, dict) and key not in POINTS}
+    lines = [f"{key} = {_value(key, value)}" for key, value in single.items()]
     for key, value in made.items():
-        if isinstance(value, dict):
-            entries = (f"{_key(name)} = {_value(f'{key}.{name}', entry)}" for name, entry in value.items())
-            lines += ["", f"[{key}]", *entries]
+        for table in [value] if isinstance(value, dict) else value if key in POINTS else []:
+            entries = (f"{_key(name)} = {_value(f'{key}.{name}', entry)}" for name, entry in table.items())
+            lines += ["", f"[[{key}]]" if key in POINTS else f"[{key}]", *entries]
     return "\n".join([*lines, ""])
 
 
@@ -111,9 +118,9 @@ def _section(key: str, value: Any) -> Any:
     """A section as mappings and lists."""
     if isinstance(value, Statement):
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
-    if key in ("when", "depends"):
+    if key in ("when", "depends", "exclude"):
         return [value] if isinstance(value, (str, Mapping)) else list(value)
-    if key in ("axes", "constants", "pilot", "output", "precision"):
+    if key in ("axes", "constants", "pilot", "output", "precision", "table_files"):
         if not isinstance(value, Mapping):
             raise StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
         return {name: _axis(name, each) if key == "axes" else each for name, each in value.items()}
@@ -161,9 +168,14 @@ def _key(name: Any) -> str:
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(str(name))
 
 
-def written(text: str, codes: Iterable[UserCode], path: Path) -> Path:
-    """Write a study's text to the new file `path`, naming its code from there.  Raises StudyError."""
+def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:
+    """Write a study's text to the new file `path`, naming its code and its tables from there.  Raises StudyError."""
     table, folder = tomllib.loads(text), path.resolve().parent
+    for each in table.get("table", []):
+        source = Path(file).parent.resolve() / each.get("file", "")
+        if "file" in each and source.is_file():  # what is not there stays a part of the text
+            table["table_files"].pop(each["file"], None)
+            each["file"] = Path(os.path.relpath(source, folder)).as_posix()
     for code in codes:
         for key in ("method", "problem"):
             if table.get(key) == code.reference:

@@ -22,6 +22,7 @@ from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exc
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs.combined import check_occurs, read_designs
+from evogt_study.study.designs.given import Design
 from evogt_study.study.designs.place import Place
 from evogt_study.study.designs.ranges import spaced
 from evogt_study.study.designs.table_files import with_files
@@ -58,7 +59,8 @@ class Study:
     """A checked study, given here, or read from a file by `from_file`.
 
     method: a function of named parameters, or the name of a method as a study file has it.  axes: the values of each
-    parameter that varies; constants: of those that do not.  when: mappings with `match` and `set`.  problem: a
+    parameter that varies; constants: of those that do not.  designs: what `evs.together`, `evs.sample` and `evs.table`
+    give, each a dimension.  when: mappings with `match` and `set`; exclude: with `match` only.  problem: a
     `Statement`, a name, or a function that makes a `Problem`.  Methods and problems can be axes: mappings of labels to
     several.  depends: files that belong to the function's identity.  pilot, output, precision: as the sections of a
     study file.  Raises StudyError, one line, for every mistake.
@@ -80,7 +82,9 @@ class Study:
         self,
         method: Callable[..., Any] | str | None = None,
         *,
-        axes: Mapping[str, Any],
+        axes: Mapping[str, Any] | None = None,
+        designs: Design | Iterable[Design] = (),
+        exclude: Iterable[Mapping[str, Mapping[str, Any]]] = (),
         constants: Mapping[str, Any] | None = None,
         when: Iterable[Mapping[str, Mapping[str, Any]]] = (),
         problem: Any = None,
@@ -93,7 +97,8 @@ class Study:
     ) -> None:
         given = {
             "name": name, "title": title, "method": method, "problem": problem, "depends": depends, "axes": axes,
-            "constants": constants, "when": when, "pilot": pilot, "output": output, "precision": precision,
+            "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
+            "output": output, "precision": precision,
         }  # fmt: skip
         made = defined(given)
         vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
@@ -118,7 +123,7 @@ class Study:
 
         Raises StudyError where its function is not one of a file, or `path` exists.
         """
-        return written(self.text, self.spec.codes, Path(path))
+        return written(self.text, self.file, self.spec.codes, Path(path))
 
     @property
     def axes(self) -> dict[str, list[Any]]:

@@ -200,7 +200,9 @@ def test_parameters_that_change_together(read):
 
 
 def test_rows_and_a_file_are_the_same_points(read, tmp_path):
-    rows = read('[[table]]\nname = "case"\nrows = [{ N = 20, tau = 1e-8, word = "x" }, { N = 40, tau = 1, word = "y" }]')
+    rows = read(
+        '[[table]]\nname = "case"\nrows = [{ N = 20, tau = 1e-8, word = "x" }, { N = 40, tau = 1, word = "y" }]'
+    )
     (tmp_path / "cases.csv").write_text("\ufeffN;tau;word\r\n20;1e-8;x\r\n\r\n40;1.0;y\r\n", encoding="utf-8")
     file = read('[[table]]\nname = "case"\nfile = "cases.csv"')
     assert points(rows, "N", "tau", "word") == points(file, "N", "tau", "word") == [(20, 1e-8, "x"), (40, 1.0, "y")]
@@ -238,14 +240,13 @@ def test_rules_exclusions_and_formulas_know_parameters_along_a_design(read):
 
 
 def test_a_formula_gives_way_to_a_rule(read):
-    study = read(
-        '[axes]\nword = ["a", "b"]\n[constants]\nN1 = { formula = "4*N" }\n[[when]]\nmatch = { word = "b" }\nset = { N1 = 7 }'
-    )
+    rule = '[[when]]\nmatch = { word = "b" }\nset = { N1 = 7 }'
+    study = read(f'[axes]\nword = ["a", "b"]\n[constants]\nN1 = {{ formula = "4*N" }}\n{rule}')
     assert points(study, "N1") == [(80,), (7,)]
 
 
 def test_a_run_has_the_key_that_it_has_in_a_study_of_other_form(read):
-    plain = read("[axes]\nN = [20, 40]\n[[when]]\nmatch = { N = 20 }\nset = { k = 1 }\n[[when]]\nmatch = { N = 40 }\nset = { k = 2 }")
+    plain = read("[axes]\nN = [20, 40]\n[constants]\nk = 1\n[[when]]\nmatch = { N = 40 }\nset = { k = 2 }")
     assert keys(read(TOGETHER)) == keys(plain)
     assert keys(read("[axes]\nN = [20, 40]\n[constants]\nk = { formula = 'N/20' }")) == keys(plain)
 
@@ -278,15 +279,17 @@ MISTAKES = {
     "a part of a hypercube": (sample("latin_hypercube", more="start = 4"), "`start` must be 0 with the rule", "got 4"),
     "no rule": ('[[sample]]\nname = "p"\ncount = 4\ngamma = { from = 1, to = 2 }', "`sample.0.rule` must be given", ""),
     "no parameter": ('[[sample]]\nname = "p"\nrule = "sobol"\ncount = 4', "`p` must have at least one parameter", ""),
-    "a parameter as name": (sample().replace('"point"', '"tau"'), "`name` must be a new name", "which is a parameter"),
-    "a name of the result": (sample().replace('"point"', '"status"'), "`name` must be another name, got `status`", ""),
+    "a parameter as name": (sample().replace('"point"', '"tau"'), "`tau` must be a new name", "that of a parameter"),
+    "a name of the result": (sample().replace('"point"', '"status"'), "`status` must have another name", ".name)"),
     "no word": (sample().replace('"point"', '"a b"'), "`name` must be a word of letters, digits and _", ".name)"),
-    "a name twice": (sample() + TOGETHER.replace("level", "point").replace("k =", "t ="), "`point` must be given once", ""),
+    "a name twice": (
+        sample() + TOGETHER.replace("level", "point").replace("k =", "t ="), "`point` must be given once", "sample[0]",
+    ),
     "a parameter twice": (sample() + TOGETHER, "`k` must be given once, got it in together[0].k too", "sample[0].k"),
     "axis and design": (TOGETHER + "[axes]\nN = [1]", "`N` must be given once, got it in axes.N too", "together[0].N"),
     "constant and design": (TOGETHER + "[constants]\nN = 1", "`N` must be given once, got it in constants.N too", ""),
-    "lengths": (TOGETHER + "tau = [1]", "`tau` must be a list of 2 values, as many as `N` has, got 1: [1]", ".tau)"),
-    "alone together": ('[[together]]\nname = "level"\nN = [1, 2]', "`level` must have two parameters or more", "[axes]"),
+    "lengths": (TOGETHER + "tau = [1]", "`tau` must have as many values as `N`, 2, got 1: [1]", ".tau)"),
+    "alone together": ('[[together]]\nname = "level"\nN = [1, 2]', "`level` must have at least two param", "[axes]"),
     "rows differ": (
         '[[table]]\nname = "c"\nrows = [{ N = 1 }, { k = 1 }]', "`N` must be given in every row", "table[0].rows[1])",
     ),
@@ -296,7 +299,7 @@ MISTAKES = {
     "rows and file": ('[[table]]\nname = "c"', "`c` must have `rows` or `file`, got neither (", "table[0])"),
     "no such file": ('[[table]]\nname = "c"\nfile = "none.csv"', "cannot read the table ", "No such file"),
     "range": ("[axes]\ngamma = { from = 3, to = 1, count = 4 }", "`from` must be below `to` = 1, got 3", "axes.gamma"),
-    "count of a range": ("[axes]\ngamma = { from = 1, to = 3, count = 0 }", "`count` must be an integer from 2", "got 0"),
+    "count of a range": ("[axes]\nk = { from = 1, to = 3, count = 0 }", "`count` must be an integer from 2", "got 0"),
     "step": ("[axes]\ngamma = { from = 1, to = 3, step = -1 }", "`step` must be above 0, got -1", "axes.gamma.step"),
     "cycle": (
         AXIS + "[constants]\nN1 = { formula = '4*N' }\nN = { formula = 'N1/4' }",
@@ -308,13 +311,13 @@ MISTAKES = {
     "not a number": (AXIS + "[constants]\nN1 = { formula = '2*word' }", "`word` must be a number where", "got 'a'"),
     "infinite": (AXIS + "[constants]\nN1 = { formula = '1/(N - 20)' }", "`N1` must be a finite number", "for N = 20"),
     "excludes nothing": (
-        "[axes]\nN = [1, 2]\n[[exclude]]\nmatch = { N = 3 }", "matches no case: N has no value 3", "exclude[0].match.N)",
+        "[axes]\nN = [1, 2]\n[[exclude]]\nmatch = { N = 3 }", "no case: N has no value 3", "exclude[0].match.N)",
     ),
     "excludes no point": (
         TOGETHER + "[[exclude]]\nmatch = { N = 20, k = 2 }", "no level has N = 20 and k = 2", "exclude[0].match)",
     ),
-    "excludes all": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { N = 1 }", "`exclude` must leave a case, got none of 1", ""),
-    "excludes a constant": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { k = 1 }", "`match` must name axes (N), got 'k'", ""),
+    "excludes all": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { N = 1 }", "`exclude` must leave a case, got none of 1 p"),
+    "excludes a constant": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { k = 1 }", "`match` must name axes (N), got 'k'"),
 }  # fmt: skip
 
 

@@ -7,5 +7,7 @@
 - `sample`: the section that draws points
 - `listed`: the sections that list points
 - `table_files`: files of listed points, as a part of the study's text
-- `combined`: all designs of a study, and the points that are excluded
+- `combined`: all designs of a study, with names that are free
+- `growth`: samples that cannot be made larger
+- `given`: designs as they are given in Python
 """

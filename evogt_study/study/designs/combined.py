@@ -57,10 +57,10 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
     if not NAME.fullmatch(name):
         raise place.mistake("a word of letters, digits and _", name)
     if name in declared.method.parameters:
-        raise place.mistake("a new name, of the dimension", f"`{name}`, which is a parameter")
+        raise StudyError(f"`{name}` must be a new name, of the dimension, got that of a parameter ({place})")
     reason = TAKEN_REASON if name in declared.method.hints.reserved else objection(name)
     if reason is not None:
-        raise place.mistake("another name", f"`{name}`; {reason}")
+        raise StudyError(f"the dimension `{name}` must have another name, since {reason} ({place})")
 
 
 def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], place: Place) -> None:

@@ -26,8 +26,8 @@ def read_together(table: TogetherTable, declared: Declared, place: Place) -> Axi
     first, length = next((name, len(values)) for name, values in lists.items())
     for name, values in lists.items():
         if len(values) != length:
-            wanted = f"a list of {length} values, as many as `{first}` has"
-            raise place.at(name).mistake(wanted, f"{len(values)}: {shortened(values)}")
+            told = f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
+            raise StudyError(f"{told} ({place.at(name)})")
     return _axis(table.name, "together", lists, declared, place)
 
 

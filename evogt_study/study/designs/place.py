@@ -28,7 +28,7 @@ class Place:
     def mistake(self, wanted: str, got: object, remedy: str = "") -> StudyError:
         """The line "`gamma` must be ..., got ... (FILE, sample[0].gamma); remedy"."""
         key = self.where.rpartition(".")[2]
-        told = f"`{key}` must be {wanted}, got {got if isinstance(got, str) else shortened(got)} ({self})"
+        told = f"`{key}` must be {wanted}, got {shortened(got)} ({self})"
         return StudyError(f"{told}; {remedy}" if remedy else told)
 
     def check_keys(self, table: Mapping[str, Any], required: Iterable[str], optional: Iterable[str] = ()) -> None:
