@@ -174,3 +174,25 @@ def test_links_lead_somewhere(file):
         assert ((ROOT / file).parent / target).exists(), target
     for name in re.findall(r"`(evogt_study/[\w/]+\.py)`", text):
         assert (ROOT / name).exists(), name
+
+
+DESIGNS = {
+    "paired_values": ({"level": 3, "seed": 10}, 30),
+    "joined_grids": ({"k": 4, "points": 4}, 8),
+    "conditional_parameter": ({"rule": 2, "shift": 3, "points": 3}, 12),
+    "latin_hypercube": ({"point": 20, "seed": 5}, 100),
+    "growing_sobol": ({"point": 64}, 64),
+    "spreadsheet": ({"case": 4}, 4),
+}
+"""Sizes of the result, and its runs."""
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_designs(name, result_of, tmp_path):
+    path = ROOT / "studies" / "examples" / "designs" / f"{name}.toml"
+    assert len(path.read_text().splitlines()) <= 10
+    sizes, runs = DESIGNS[name]
+    with evs.open(result_of(evs.Study.from_file(path), tmp_path / "result.nc")) as data:
+        assert dict(data.sizes) == sizes
+        assert (int((data.status == 1).sum()), int((data.case_key != "").sum())) == (runs, runs)
+        assert float(data.error.max()) < 1

@@ -135,10 +135,10 @@ class Study:
         return self.space.count
 
     def __repr__(self) -> str:
-        return "\n".join([described(self.name, self.axes), *constants_line(self._constant_labels)])
+        return "\n".join([described(self.name, self.axes, len(self)), *constants_line(self._constant_labels)])
 
     def _repr_html_(self) -> str:
-        return html_of(self.name, self.title, self.axes, self._constant_labels)
+        return html_of(self.name, self.title, self.axes, self._constant_labels, len(self))
 
     @property
     def _constant_labels(self) -> dict[str, Any]:

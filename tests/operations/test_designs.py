@@ -1,0 +1,204 @@
+"""Designs from the study to the numbers: grown, joined, excluded, checked and read back, with real files."""
+
+import json
+import os
+
+import pytest
+import xarray as xr
+
+import evogt_study as evs
+from evogt_study.errors import InputError, StudyError
+from evogt_study.planning.plan import study_plan
+
+SOURCE = """
+    def method(gamma, k, seed=0, N=20):
+        return {"error": gamma * k + 0.01 * seed}
+"""
+SAMPLE = """
+    [[sample]]
+    name = "point"
+    rule = "{rule}"
+    count = {count}
+    {more}
+    gamma = {{ from = 2, to = 30, scale = "log" }}
+    k = {{ choice = [1, 2] }}
+"""
+
+
+@pytest.fixture
+def sampled(own_study):
+    """Called with a count: the study of so many points."""
+
+    def make(count, more="", rule="sobol", rest=""):
+        return own_study(SOURCE, SAMPLE.format(count=count, more=more, rule=rule) + rest)
+
+    return make
+
+
+def ran(study, client, path):
+    """The number of runs that were computed."""
+    done = []
+    evs.run(study, client=client, output=path, listener=lambda event: done.append(event.done))
+    return max(done)
+
+
+def test_a_grown_sample_computes_its_new_points_only(sampled, client, tmp_path):
+    path = tmp_path / "own.nc"
+    assert ran(sampled(512), client, path) == 512
+    with xr.open_dataset(path) as data:
+        before = data.load()
+    assert ran(sampled(1024), client, path) == 512
+    with xr.open_dataset(path) as data:
+        after = data.load()
+    for name in ("gamma", "k", "error", "case_key", "wall_seconds"):
+        xr.testing.assert_equal(before[name].variable, after[name].isel(point=slice(512)).variable)
+    assert (after.status == 1).all()
+    assert json.loads(after.point.attrs["design"])["count"] == 1024
+
+
+def test_a_latin_hypercube_grows_if_it_is_said_to(sampled, client, tmp_path):
+    path, latin = tmp_path / "own.nc", "latin_hypercube"
+    ran(sampled(20, rule=latin), client, path)
+    with pytest.raises(StudyError, match=r"`count` must be 20 as in the result.*got 40 .*extend = true doubles it"):
+        ran(sampled(40, rule=latin), client, path)
+    with pytest.raises(StudyError, match=r"`count` must be 20 times a power of two.*got 30 .*use 40"):
+        ran(sampled(30, "extend = true", latin), client, path)
+    assert ran(sampled(40, "extend = true", latin), client, path) == 20
+
+
+def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):
+    whole = result_of(sampled(16), tmp_path / "whole.nc")
+    first = result_of(sampled(8), tmp_path / "first.nc")
+    second = result_of(sampled(8, "start = 8"), tmp_path / "second.nc")
+    sampled(16)
+    code, _, err = evogt("merge", first, second, "-o", tmp_path / "joined.nc")
+    assert (code, "point = 8, 9, 10" in err, "--study" in err) == (2, True, True)
+    code, _, err = evogt("merge", first, second, "--study", tmp_path / "own.toml", "-o", tmp_path / "joined.nc")
+    assert code == 0, err
+    with xr.open_dataset(tmp_path / "joined.nc") as joined, xr.open_dataset(whole) as known:
+        xr.testing.assert_equal(joined.error, known.error)
+        assert (joined.case_key == known.case_key).all()
+
+
+def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evogt, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
+    rest = '[axes]\nseed = { start = 0, count = 6 }\n[[table]]\nname = "case"\nfile = "cases.csv"\n'
+    study = sampled(4, rest=rest + "[[exclude]]\nmatch = { N = 40, seed = [1, 2, 3, 4, 5] }\n")
+    assert evogt("plan", "own.toml")[1].count("28 cases of 48 points = 4 point x 2 case x 6 seed") == 1
+    path = result_of(study, tmp_path / "own.nc")
+    os.remove("cases.csv")
+    code, out, err = evogt("verify", path, "--code", "method.py")
+    assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
+    code, out, _ = evogt("replay", path, "--at", "point=3,case=1,seed=0", "--code", "method.py")
+    assert (code, "equal bit for bit" in out) == (0, True)
+    code, out, _ = evogt("status", path)
+    assert (code, "28" in out, "48" in out) == (0, True, False), out
+    code, out, _ = evogt("summary", path, "--over", "seed")
+    assert (code, out.count("6/6"), out.count("1/1")) == (0, 4, 4), out
+    code, out, _ = evogt("export", path, "-o", "runs.csv")
+    lines = (tmp_path / "runs.csv").read_text().splitlines()
+    assert (code, len(lines), "gamma" in lines[0]) == (0, 29, True)
+    assert evogt("report", path, "-o", "page.html")[0] == 0
+    assert evogt("plot", path, "-o", "picture.png")[0] == 0
+
+
+def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_path):
+    rest = '[[table]]\nname = "case"\nfile = "cases.csv"\n[constants]\nk = 1\n'
+    (tmp_path / "cases.csv").write_text("gamma,seed\n1,1\n2,2\n")
+    assert ran(own_study(SOURCE, rest), client, tmp_path / "own.nc") == 2
+    (tmp_path / "cases.csv").write_text("gamma,seed\n1,1\n2,2\n3,3\n")
+    assert ran(own_study(SOURCE, rest), client, tmp_path / "own.nc") == 1
+
+
+def test_a_precision_is_reached_at_each_point(own_study, client, tmp_path):
+    source = "def method(gamma, seed):\n    return {'error': gamma + 0.01 * (seed % 3)}\n"
+    rest = """
+        [[together]]
+        name = "level"
+        gamma = [1, 5]
+        radius = [1, 2]
+        [axes]
+        seed = { start = 0, count = 6 }
+        [precision]
+        half_width = 0.006
+    """
+    study = own_study(source.replace("seed)", "seed, radius)"), rest)
+    data = evs.run(study, client=client, output=tmp_path / "own.nc")
+    assert data.precision_seeds.dims == ("level",)
+    assert (data.precision_reason == "known").all()
+
+
+def test_a_pilot_chooses_along_a_design(own_study, client, tmp_path):
+    source = (
+        "def method(gamma, target, weight, seed):\n    return {'error': weight * abs(gamma - target) + 0.01 * seed}\n"
+    )
+    rest = """
+        [[together]]
+        name = "level"
+        target = [2, 5]
+        weight = [1, 3]
+        [axes]
+        seed = [0, 1]
+        [constants]
+        [pilot]
+        parameter = "gamma"
+        seeds = [7, 8]
+        by = ["level"]
+        candidates = [1, 4, 6]
+    """
+    data = evs.run(own_study(source, rest), client=client, output=tmp_path / "own.nc")
+    assert data.gamma.dims == ("level",)
+    assert data.gamma.values.tolist() == [1, 4]
+
+
+def test_a_dimension_that_the_method_returns_stops_the_study_at_once(own_study, client, tmp_path):
+    source = "def method(gamma, k):\n    return {'error': gamma, 'point': k}\n"
+    study = own_study(source, SAMPLE.format(count=4, more="", rule="sobol"))
+    with pytest.raises(StudyError, match="`point` must be another name, since the method returns something of this"):
+        evs.run(study, client=client, output=tmp_path / "own.nc")
+
+
+# --- in Python --------------------------------------------------------------------------------------------------------
+
+
+def product(gamma, k=1, seed=0, N=20):
+    return {"error": gamma * k}
+
+
+def test_designs_in_python_are_those_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
+    designs = [
+        evs.together("level", k=range(3), seed=[4, 5, 6]),
+        evs.sample("point", "sobol", 4, sample_seed=2, gamma={"from": 2, "to": 30, "scale": "log"}),
+        evs.table("case", "cases.csv"),
+    ]
+    exclude = [{"match": {"k": 2, "N": 40}}]
+    study = evs.Study(product, name="own", designs=designs, exclude=exclude)
+    assert (study.space.names, len(study)) == (("level", "point", "case"), 20)
+    assert repr(study).startswith("study own: 20 cases of 24 points = 3 level x 4 point x 2 case")
+    grown = study.replace(
+        designs=evs.sample("point", "sobol", 8, sample_seed=2, gamma={"from": 2, "to": 3}), exclude=()
+    )
+    assert (grown.space.shape, len(grown)) == ((8,), 8)
+
+
+def test_a_study_with_designs_is_written_as_a_file(own_study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("N\n20\n40\n")
+    own_study(SOURCE, '[[table]]\nname = "case"\nfile = "cases.csv"\n[constants]\ngamma = 2\nk = 1\n')
+    study = evs.Study.from_file("own.toml")
+    (tmp_path / "inner").mkdir()
+    again = evs.Study.from_file(study.to_file("inner/own.toml"))
+    assert 'file = "../cases.csv"' in (tmp_path / "inner" / "own.toml").read_text()
+    assert study_plan(again).keys.tolist() == study_plan(study).keys.tolist()
+
+
+def test_rows_of_a_data_frame_are_points():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"N": [20, 40], "gamma": [0.5, 1.5]})
+    study = evs.Study(product, designs=evs.table("case", frame), axes={"seed": [1, 2]})
+    assert study.axes == {"case": [0, 1], "seed": [1, 2]}
+    with pytest.raises(InputError, match=r"`designs` must be made by evs\.together, evs\.sample or evs\.table"):
+        evs.Study(product, designs=[{"name": "case"}])
