@@ -1,6 +1,6 @@
 """What the machinery of a sweep costs, measured on runs that do nothing.
 
-    python tests/benchmarks/sweep.py [--axes N] [--workers N] [SIZES]...
+    python tests/benchmarks/sweep.py [--axes N] [--sampled] [--workers N] [SIZES]...
 
 For each of SIZES (default: 10,000 and 100,000) a study of that many runs of a function of one line is run from the
 command line, run again when all is there, and its result is opened.  Prints, for each size:
@@ -12,6 +12,8 @@ command line, run again when all is there, and its result is opened.  Prints, fo
 - again: wall seconds of the same command when nothing is missing;
 - summary: wall seconds of `evogt summary` over the last axis, of which there is a row for each point of the others;
 - open, load: xarray's seconds to open the result, and to read all of it; and the file's size.
+
+With --sampled the runs are points of a Sobol sequence in as many parameters instead of a grid.
 
 Everything is in a temporary folder.  Wall times on a shared machine vary by half.
 """
@@ -30,14 +32,18 @@ METHOD = "def method({arguments}):\n    return {{'error': float(i)}}\n"
 SAMPLE_SECONDS = 0.05
 
 
-def write_study(folder, size, axes):
-    """A study file of `size` runs over `axes` axes, all but the first of ten values."""
+def write_study(folder, size, axes, sampled=False):
+    """A study file of `size` runs over `axes` axes, all but the first of ten values, or as many sampled parameters."""
     names = "ijklmn"[:axes]
     lengths = [size // 10 ** (axes - 1)] + [10] * (axes - 1)
     lines = [f"{name} = {{ start = 0, count = {length} }}" for name, length in zip(names, lengths, strict=True)]
     (folder / "method.py").write_text(METHOD.format(arguments=", ".join(names)))
+    section = "[axes]"
+    if sampled:
+        section = f'[[sample]]\nname = "point"\nrule = "sobol"\ncount = {size}'
+        lines = [f"{name} = {{ from = 0, to = 1000 }}" for name in names]
     path = folder / "bench.toml"
-    path.write_text('name = "bench"\nmethod = "method.py:method"\n[axes]\n' + "\n".join(lines) + "\n")
+    path.write_text("\n".join(['name = "bench"', 'method = "method.py:method"', section, *lines, ""]))
     return path
 
 
@@ -81,7 +87,7 @@ def measure(size, options, start_up=0.0):
     """Run, run again and open a study of `size` runs; returns the seconds of the first."""
     with tempfile.TemporaryDirectory(prefix="evogt-benchmark-") as name:
         folder = Path(name)
-        study, result = write_study(folder, size, options.axes), folder / "bench.nc"
+        study, result = write_study(folder, size, options.axes, options.sampled), folder / "bench.nc"
         command = [sys.executable, "-m", "evogt_study", "run", "-q", "--workers", str(options.workers)]
         command += [str(study), "-o", str(result)]
         wall, own, largest = watched(command)
@@ -92,9 +98,10 @@ def measure(size, options, start_up=0.0):
             print(f"  run {wall:.1f} s, {(wall - start_up) / size * 1e3:.3f} ms a run without start-up")
             print(f"  memory {own / 1e6:.0f} MB client and scheduler, {largest / 1e6:.0f} MB largest worker")
             print(f"  again {again:.1f} s, {again_own / 1e6:.0f} MB")
-            ask = [sys.executable, "-m", "evogt_study", "summary", str(result), "--over", "ijklmn"[options.axes - 1]]
-            print(f"  summary {watched(ask)[0]:.1f} s")
             print(f"  open {opening:.2f} s, load {loading:.2f} s, {result.stat().st_size / 1e6:.1f} MB", flush=True)
+            ask = [sys.executable, "-m", "evogt_study", "summary", str(result), "--over", "ijklmn"[options.axes - 1]]
+            if not options.sampled:  # there is nothing to reduce over
+                print(f"  summary {watched(ask)[0]:.1f} s", flush=True)
     return wall
 
 
@@ -102,6 +109,7 @@ def main():
     parser = argparse.ArgumentParser(description="Overhead of a sweep; see the head of this file.")
     parser.add_argument("sizes", metavar="SIZES", nargs="*", type=int, default=[10_000, 100_000])
     parser.add_argument("--axes", type=int, default=2, choices=range(1, 7))
+    parser.add_argument("--sampled", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     few = 2 * 10 ** (options.axes - 1)
