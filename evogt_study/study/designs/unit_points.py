@@ -11,24 +11,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its parts are imported when they are used: `stats` takes half a second, which only samples need
 
 Array = npt.NDArray[np.float64]
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Array:
     """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
-    from scipy.stats import qmc  # takes half a second, which only samples need
-
     # of a power of two, and cut: the engine warns of other numbers, and we do so once in words of ours
-    engine = qmc.Sobol(dimension, rng=np.random.default_rng(seed))
+    engine = scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
     return points
 
 
 def _halton(dimension: int, count: int, seed: int) -> Array:
-    from scipy.stats import qmc
-
-    points: Array = qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
+    points: Array = scipy.stats.qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
     return points
 
 
@@ -42,11 +39,9 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     From the odd part of `count` on the number is doubled: of the intervals of half the width each point is in one, and
     the new points take the others in a random order (Sallaberry, Helton & Hora 2008).
     """
-    from scipy.stats import qmc
-
     rng = np.random.default_rng(seed)
     size = count // (count & -count)
-    points: Array = qmc.LatinHypercube(dimension, rng=rng).random(size)
+    points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
     while size < count:
         taken = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
         free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in taken.T])
