@@ -31,6 +31,7 @@ from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, certified, check_norms, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
+from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.integrators import Integrator
@@ -173,7 +174,8 @@ class EvolutionCase(BoundCase):
             reference = ReferenceAmongWorkers(reference, text_hash(self.method.problem_text(self.values)))
         output = self.method.output
         norms = [name for name in NORMS if name in output.record]
-        solution = solve(problem, self.discretisation, share, reference, norms)
+        passed = knot_steps(self.discretisation.grid, problem.dimension) if asked_for(output.record) else ()
+        solution = solve(problem, self.discretisation, share, reference, norms, passed)
         identity = text_hash(self.method.problem_text(self.values))
         return finite(record(solution, output, certified(solution, output.record, share, identity)))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -153,6 +153,11 @@ class GalerkinSystem:
     steady_load: bool = False
     symmetric: bool = True
     diffusion: MatrixInTime | None = None
+
+    @cached_property
+    def modes(self) -> tuple[Array, Array]:
+        """Eigenvalues (r,) and eigenvectors (r, r) of K at t = 0, which an autonomous system advances in."""
+        return np.linalg.eigh(self.stiffness(0.0))
 
     def nodal_lifting(self, t: float) -> Array | None:
         """u_b at the assembly nodes, (Q,); None where there is none."""

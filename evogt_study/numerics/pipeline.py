@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
 from typing import Protocol, TypeVar
@@ -24,6 +24,7 @@ from evogt_study.numerics.cross_grid import (
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
+from evogt_study.numerics.integrators.runge_kutta import RungeKutta
 from evogt_study.numerics.problem import Problem, Tensor
 from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.retained_space import (
@@ -102,8 +103,9 @@ class Solution:
     solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
     quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
     coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
-    norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at the final time between the
-    reference of the errors and its coarser version, where it has one.
+    features: psi at the nodes of the validation rule, (Q, N).  passed: states at the steps that were asked for beside
+    the observed ones.  norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at the
+    final time between the reference of the errors and its coarser version, where it has one.
     """
 
     problem: Problem
@@ -114,6 +116,8 @@ class Solution:
     trajectory: Trajectory
     errors: Array
     quadrature_defect: float
+    features: Array
+    passed: Trajectory | None = None
     reference_state: Array | None = None
     cross_grid: CrossGridDefects | None = None
     norms: Mapping[str, float] = field(default_factory=dict)
@@ -175,11 +179,12 @@ def solve(
     share: Share = afresh,
     reference: Reference | None = None,
     norms: Collection[str] = (),
+    passed: tuple[int, ...] = (),
 ) -> Solution:
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
 
     Errors are measured against the problem's exact solution; against `reference` where that is given.  `norms`: those
-    of `NORMS` that are wanted too.
+    of `NORMS` that are wanted too.  `passed`: steps whose states are wanted beside those that are observed.
 
     Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,
     IndefiniteStiffnessError.
@@ -194,7 +199,7 @@ def solve(
         key["Galerkin system"],
         lambda: assemble(space, problem, _terms("stiffness term", key["retained space"], share), nodal),
     )
-    trajectory = share("trajectory", key["trajectory"], lambda: run.integrator.march(system, run.grid))
+    trajectory, between = _trajectories(run, system, key, share, passed)
     domain = problem.domain
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
@@ -204,6 +209,8 @@ def solve(
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
         quadrature_defect=share("quadrature defect", key["quadrature defect"], lambda: _looked_at_again(space, run)),
+        features=features,
+        passed=between,
         reference_state=_reference_state(run, system, key, share),
         cross_grid=_cross_grid(problem, run, space, system, key, share),
         norms=dict(_norms(problem, space, trajectory, target, features, rule, errors, norms)),
@@ -211,6 +218,25 @@ def solve(
             "reference error", key["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
         ),
     )  # fmt: skip
+
+
+def _trajectories(
+    run: Discretisation, system: GalerkinSystem, key: dict[str, Hashable], share: Share, passed: tuple[int, ...]
+) -> tuple[Trajectory, Trajectory | None]:
+    """The states observed, and those at the steps `passed`."""
+
+    def march(grid: TimeGrid) -> Trajectory:
+        return share(
+            "trajectory", (key["Galerkin system"], grid, run.integrator), lambda: run.integrator.march(system, grid)
+        )
+
+    if not passed:
+        return march(run.grid), None
+    # in modes several steps are one, whose rounding follows what is observed: a run's numbers shall not
+    if system.autonomous or not isinstance(run.integrator, RungeKutta):
+        return march(run.grid), march(replace(run.grid, saved=passed))
+    whole = march(replace(run.grid, saved=tuple(sorted({*run.grid.observed, *passed}))))
+    return whole.at(run.grid.observed_times), whole.at(run.grid.times_of(passed))
 
 
 def _norms(

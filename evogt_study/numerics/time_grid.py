@@ -24,6 +24,10 @@ class Trajectory:
     coefficients: Array
     energies: Array | None = None
 
+    def at(self, times: Array) -> Trajectory:
+        """The states at some of the times."""
+        return Trajectory(times, self.coefficients[np.searchsorted(self.times, times)], self.energies)
+
 
 @dataclass(frozen=True)
 class TimeGrid:

@@ -19,6 +19,7 @@ from evogt_study.methods.own.user_code import PythonFile
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import certified, check_norms, fields, histories, scalars
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
+from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.integrators import Integrator, Start
@@ -99,7 +100,8 @@ def solve(
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # what is not finite is refused below
-        solution = solve_arrays(problem, run, reference=reference, norms=norms)
+        passed = knot_steps(run.grid, problem.dimension) if wanted else ()
+        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=passed)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
         data = labelled(solution, certified(solution, wanted, afresh, ""), field)

@@ -13,15 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.numerics.retained_space import WeightedSVD, retain, trial_functions, weighted_svd
 
 SMALLEST = 1e-14
 """Directions of relative size below this are rounding, and no part of the space of all features."""
+SPREAD = 1e3
+"""Ratio of pivots, 1e6 in the Gram matrix, up to which the rule of assembly resolves all features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +57,53 @@ class ErrorBudget:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class FullSpace:
+    """The span of all features, by their values at the nodes (Q, N), and a factorisation of their mass there.
+
+    orthonormal: combinations (N, m) that are so on the rule of assembly, and nearly so here; mass: the Cholesky factor
+    of their Gram matrix.  Both are None where that rule is too coarse for the features: then all is done here.
+    """
+
+    trial: Array
+    weights: Array
+    orthonormal: Array | None
+    mass: Array | None
+
+    @staticmethod
+    def of(trial: Array, weights: Array, svd: WeightedSVD) -> FullSpace:
+        """The space of Phi (Q, N) on a rule, by the singular values that the run has on its own rule."""
+        if svd.singular_values[-1] == 0.0:  # fewer nodes of assembly than features
+            return FullSpace(trial, weights, None, None)
+        kept = svd.singular_values > SMALLEST * svd.singular_values[0]
+        orthonormal = svd.right[:, kept] / svd.singular_values[kept]
+        values = (np.sqrt(weights)[:, None] * trial) @ orthonormal
+        mass, failed = dpotrf(dsyrk(1.0, values.T), overwrite_a=True)
+        pivots = np.diag(mass)
+        if failed or pivots.max() > SPREAD * pivots.min():
+            return FullSpace(trial, weights, None, None)
+        return FullSpace(trial, weights, orthonormal, mass)
+
+    def best(self, values: Array) -> Array:
+        """The best approximation of a function at the nodes, (Q,) -> (Q,)."""
+        if self.orthonormal is None:
+            return np.asarray(self.trial @ _least_squares(self.trial, values, np.sqrt(self.weights)))
+        found = np.zeros_like(values)
+        for _ in range(2):  # the second corrects what rounding leaves of the first
+            moments = ((values - found) * self.weights) @ self.trial @ self.orthonormal
+            found += self.trial @ (self.orthonormal @ dpotrs(self.mass, moments)[0])
+        return found
+
+
 def error_budget(
-    exact: Array, trial: Array, transform: Array, states: tuple[Array, Array, Array], weights: Array, norm: float
+    exact: Array, space: FullSpace, transform: Array, states: tuple[Array, Array, Array], norm: float
 ) -> ErrorBudget:
     """Split the final error by its values at the nodes of a rule.
 
-    exact: u - u_b (Q,); trial: Phi (Q, N); transform T_r (N, r); states: coefficients of P u, of the semidiscrete
-    solution and of the run, (r,) each; norm: || u ||.
+    exact: u - u_b (Q,); transform T_r (N, r); states: coefficients of P u, of the semidiscrete solution and of the run,
+    (r,) each; norm: || u ||.
     """
-    best = trial @ _least_squares(trial, exact, np.sqrt(weights))
+    trial, weights, best = space.trial, space.weights, space.best(exact)
     projected, semidiscrete, final = (trial @ (transform @ state) for state in states)
     return ErrorBudget(
         exact - best, best - projected, projected - semidiscrete, semidiscrete - final, weights, norm

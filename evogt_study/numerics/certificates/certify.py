@@ -11,7 +11,7 @@ import numpy as np
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates import constants
 from evogt_study.numerics.certificates.bound import EnergyBound, residual_of
-from evogt_study.numerics.certificates.budget import ErrorBudget, error_budget
+from evogt_study.numerics.certificates.budget import ErrorBudget, FullSpace, error_budget
 from evogt_study.numerics.certificates.radau import semidiscrete_state
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.numerics.certificates.reference import SpectralReference
@@ -197,9 +197,13 @@ class Certified:
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
         exact = self.solved(self.grid)
         states = (space.project(self.solved(rule)), self.timeless, final)
-        return error_budget(
-            exact, functions.trial, space.transform, states, self.grid.weights.ravel(), self._norm_of(exact)
+        run = solution.discretisation
+        full = self.share(
+            "full space",
+            (run.dictionary, run.seed, run.quadrature, self.grid, space.domain),
+            lambda: FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd),
         )
+        return error_budget(exact, full, space.transform, states, self._norm_of(exact))
 
     @cached_property
     def norm_matrix(self) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,8 @@ DEGREE = 5
 GAUSS = 6
 """Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
 that alternate from step to step are integrated exactly too."""
+FEW = 3
+"""Of them where the square of the residual changes slowly, which the difference from the midpoint rule tells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +57,15 @@ class Reconstruction:
 
 def _spline(knots: Array) -> BSpline:
     """The splines that are one at one knot and zero at the others."""
+    return _interpolating(tuple(knots.tolist()))
+
+
+@lru_cache(maxsize=8)
+def _interpolating(knots: tuple[float, ...]) -> BSpline:
     from scipy.interpolate import make_interp_spline  # a fifth of a second, which each worker would pay at its start
 
     degree = min(DEGREE, len(knots) - 1)
-    return make_interp_spline(knots, np.eye(len(knots)), k=degree if degree % 2 else max(degree - 1, 1))
+    return make_interp_spline(np.array(knots), np.eye(len(knots)), k=degree if degree % 2 else max(degree - 1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +80,12 @@ class TimeRule:
     coarse: Array
 
     @staticmethod
-    def between(knots: Array) -> TimeRule:
-        """The rule of `GAUSS` points for each interval; the coarser one has all of them but the outermost."""
-        nodes, weights = QuadratureRule("gauss_legendre", GAUSS).on_unit_interval
+    def between(knots: Array, points: int = GAUSS) -> TimeRule:
+        """The rule of `points` for each interval; the coarser one has all of them but the outermost."""
+        nodes, weights = QuadratureRule("gauss_legendre", points).on_unit_interval
         lengths, inner = np.diff(knots)[:, None], nodes[1:-1]
         powers = np.arange(len(inner))
-        coarse = np.zeros(GAUSS)
+        coarse = np.zeros(points)
         coarse[1:-1] = np.linalg.solve(inner ** powers[:, None], 1.0 / (powers + 1.0))
         times = knots[:-1, None] + lengths * nodes
         return TimeRule(

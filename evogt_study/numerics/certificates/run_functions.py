@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries.base import FirstOrder
 from evogt_study.numerics.dictionaries.legendre import polynomials
+from evogt_study.numerics.pipeline import Share, Solution
+from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
 
 
@@ -25,14 +28,18 @@ class RunFunctions:
     on_a_line: FirstOrder | None = None
 
     @staticmethod
-    def of(space: RetainedSpace, grid: TensorGrid) -> RunFunctions:
-        """Evaluate the features."""
-        if grid.dimension > 1:
-            return RunFunctions(space, grid, space.features.values(grid.nodes))
-        first = space.features.first_order(grid.nodes)
-        return RunFunctions(space, grid, first.value, first)
+    def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
+        """Evaluate the features, where the run has not done so for its validation."""
+        space, run = solution.space, solution.discretisation
+        key = (run.dictionary, run.seed, grid, space.domain)
+        if grid.dimension == 1:
+            first = share("certificate features", key, lambda: space.features.first_order(grid.nodes))
+            return RunFunctions(space, grid, first.value, first)
+        if run.validation == QuadratureRule("gauss_legendre", grid.points):
+            return RunFunctions(space, grid, solution.features)
+        return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(grid.nodes)))
 
-    @property
+    @cached_property
     def trial(self) -> Array:
         """Phi at the nodes, (Q, N)."""
         (D,) = self.space.domain.boundary_factor(self.grid.nodes)
@@ -55,12 +62,13 @@ class RunFunctions:
 
 def _interpolated(points: int) -> Callable[[Array], tuple[Array, Array]]:
     """x (1 - x) times the polynomials that are one at one Gauss node and zero at the others."""
+    return lambda x: _interpolating(points, tuple(x.tolist()))
+
+
+@lru_cache(maxsize=8)
+def _interpolating(points: int, at: tuple[float, ...]) -> tuple[Array, Array]:
     nodes, weights = TensorGrid(1, points).along
-    inverse = polynomials(nodes, points, 0)[0].T * weights
-
-    def along(x: Array) -> tuple[Array, Array]:
-        value, slope = polynomials(x, points, 1) @ inverse
-        factor, derivative = (x * (1.0 - x))[:, None], (1.0 - 2.0 * x)[:, None]
-        return factor * value, derivative * value + factor * slope
-
-    return along
+    x = np.array(at)
+    value, slope = polynomials(x, points, 1) @ (polynomials(nodes, points, 0)[0].T * weights)
+    factor, derivative = (x * (1.0 - x))[:, None], (1.0 - 2.0 * x)[:, None]
+    return factor * value, derivative * value + factor * slope

@@ -56,8 +56,9 @@ class Sampled:
     grid: TensorGrid
 
     @staticmethod
+    @lru_cache(maxsize=8)
     def of(space: SpectralSpace, grid: TensorGrid) -> Sampled:
-        """The basis of `space` on `grid`."""
+        """The basis of `space` on `grid`, which all runs of a problem have in common."""
         return Sampled(*space.along(grid.along[0]), grid)
 
     def _matrices(self, derived: int | None) -> list[Array]:

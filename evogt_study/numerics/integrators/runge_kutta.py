@@ -125,7 +125,7 @@ def advance(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Traject
 
 def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
     """In the eigenbasis of K, where a step is one multiplication a mode."""
-    eigenvalues, basis = np.linalg.eigh(system.stiffness(0.0))
+    eigenvalues, basis = system.modes
     A, d, count = tableau.matrix, tableau.closing, len(tableau.matrix)
     least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
     if not least > 0.0:

@@ -18,7 +18,7 @@ from evogt_study.numerics.certificates.run_functions import RunFunctions
 from evogt_study.numerics.certificates.spectral_space import Sampled
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries import Dictionary
-from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.problems import Statement
@@ -98,7 +98,7 @@ def judged(stated: Manufactured, run: Discretisation, known: dict) -> Judged:
 def energy_error(stated, solution, share):
     """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
     knots, grid, problem = knots_of(solution), FINE[stated.dimension], stated.problem
-    run = RunFunctions.of(solution.space, grid).reconstructed(knots.coefficients, knots.times)
+    run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
     basis = Sampled(*run.along(grid.along[0]), grid)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
