@@ -246,7 +246,7 @@ class EvolutionCase(BoundCase):
         """Raise StudyError where something is to be recorded that the run does not have."""
         wanted = self.method.output.record
         check_norms(problem, wanted)
-        check_certificates(wanted, problem)
+        check_certificates(wanted, problem, self.discretisation.grid.final_time)
         if problem.potential is None and "free_energy_history" in wanted:
             raise StudyError(
                 "`record` must leave out free_energy_history for a problem without potential (output.record)"

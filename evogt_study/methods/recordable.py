@@ -168,6 +168,6 @@ def shared_reference(problem: Problem, final_time: float, share: Share, identity
     def computed() -> SpectralReference:
         name = content_hash(["spectral reference", identity, final_time])
         packed = once(name, lambda: spectral_reference(problem, final_time).packed())
-        return SpectralReference.unpacked(packed, problem.dimension)
+        return SpectralReference.unpacked(packed, problem.domain)
 
     return share("spectral reference", (identity, final_time), computed)

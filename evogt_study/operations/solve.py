@@ -91,17 +91,16 @@ def solve(
     """
     integrator = _integrator(time_integrator, stabilization, start)
     rules = {"quadrature": quadrature, "validation": validation, "assessment": assessment}
-    final_time = problem.final_time if final_time is None else final_time
-    numbers = {"seed": seed, "tau": tau, "final_time": final_time, "dt": dt}
+    numbers = {"seed": seed, "tau": tau, "final_time": final_time or problem.final_time, "dt": dt}
     run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     check_norms(problem, norms)
-    wanted = _certificates(certificates, problem)
+    wanted = _certificates(certificates, problem, run.grid.final_time)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # what is not finite is refused below
-        passed = knot_steps(run.grid, problem.dimension) if wanted else ()
-        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=passed)
+        steps = knot_steps(run.grid, problem.dimension)
+        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=steps if wanted else ())
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
         data = labelled(solution, certified(solution, wanted, afresh, ""), field)
@@ -109,11 +108,11 @@ def solve(
     return data
 
 
-def _certificates(asked: bool | Sequence[str], problem: Problem) -> tuple[str, ...]:
+def _certificates(asked: bool | Sequence[str], problem: Problem, final_time: float) -> tuple[str, ...]:
     """Names of the certificates that are computed; of those that are named, all have to fit the problem."""
     if isinstance(asked, bool):
-        return applicable(problem) if asked else ()
-    check_certificates(asked, problem)
+        return applicable(problem, final_time) if asked else ()
+    check_certificates(asked, problem, final_time)
     return tuple(asked)
 
 

@@ -17,6 +17,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.numerics.problem import Problem
@@ -123,11 +124,12 @@ def retained_error(problem: Problem, run: Discretisation, solved: Callable[[Tens
 
     solved: u(T) - u_b(T) at the nodes of a grid.  It tells what another space would have without running there.
     """
-    features = run.dictionary.sample(run.seed, problem.dimension)
+    features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
     projected = space.project(solved(TensorGrid.of_rule(run.quadrature, problem.dimension)))
     exact = solved(grid)
-    difference, weights = space.evaluate(grid.nodes, projected) - exact, grid.weights.ravel()
+    nodes = UnitBox.of(problem.domain).nodes(grid)
+    difference, weights = space.evaluate(nodes, projected) - exact, grid.weights.ravel()
     return float(np.sqrt(difference**2 @ weights / (exact**2 @ weights)))

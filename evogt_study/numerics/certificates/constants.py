@@ -52,7 +52,7 @@ def quadrature_residual(
     grid = TensorGrid.of_rule(rule, problem.dimension)
     data = ProblemData.of(problem, grid, times)
     states, rates = solution.at(times)
-    basis = Sampled(*solution.along(grid.along[0]), grid)
+    basis = Sampled(solution.along(grid.along[0]), grid)
     remainder = (basis.evaluate(rates) - data.source).reshape(len(times), -1)
     defect = space.project(remainder)
     for axis, flux in enumerate(data.flux_of(basis.gradient(states))):

@@ -1,4 +1,11 @@
-"""A problem's functions on a grid at several times, which the certificates of all its runs have in common."""
+"""A problem's functions on a grid at several times, which the certificates of all its runs have in common.
+
+All is in coordinates of the unit cube, into which a box is mapped, and is divided by the volume of the box:
+
+    (u_t, w) + (A grad u, grad w) + (b . grad u - c u, w) + <transfer u, w> = (f, w) + <flux, w>
+
+with A_lm and b_l over the widths of l and m, and faces over the width of the direction that they are across.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +15,76 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.problem import Problem
+from evogt_study.numerics.domains import Domain
+from evogt_study.numerics.domains.box import DIRECTIONS, as_box
+from evogt_study.numerics.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor
+
+Ended = Callable[[Array], list[tuple[Array, Array]]]
+"""Nodes of one coordinate to the values and derivatives there of the functions of each direction."""
+BOTH = np.array([0.0, 1.0])
+
+
+@dataclass(frozen=True)
+class UnitBox:
+    """The map from the unit cube to a box, and on which ends of each direction functions vanish."""
+
+    lower: tuple[float, ...]
+    widths: tuple[float, ...]
+    ends: tuple[Ends, ...]
+
+    @staticmethod
+    def of(domain: Domain) -> UnitBox:
+        """That of a box, the unit cube among them.  Raises ParameterError for another domain."""
+        box = as_box(domain)
+        ends = tuple((box.is_dirichlet(axis, 0), box.is_dirichlet(axis, 1)) for axis in range(box.dimension))
+        return UnitBox(tuple(map(float, box.lower)), tuple(map(float, box.widths)), ends)
+
+    def nodes(self, grid: TensorGrid) -> Array:
+        """The nodes of a grid in the box, (Q^d, d)."""
+        return self.mapped(grid.nodes)
+
+    def mapped(self, nodes: Array) -> Array:
+        """Points of the unit cube in the box, (Q, d)."""
+        return np.asarray(np.asarray(self.lower) + np.asarray(self.widths) * nodes)
+
+    def on_face(self, grid: TensorGrid, axis: int, side: int) -> Array:
+        """The nodes on a face, (Q^(d - 1), d)."""
+        along = [grid.along[0]] * grid.dimension
+        along[axis] = BOTH[side : side + 1]
+        points = np.stack([each.ravel() for each in np.meshgrid(*along, indexing="ij")], axis=1)
+        return self.mapped(points)
+
+
+@dataclass(frozen=True, eq=False)
+class FaceData:
+    """Flux less transfer u_b on a face, (T, Q, ...), and transfer, (T or 1, Q, ...), across `axis`."""
+
+    axis: int
+    side: int
+    flux: Array
+    transfer: Array | None
+
+    def term(self, functions: Ended, run: Sampled, states: Array) -> Array:
+        """Flux less transfer u on the face for a function by its coefficients, (T, Q, ...)."""
+        if self.transfer is None:
+            return self.flux
+        return np.asarray(self.flux - self.transfer * run.on_face(states, self.axis, self.end(functions)))
+
+    def end(self, functions: Ended) -> Array:
+        """Values on the face of the functions of the direction that it is across, (n,)."""
+        values, _ = functions(BOTH)[self.axis]
+        return np.asarray(values[self.side])
 
 
 @dataclass(frozen=True, eq=False)
 class ProblemData:
-    """Diffusion a, (T or 1, Q, ..., Q); source f less the rate of a lifting, (T, Q, ..., Q); initial value less it.
+    """Diffusion a or A, source f less what a lifting u_b adds but for its flux, initial value less it.
 
-    lifting: u_b (T, ...) and flux: a d u_b/dx_l for each direction; None where there is no lifting.  slope: F' of a
-    potential.
+    diffusion (T or 1, Q, ..., Q), of a tensor (T or 1, d, d, Q, ..., Q); source (T, Q, ..., Q); initial (Q, ..., Q).
+    lifting: u_b (T, ...) and flux: (A grad u_b)_l for each direction; None where there is no lifting.  advection: b_l
+    of each direction, reaction: c, (T or 1, ...) each, or None.  law: (u, t) -> -F'(u) or g(u, x, t), where nonlinear.
     """
 
     grid: TensorGrid
@@ -27,40 +94,146 @@ class ProblemData:
     initial: Array
     lifting: Array | None = None
     flux: list[Array] | None = None
-    slope: Callable[[Array], Array] | None = None
+    advection: list[Array] | None = None
+    reaction: Array | None = None
+    law: Callable[[Array, float], Array] | None = None
+    faces: tuple[FaceData, ...] = ()
 
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
         """Evaluate the problem on the grid."""
-        nodes, shape, first = grid.nodes, grid.shape, np.zeros(1)
-        diffusion = problem.diffusion(nodes, times[:1] if problem.diffusion.steady else times)
-        source, initial, lifting, flux = problem.source(nodes, times), problem.initial(nodes), None, None
-        if problem.lifting is not None:
-            source = source - problem.lifting.rate(nodes, times)
-            initial = initial - problem.lifting.value(nodes, first)[0]
-            lifting = problem.lifting.value(nodes, times).reshape(-1, *shape)
-            flux = [part(nodes, times).reshape(-1, *shape) for part in problem.lifting.flux]
+        box, lifting = UnitBox.of(problem.domain), problem.lifting
+        nodes, shape = box.nodes(grid), grid.shape
+        source, initial = problem.source(nodes, times), problem.initial(nodes)
+        if lifting is not None:
+            source = source - lifting.rate(nodes, times)
+            if lifting.lower_order is not None:
+                source = source - lifting.lower_order(nodes, times)
+            initial = initial - lifting.value(nodes, np.zeros(1))[0]
+
+        def on_grid(function: Callable[[Array, Array], Array], at: Array) -> Array:
+            return np.asarray(function(nodes, at).reshape(len(at), *shape))
+
+        def moving(function: Callable[[Array, Array], Array], steady: bool) -> Array:
+            return on_grid(function, times[:1] if steady else times)
+
+        b, c = problem.advection, problem.reaction
         return ProblemData(
-            grid, times, diffusion.reshape(-1, *shape), source.reshape(-1, *shape), initial.reshape(shape),
-            lifting, flux, None if problem.potential is None else problem.potential.slope,
+            grid, times, _diffusion(problem, box, nodes, times, shape), source.reshape(-1, *shape),
+            initial.reshape(shape),
+            None if lifting is None else on_grid(lifting.value, times),
+            None if lifting is None else [on_grid(q, times) / w for q, w in zip(lifting.flux, box.widths, strict=True)],
+            None if b is None else [moving(part, part.steady) / w for part, w in zip(b, box.widths, strict=True)],
+            None if c is None or isinstance(c, NonlinearReaction) else moving(c, c.steady),
+            _law(problem, nodes, shape),
+            tuple(_face(face, box, grid, times, lifting) for face in problem.faces),
         )  # fmt: skip
 
     def part(self, block: slice) -> ProblemData:
         """The times of `block` only."""
-        a = self.diffusion if len(self.diffusion) == 1 else self.diffusion[block]
-        lifting = None if self.lifting is None else self.lifting[block]
-        flux = None if self.flux is None else [part[block] for part in self.flux]
+
+        def some(values: Array) -> Array:
+            return values if len(values) == 1 and len(self.times) > 1 else values[block]
+
         return replace(
-            self, times=self.times[block], diffusion=a, source=self.source[block], lifting=lifting, flux=flux
+            self,
+            times=self.times[block],
+            diffusion=some(self.diffusion),
+            source=self.source[block],
+            lifting=None if self.lifting is None else self.lifting[block],
+            flux=None if self.flux is None else [part[block] for part in self.flux],
+            advection=None if self.advection is None else list(map(some, self.advection)),
+            reaction=None if self.reaction is None else some(self.reaction),
+            faces=tuple(
+                replace(face, flux=some(face.flux), transfer=None if face.transfer is None else some(face.transfer))
+                for face in self.faces
+            ),
         )
 
-    def remainder(self, values: Array, rates: Array) -> Array:
-        """f - u_t - F'(u) for u = v + u_b by v and v_t, (T, Q, ..., Q) each; F is absent from linear problems."""
-        if self.slope is None:
-            return np.asarray(self.source - rates)
-        return np.asarray(self.source - rates - self.slope(values if self.lifting is None else values + self.lifting))
+    @property
+    def homogeneous(self) -> ProblemData:
+        """The same without source, lifting, and given fluxes."""
+        faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in self.faces)
+        return replace(self, source=np.zeros((1,) * self.source.ndim), lifting=None, flux=None, faces=faces)
+
+    @property
+    def lower_order(self) -> bool:
+        """True where the equation holds u or grad u outside of its diffusion."""
+        return not (self.advection is None and self.reaction is None and self.law is None)
+
+    def remainder(self, run: Sampled, states: Array, gradient: list[Array]) -> Array:
+        """F - b . grad v + c v of v by its coefficients and gradient, (T, Q, ..., Q): what is left is - v_t."""
+        result = self.source
+        for b, slope in zip(self.advection or (), gradient, strict=False):
+            result = result - b * slope
+        if self.reaction is None and self.law is None:
+            return result
+        values = run.evaluate(states)
+        if self.reaction is not None:
+            result = result + self.reaction * values
+        if self.law is not None:
+            whole = values if self.lifting is None else values + self.lifting
+            result = result + np.stack([self.law(u, float(t)) for u, t in zip(whole, self.times, strict=True)])
+        return np.asarray(result)
 
     def flux_of(self, gradient: list[Array]) -> list[Array]:
-        """a grad (v + u_b) for a function v by its gradient."""
-        plain = [self.diffusion * part for part in gradient]
+        """A grad (v + u_b) for a function v by its gradient."""
+        plain = self.diffused(gradient)
         return plain if self.flux is None else [a + b for a, b in zip(plain, self.flux, strict=True)]
+
+    def diffused(self, gradient: list[Array]) -> list[Array]:
+        """A grad v."""
+        if self.diffusion.ndim == self.source.ndim:
+            return [self.diffusion * part for part in gradient]
+        d = range(len(gradient))
+        return [np.asarray(sum(self.diffusion[:, i, j] * gradient[j] for j in d)) for i in d]
+
+    def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
+        """R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k) of v by its coefficients, (T, n, ..., n).
+
+        These are in `functions`, or where there are none in those of `space`; without `rates` v_t = F = 0.
+        """
+        basis = Sampled.of(space, self.grid)
+        run = basis if functions is None else Sampled(functions(self.grid.along[0]), self.grid)
+        gradient = run.gradient(states)
+        result = -basis.flux_moments(self.flux_of(gradient))
+        if rates is not None or self.lower_order:
+            remainder = self.remainder(run, states, gradient)
+            result += basis.moments(remainder if rates is None else remainder - run.evaluate(rates))
+        for face in self.faces:
+            term = face.term(functions or space.along, run, states)
+            result += basis.face_moments(term, face.axis, face.end(space.along))
+        return result
+
+
+def _diffusion(problem: Problem, box: UnitBox, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
+    at = times[:1] if problem.diffusion.steady else times
+    values, widths = problem.diffusion(nodes, at), np.asarray(box.widths)
+    if isinstance(problem.diffusion, Tensor):
+        tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(widths, widths)[:, :, None]
+        return np.asarray(tensor.reshape(len(at), len(widths), len(widths), *shape))
+    if len(set(box.widths)) == 1:
+        return np.asarray(values.reshape(-1, *shape) / widths[0] ** 2)
+    diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]
+    return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
+
+
+def _law(problem: Problem, nodes: Array, shape: tuple[int, ...]) -> Callable[[Array, float], Array] | None:
+    potential, reaction = problem.potential, problem.reaction
+    if potential is not None:
+        return lambda u, t: -potential.slope(u)
+    if isinstance(reaction, NonlinearReaction):
+        return lambda u, t: np.asarray(reaction.value(u.ravel(), nodes, t)).reshape(shape)
+    return None
+
+
+def _face(face: NaturalFace, box: UnitBox, grid: TensorGrid, times: Array, lifting: Lifting | None) -> FaceData:
+    axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
+    nodes, width, shape = box.on_face(grid, axis, side), box.widths[axis], grid.shape[1:]
+    flux, transfer = face.flux(nodes, times), face.transfer
+    if transfer is None:
+        return FaceData(axis, side, flux.reshape(len(times), *shape) / width, None)
+    known = transfer(nodes, times)
+    if lifting is not None:
+        flux = flux - known * lifting.value(nodes, times)
+    return FaceData(axis, side, flux.reshape(len(times), *shape) / width, known.reshape(len(times), *shape) / width)

@@ -76,7 +76,9 @@ class RadauSteps:
 
 def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
     """alpha(T) of alpha' + K(t) alpha = b(t), (r,), in the eigenbasis of K at half time."""
-    eigenvalues, basis = system.modes if system.autonomous else np.linalg.eigh(system.stiffness(final_time / 2.0))
+    diagonal = system.autonomous and system.symmetric
+    middle = system.stiffness(final_time / 2.0)
+    eigenvalues, basis = system.modes if diagonal else np.linalg.eigh((middle + middle.T) / 2.0)
     step = final_time / STEPS
     method = RadauSteps.of(step, eigenvalues, NEAR)
     state = system.initial @ basis
@@ -84,7 +86,7 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
     stages = step * (np.arange(STEPS)[:, None] + NODES)
     all_loads = (system.load(stages.ravel()) @ basis).reshape(STEPS, 3, -1)
     for times, loads in zip(stages, all_loads, strict=True):
-        if system.autonomous:
+        if diagonal:
             state, rates = method.advanced(state, loads - eigenvalues * state, None, rates)
             continue
         stiffness = np.stack([system.stiffness(float(t)) for t in times])

@@ -32,12 +32,12 @@ FEW = 3
 class Reconstruction:
     """States at the knots (K + 1,), (K + 1, m, ..., m), in products of functions of one coordinate.
 
-    along: nodes of one direction (Q,) -> values and derivatives of these functions, (Q, m) each.
+    along: nodes of one direction (Q,) -> values and derivatives of the functions of each direction, (Q, m) each.
     """
 
     knots: Array
     states: Array
-    along: Callable[[Array], tuple[Array, Array]]
+    along: Callable[[Array], list[tuple[Array, Array]]]
 
     @property
     def dimension(self) -> int:

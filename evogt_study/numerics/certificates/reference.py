@@ -16,12 +16,13 @@ from functools import partial
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.certificates.bound import energy_bound
-from evogt_study.numerics.certificates.problem_data import ProblemData
+from evogt_study.numerics.certificates.bound import energy_bound, growth_of
+from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.radau import NODES, RadauSteps
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.problem import Problem
 
 OVERSAMPLED = 1.25
@@ -48,8 +49,7 @@ class SpectralReference:
 
     def final(self, grid: TensorGrid) -> Array:
         """Values at the final time, (Q, ..., Q)."""
-        values, _ = self.solution.along(grid.along[0])
-        return applied([values] * grid.dimension, self.solution.states[-1])
+        return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
 
     def packed(self) -> Array:
         """All of it in one array (K + 2, n^d + 1), which workers can share."""
@@ -57,9 +57,10 @@ class SpectralReference:
         return np.vstack([np.full(states.shape[1] + 1, self.delta), np.column_stack([self.solution.knots, states])])
 
     @staticmethod
-    def unpacked(array: Array, dimension: int) -> SpectralReference:
-        """The reference that was packed."""
-        space = SpectralSpace(dimension, round((array.shape[1] - 1) ** (1.0 / dimension)))
+    def unpacked(array: Array, domain: Domain) -> SpectralReference:
+        """The reference that was packed, of a problem on `domain`."""
+        d = domain.dimension
+        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
         states = array[1:, 1:].reshape(-1, *space.shape)
         return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
 
@@ -68,7 +69,8 @@ def spectral_reference(problem: Problem, final_time: float, tolerance: float = S
     """The first of `LEVELS` whose bound is at most `tolerance` || u_ref(T) ||, or that of the least bound."""
     best: SpectralReference | None = None
     for modes, steps in LEVELS[problem.dimension]:
-        found = reference_of(problem, final_time, SpectralSpace(problem.dimension, modes), steps)
+        space = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends)
+        found = reference_of(problem, final_time, space, steps)
         if best is None or found.delta < best.delta:
             best = found
         if found.delta <= tolerance * np.linalg.norm(found.solution.states[-1]):
@@ -84,7 +86,10 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     rule = TimeRule.between(knots)
     points = int(1.5 * space.modes)
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
-    return SpectralReference(solution, energy_bound(solution, rule, partial(_evaluated, problem, grid, rule)).value)
+    growth = growth_of(problem, grid, rule.times)
+    return SpectralReference(
+        solution, energy_bound(solution, rule, partial(_evaluated, problem, grid, rule), growth).value
+    )
 
 
 def _evaluated(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
@@ -98,10 +103,24 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     states, rates = [state], np.zeros((len(NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
         data = ProblemData.of(problem, basis.grid, start + NODES * step)
-        middle = float(np.sqrt(data.diffusion.min() * data.diffusion.max()))
-        load = basis.moments(data.source) - basis.flux_moments(data.flux_of(basis.gradient(state[None])))
-        method = RadauSteps.of(step, middle * space.eigenvalues)
+        load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
+        method, linear = (
+            RadauSteps.of(step, space.eigenvalues(_middle(data.diffusion, space.dimension))),
+            data.homogeneous,
+        )
+
+        def images(v: Array, linear: ProblemData = linear) -> Array:
+            return -linear.moments(None, v, None, space)
+
         guess = np.broadcast_to(rates[-1:], load.shape)
-        state, rates = method.advanced(state, load, partial(basis.diffused, data.diffusion), guess)
+        state, rates = method.advanced(state, load, images, guess)
         states.append(state)
     return np.stack(states)
+
+
+def _middle(diffusion: Array, dimension: int) -> Array:
+    """Constants near the diagonal of A, (d,), to precondition with: of a scalar the mean of its logarithms' ends."""
+    if diffusion.ndim == dimension + 1:
+        return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
+    diagonal = np.einsum("tll...->l...", diffusion).reshape(dimension, -1)
+    return np.asarray(diagonal.mean(axis=1) / len(diffusion))

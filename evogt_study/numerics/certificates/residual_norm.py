@@ -1,12 +1,14 @@
-"""The dual norm of a residual R(v) = (r, v) - (q, grad v), weighted by the diffusion: sup R(v) / || sqrt(a) grad v ||.
+"""The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v>, weighted by A: sup R(v) / || sqrt(A) grad v ||.
 
-In one direction it is exact: with G' = r, R(v) = -(G + q, v'), and the norm is that of (G + q - c) / sqrt(a) for the
-constant c that makes it least.  In more, w with (a grad w, grad v) = R(v) is approached by conjugate gradients in a
-spectral space; what they leave, R_2, and the modes that the space has are accounted for:
+In one direction it is exact: with G' = r, R(v) = -(G + q - c, v'), and the norm is that of (G + q - c) / sqrt(a).
+Where both ends are Dirichlet c is the constant that makes it least; else it is such that G - c = -g at an upper end and
+g at a lower one.  In more, w with (A grad w, grad v) = R(v) is approached by conjugate gradients in a spectral space;
+what they leave, R_2, and the modes that the space has are accounted for:
 
-    || R ||^2 = 2 R(w) - || sqrt(a) grad w ||^2 + || R_2 ||^2,    || R_2 ||^2 <= || R_2 ||_{-1}^2 / min a
+    || R ||^2 = 2 R(w) - || sqrt(A) grad w ||^2 + || R_2 ||^2,    || R_2 ||^2 <= sup R_2(v) / || sqrt(s) grad v ||
 
-so that w need not be exact.
+for the constants s_1, ..., s_d of a diagonal matrix below A, so that w need not be exact.  Without Dirichlet face the
+norm has m || v ||^2 too: R(1)^2 / m is added for the constants.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import numpy as np
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.conjugate_gradients import conjugate_gradients
-from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSpace
+from evogt_study.numerics.certificates.problem_data import ProblemData
+from evogt_study.numerics.certificates.spectral_space import FIXED, Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 
 ITERATIONS = 40
@@ -46,16 +49,31 @@ class DualNorm:
     representer: Array
 
 
-def on_a_line(remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid) -> DualNorm:
-    """One direction: r, q (T, Q) and a (T or 1, Q) at the nodes of panels."""
-    weights = grid.weights
+def on_a_line(
+    remainder: Array, flux: Array, diffusion: Array, grid: TensorGrid, ends: Ends = FIXED,
+    given: tuple[Array | float, Array | float] = (0.0, 0.0), mass: float = 0.0,
+) -> DualNorm:  # fmt: skip
+    """One direction: r, q (T, Q) and a (T or 1, Q) at the nodes of panels; g (T,) at the two ends.
+
+    mass: m, where no end is Dirichlet.
+    """
+    weights, constants = grid.weights, np.zeros(len(remainder))
+    if not any(ends):
+        mean = np.asarray(remainder @ weights + given[0] + given[1])
+        remainder, constants = remainder - mean[:, None], mean**2 / mass
     primitive = _primitive(remainder, grid) + flux
-    mean = (primitive / diffusion) @ weights / ((1.0 / diffusion) @ weights)
-    primitive -= mean[:, None]
+    if all(ends):
+        shift = -(primitive / diffusion) @ weights / ((1.0 / diffusion) @ weights)
+    else:
+        shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
+    primitive += shift[:, None]
     slope = primitive / diffusion
-    squares = (primitive * slope) @ weights
+    squares = (primitive * slope) @ weights + constants
     unresolved = BEYOND * _last_modes(primitive / np.sqrt(diffusion), grid)
-    return DualNorm(squares, unresolved, -_primitive(slope[-1:], grid)[0])
+    representer = -_primitive(slope[-1:], grid)[0]
+    if not ends[0]:
+        representer += slope[-1] @ weights if ends[1] else -(representer @ weights)
+    return DualNorm(squares, unresolved, representer)
 
 
 def _primitive(values: Array, grid: TensorGrid) -> Array:
@@ -88,15 +106,36 @@ def _last_modes(values: Array, grid: TensorGrid) -> Array:
     return np.asarray((modes**2).reshape(len(values), -1).sum(axis=1) / grid.panels)
 
 
-def in_a_cube(moments: Array, diffusion: Array, space: SpectralSpace, basis: Sampled) -> DualNorm:
-    """Two and more directions: R(B_k) (T, n, ..., n) and a (T or 1, Q, ..., Q) at the nodes."""
-    axes = tuple(range(1, moments.ndim))
-    # the least diffusion as its scale makes the preconditioner's norm the one that bounds what is left
-    scale = diffusion.min(axis=axes, keepdims=True) * space.eigenvalues
-    w, left = conjugate_gradients(lambda v: basis.diffused(diffusion, v), moments, scale, LEFT, ITERATIONS)
-    squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes)
+def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:
+    """Two and more directions: R(B_k) (T, n, ..., n) and the diffusion; mass: m, where no face is Dirichlet."""
+    axes, basis = tuple(range(1, moments.ndim)), Sampled.of(space, data.grid)
+    scale, constants = space.eigenvalues(below(data.diffusion, space.dimension)), np.zeros(len(moments))
+    if space.has_constants:
+        first = moments.reshape(len(moments), -1)[:, 0]
+        constants, moments = first**2 / mass, moments.copy()
+        moments.reshape(len(moments), -1)[:, 0], scale.reshape(len(scale), -1)[:, 0] = 0.0, 1.0
+    # the preconditioner's norm is the one that bounds what is left
+    w, left = conjugate_gradients(
+        lambda v: basis.flux_moments(data.diffused(basis.gradient(v))), moments, scale, LEFT, ITERATIONS
+    )
+    squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants
     upper, middle = (np.sum(moments**2 / scale * space.above(part), axis=axes) for part in (UPPER, MIDDLE))
     # as much again as these modes have, less where they fall: to q of the third before, so that q of them is beyond
     before = np.maximum(middle - upper, upper)
     unresolved = upper * np.divide(upper, before, out=np.ones_like(upper), where=before > 0.0)
     return DualNorm(squares, unresolved, basis.evaluate(w[-1:])[0])
+
+
+def below(diffusion: Array, dimension: int) -> Array:
+    """The diagonal (T or 1, d) of a constant matrix below A at all nodes: of a scalar its minimum.
+
+    It is theta diag(s), s_l the mean of A_ll, for the least eigenvalue theta of A in that scale.
+    """
+    times = len(diffusion)
+    if diffusion.ndim == dimension + 1:
+        return np.repeat(diffusion.reshape(times, -1).min(axis=1)[:, None], dimension, axis=1)
+    flat = np.moveaxis(diffusion.reshape(times, dimension, dimension, -1), -1, 1)
+    scales = np.einsum("tqll->tl", flat) / flat.shape[1]
+    roots = np.sqrt(scales)
+    least = np.linalg.eigvalsh(flat / (roots[:, None, :, None] * roots[:, None, None, :]))[..., 0].min(axis=1)
+    return np.asarray(least[:, None] * scales)

@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from evogt_study.numerics.certificates.bound import EnergyBound, energy_bound
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.reconstruction import FEW, GAUSS, TimeRule
 from evogt_study.numerics.certificates.run_functions import RunFunctions
@@ -40,6 +41,11 @@ class RunBound:
     bound: EnergyBound
     functions: RunFunctions
     at_the_end: ProblemData
+    growth: Growth
+
+
+def _data(problem: Problem, grid: TensorGrid, times: Array) -> tuple[ProblemData, Growth]:
+    return ProblemData.of(problem, grid, times), growth_of(problem, grid, times)
 
 
 def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
@@ -89,8 +95,9 @@ def _on_a_grid(
     for points in (FEW, GAUSS):
         rule = TimeRule.between(knots.times, points)
         key = (problem_key, grid, rule.times.tobytes())
-        data = share("certificate data", key, partial(ProblemData.of, problem, grid, rule.times))
-        found = RunBound(energy_bound(reconstructed, rule, data.part), functions, data.part(slice(-1, None)))
+        data, growth = share("certificate data", key, partial(_data, problem, grid, rule.times))
+        bound = energy_bound(reconstructed, rule, data.part, growth)
+        found = RunBound(bound, functions, data.part(slice(-1, None)), growth)
         if found.bound.time_rule <= SETTLED * found.bound.value**2:
             break
     assert found is not None  # noqa: S101  # as above

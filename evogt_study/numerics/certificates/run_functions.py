@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries.base import FirstOrder
@@ -31,44 +32,70 @@ class RunFunctions:
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
         """Evaluate the features, where the run has not done so for its validation."""
         space, run = solution.space, solution.discretisation
-        key = (run.dictionary, run.seed, grid, space.domain)
+        key, nodes = (run.dictionary, run.seed, grid, space.domain), UnitBox.of(space.domain).nodes(grid)
         if grid.dimension == 1:
-            first = share("certificate features", key, lambda: space.features.first_order(grid.nodes))
+            first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
         if run.validation == QuadratureRule("gauss_legendre", grid.points):
             return RunFunctions(space, grid, solution.features)
-        return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(grid.nodes)))
+        return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(nodes)))
+
+    @property
+    def box(self) -> UnitBox:
+        """Where the grid is in the domain."""
+        return UnitBox.of(self.space.domain)
 
     @cached_property
     def trial(self) -> Array:
         """Phi at the nodes, (Q, N)."""
-        (D,) = self.space.domain.boundary_factor(self.grid.nodes)
+        (D,) = self.space.domain.boundary_factor(self.box.nodes(self.grid))
         return np.asarray(D[:, None] * self.values)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
         """The run by its coefficients at the knots, (K + 1, r) and (K + 1,).
 
         On a line these are the coefficients of the retained functions.  Else the solution is D p, p the polynomial that
-        has the values psi . (T_r alpha) at the nodes: it vanishes on the boundary.
+        has the values psi . (T_r alpha) at the nodes: it vanishes on Dirichlet faces.
         """
-        first = self.on_a_line
-        if first is not None:
-            x, space = self.grid.nodes, self.space
-            values, gradients = retained_functions(space.domain, first, x, space.transform)
-            return Reconstruction(times, states, lambda nodes: (values, gradients[0]))
+        if self.on_a_line is not None:
+            return Reconstruction(times, states, self._on_a_line())
         values = (states @ self.space.transform.T) @ self.values.T
-        return Reconstruction(times, values.reshape(-1, *self.grid.shape), _interpolated(self.grid.points))
+        points, ends = self.grid.points, self.box.ends
+
+        def along(x: Array) -> list[tuple[Array, Array]]:
+            return [_interpolating(points, tuple(x.tolist()), *of) for of in ends]
+
+        return Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
+
+    def _on_a_line(self) -> Callable[[Array], list[tuple[Array, Array]]]:
+        """The retained functions, which are at hand at the nodes of the grid."""
+        space, box, first = self.space, self.box, self.on_a_line
+        assert first is not None  # noqa: S101  # asked before
+
+        def functions(psi: FirstOrder, nodes: Array) -> list[tuple[Array, Array]]:
+            values, gradients = retained_functions(space.domain, psi, nodes, space.transform)
+            return [(values, gradients[0] * box.widths[0])]
+
+        known, own = functions(first, box.nodes(self.grid)), self.grid.along[0]
+
+        def along(x: Array) -> list[tuple[Array, Array]]:
+            if np.array_equal(x, own):
+                return known
+            nodes = box.mapped(x[:, None])
+            return functions(space.features.first_order(nodes), nodes)
+
+        return along
 
 
-def _interpolated(points: int) -> Callable[[Array], tuple[Array, Array]]:
-    """x (1 - x) times the polynomials that are one at one Gauss node and zero at the others."""
-    return lambda x: _interpolating(points, tuple(x.tolist()))
+@lru_cache(maxsize=16)
+def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool) -> tuple[Array, Array]:
+    """D_l times the polynomials that are one at one Gauss node and zero at the others, with their derivatives.
 
-
-@lru_cache(maxsize=8)
-def _interpolating(points: int, at: tuple[float, ...]) -> tuple[Array, Array]:
+    D_l is x, 1 - x or x (1 - x) where the lower, the upper or both ends are Dirichlet, else one.
+    """
     nodes, weights = TensorGrid(1, points).along
-    x = np.array(at)
+    x, one = np.array(at), np.ones(len(at))
     value, slope = polynomials(x, points, 1) @ (polynomials(nodes, points, 0)[0].T * weights)
-    factor, derivative = (x * (1.0 - x))[:, None], (1.0 - 2.0 * x)[:, None]
+    low, high = x if below else one, 1.0 - x if above else one
+    factor, derivative = (low * high)[:, None], (below * high - above * low)[:, None]
     return factor * value, derivative * value + factor * slope

@@ -107,13 +107,14 @@ class Box(Domain):
         values, slopes, curvatures = list[Array](), list[Array](), list[Array]()
         for axis, width in enumerate(self.widths):
             s, one = (nodes[:, axis] - self.lower[axis]) / width, np.ones(len(nodes))
-            below, above = (self._dirichlet(axis, side) for side in (0, 1))
+            below, above = (self.is_dirichlet(axis, side) for side in (0, 1))
             values.append((s if below else one) * (1.0 - s if above else one))
             slopes.append((below * (1.0 - s if above else one) - above * (s if below else one)) / width)
             curvatures.append(one * (-2.0 * (below and above)) / width**2)
         return values, slopes, curvatures
 
-    def _dirichlet(self, axis: int, side: int) -> bool:
+    def is_dirichlet(self, axis: int, side: int) -> bool:
+        """True for a face, 0 the lower and 1 the upper one, on which values are given."""
         name = DIRECTIONS[axis]
         return name not in self.periodic and f"{name}{side}" not in self.natural_faces
 
@@ -121,7 +122,10 @@ class Box(Domain):
         """Points on every face with Dirichlet data."""
         points = tensor_points([LOOKED_AT] * self.dimension)
         on_face = [
-            points[:, axis] == side for axis in range(self.dimension) for side in (0, 1) if self._dirichlet(axis, side)
+            points[:, axis] == side
+            for axis in range(self.dimension)
+            for side in (0, 1)
+            if self.is_dirichlet(axis, side)
         ]
         chosen = points[np.any(on_face, axis=0)] if on_face else points[:0]
         return np.asarray(np.asarray(self.lower) + self.widths * chosen)

@@ -99,7 +99,7 @@ def energy_error(stated, solution, share):
     """The root of || e(T) ||^2 + int || sqrt(a) grad e ||^2 of the reconstruction."""
     knots, grid, problem = knots_of(solution), FINE[stated.dimension], stated.problem
     run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
-    basis = Sampled(*run.along(grid.along[0]), grid)
+    basis = Sampled(run.along(grid.along[0]), grid)
     nodes, weights = np.polynomial.legendre.leggauss(TIMES)
     lengths = np.diff(knots.times)[:, None]
     times, weights = (knots.times[:-1, None] + lengths * (nodes + 1) / 2).ravel(), (lengths * weights / 2).ravel()

@@ -26,7 +26,7 @@ def test_bound_of_the_reference(problem, modes, steps):
         exact = exact - problem.lifting.value(grid.nodes, np.array([0.1]))[0]
     error = np.sqrt((exact - found.final(grid).ravel()) ** 2 @ grid.weights.ravel())
     assert error <= found.delta < 1e-6
-    again = SpectralReference.unpacked(found.packed(), problem.dimension)
+    again = SpectralReference.unpacked(found.packed(), problem.domain)
     assert again.delta == found.delta
     np.testing.assert_array_equal(again.final(grid), found.final(grid))
 

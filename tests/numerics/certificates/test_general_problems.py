@@ -1,0 +1,169 @@
+"""Bound, interval and estimate of all linear terms: boxes, tensors, advection, reaction, natural faces, liftings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+
+from evogt_study.errors import StudyError
+from evogt_study.numerics.certificates.applicability import applicable, check_certificates
+from evogt_study.numerics.certificates.bound import growth_of
+from evogt_study.numerics.certificates.certify import BUDGET, CONSTANTS, INTERVAL, certificates
+from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
+from evogt_study.numerics.certificates.reconstruction import TimeRule
+from evogt_study.numerics.certificates.reference import spectral_reference
+from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
+from evogt_study.numerics.certificates.run_functions import RunFunctions
+from evogt_study.numerics.certificates.spectral_space import Sampled
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.problems import Statement
+
+T = 0.2
+FINE = {1: TensorGrid(1, 16, 40), 2: TensorGrid(2, 60), 3: TensorGrid(3, 30)}
+
+
+def stated(dimension, exact, diffusion, natural=(), domain=None, **terms):
+    """The problem with this solution; `natural`: faces with their transfer."""
+    names = sympy.symbols("x y z")[:dimension]
+    u, lower = sympy.sympify(exact), (0,) * dimension if domain is None else domain["lower"]
+    upper = (1,) * dimension if domain is None else domain["upper"]
+    boundary = {}
+    for face, transfer in natural:
+        axis, side = "xyz".index(face[0]), int(face[1])
+        if isinstance(diffusion, list):
+            flux = sum(
+                sympy.sympify(entry) * sympy.diff(u, name) for entry, name in zip(diffusion[axis], names, strict=True)
+            )
+        else:
+            flux = sympy.sympify(diffusion) * sympy.diff(u, names[axis])
+        given = ((2 * side - 1) * flux + sympy.sympify(transfer) * u).subs(names[axis], (lower, upper)[side][axis])
+        if transfer == "0":
+            boundary[face] = {"flux": str(given)}
+        else:
+            boundary[face] = {"transfer": transfer, "outside": str(sympy.simplify(given / sympy.sympify(transfer)))}
+    return Statement(
+        dimension=dimension, exact=exact, diffusion=diffusion, domain=domain, boundary=boundary or (),
+        **terms,
+    )()  # fmt: skip
+
+
+PROBLEMS = {
+    "reaction and advection on an interval": stated(
+        1, "exp(-t)*sin(pi*x/2)*cos(x)", "1 + x/4", domain={"lower": [0], "upper": [2]},
+        advection=["1 - x"], reaction="(1 + x)*u",
+    ),
+    "flux and transfer": stated(1, "exp(-t)*cos(3*x) + x*t", "1 + x/2", [("x0", "0"), ("x1", "2 + t")]),
+    "lower end free": stated(1, "exp(-t)*cos(pi*x/2)*(1 + x)", "1/(1 + x)", [("x0", "0")]),
+    "upper end free": stated(1, "exp(-t)*x*cosh(x)", "1/(1 + x)", [("x1", "1/2")], advection=["1/4"]),
+    "tensor": stated(
+        2, "exp(-t)*sin(pi*x)*sin(2*pi*y)", [["2", "1/2 + x/4"], ["1/2 + x/4", "1 + y"]], advection=["1 - 2*y", "x"]
+    ),
+    "faces of a box": stated(
+        2, "exp(-t)*sin(pi*x)*cos(3*y)", "1 + x*y/2", [("y0", "0"), ("y1", "1 + x")],
+        domain={"lower": [0, 0], "upper": [1, 0.5]}, reaction="-u", advection=["0", "0"],
+    ),
+    "fluxes alone": stated(
+        2, "(1 + exp(-t)*cos(pi*x))*cos(y)", "1/2", [(face, "0") for face in ("x0", "x1", "y0", "y1")], reaction="-u/2"
+    ),
+    "a cube": stated(
+        3, "exp(-t)*sin(pi*x)*sin(pi*y)*cos(z)", [["1", "0", "0"], ["0", "2", "0"], ["0", "0", "1/2"]], [("z1", "1")],
+        domain={"lower": [0, 0, 0], "upper": [1, 1, 1]}, reaction="u",
+        lifting="exp(-t)*sin(pi*x)*sin(pi*y)*(1 - z)",
+    ),
+}  # fmt: skip
+"""One of every term."""
+
+
+def run_of(problem, N, steps):
+    d = problem.dimension
+    rules = {1: (120, 200), 2: (24, 40), 3: (12, 20)}[d]
+    quadrature, validation = (QuadratureRule("gauss_legendre", points) for points in rules)
+    dictionary = Dictionary("transnet", N=N, gamma={1: 6.0, 2: 3.0, 3: 2.0}[d])
+    return Discretisation(dictionary, 1, 1e-10, quadrature, validation, TimeGrid.of(T, T / steps, 2))
+
+
+def true_error(problem, solution):
+    """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume."""
+    knots, grid, box = knots_of(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
+    run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
+    rule = TimeRule.between(knots.times, 4)
+    data = ProblemData.of(problem, grid, rule.times)
+    basis, nodes = Sampled(run.along(grid.along[0]), grid), box.nodes(grid)
+    states = run.at(rule.times)[0]
+    lifted = np.zeros((problem.dimension, len(rule.times), len(nodes)))
+    if problem.lifting is not None:
+        lifted = np.stack([part(nodes, rule.times) for part in problem.lifting.gradient])
+    true = np.stack([problem.exact_gradient(nodes, float(t)) for t in rule.times], axis=1) - lifted
+    gradient = [
+        (width * exact).reshape(-1, *grid.shape) - ours
+        for width, exact, ours in zip(box.widths, true, basis.gradient(states), strict=True)
+    ]
+    density = sum(a * b for a, b in zip(gradient, data.diffused(gradient), strict=True))
+    squares = np.sum((density * grid.weights).reshape(len(rule.times), -1), axis=1)
+    final = problem.exact(nodes, rule.times[-1:])[0]
+    if problem.lifting is not None:
+        final = final - problem.lifting.value(nodes, rule.times[-1:])[0]
+    last = np.sum((final.reshape(grid.shape) - basis.evaluate(states[-1:])[0]) ** 2 * grid.weights)
+    return np.sqrt(rule.weights @ squares + last)
+
+
+@pytest.mark.parametrize(
+    "name", [name if PROBLEMS[name].dimension < 3 else pytest.param(name, marks=pytest.mark.slow) for name in PROBLEMS]
+)
+def test_bound_interval_and_estimate(name):
+    problem = PROBLEMS[name]
+    reference = spectral_reference(problem, T)
+    growth = growth_of(problem, TensorGrid(problem.dimension, 20), np.array([0.0, T]))
+    for N, steps in (({1: 20, 2: 60, 3: 60}[problem.dimension], 40), ({1: 6, 2: 20, 3: 20}[problem.dimension], 8)):
+        solution = solve(problem, run_of(problem, N, steps))
+        bound = run_bound(solution, knots_of(solution), afresh, name).bound.value
+        effectivity = bound / true_error(problem, solution)
+        assert 1.0 <= effectivity <= 1.6 * np.exp(growth.rate * T)
+        wanted = ("error_bound", "error_estimate", *INTERVAL, *BUDGET)
+        found, error = certificates(solution, wanted, afresh, name, reference), solution.errors[-1]
+        assert found["error_lower"] <= error <= found["error_upper"] <= 1.1 * found["error_lower"]
+        assert error / 3.0 < found["error_estimate"] < 3.0 * error
+        whole = found["error_retained"] + found["error_evolution"] + found["error_time"]
+        assert found["error_full_space"] <= found["error_retained"] * (1.0 + 1e-9)
+        assert error <= whole * (1.0 + 1e-9)
+
+
+def test_growth():
+    grid, times = TensorGrid(1, 20), np.array([0.0, T])
+    growth = growth_of(PROBLEMS["reaction and advection on an interval"], grid, times)
+    assert growth.rate == pytest.approx(3.0 - 0.5, rel=0.01)  # c + b'/2 at the upper end
+    assert growth_of(PROBLEMS["tensor"], TensorGrid(2, 20), times).rate == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_is_refused():
+    wanted = ("error_bound", "error_estimate", *BUDGET)
+    box = PROBLEMS["faces of a box"]
+    assert applicable(box, T) == wanted
+    for name in CONSTANTS:
+        with pytest.raises(StudyError, match="scalar diffusion on the unit cube"):
+            check_certificates((name,), box, T)
+    inflow = stated(1, "exp(-t)*cos(pi*x/2)", "1", [("x0", "0")], advection=["1"])
+    with pytest.raises(StudyError, match="advection into the domain"):
+        check_certificates(("error_bound",), inflow, T)
+    nonlinear = Statement(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
+    assert applicable(nonlinear, T) == ("error_indicator",)
+    disk = Statement(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
+    with pytest.raises(StudyError, match="another domain than a box"):
+        check_certificates(("error_bound",), disk, T)
+
+
+def test_indicator_of_a_reaction():
+    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="u*(1 - u)")()
+    run = run_of(problem, 20, 40)
+    found = [
+        certificates(
+            solve(problem, replace(run, dictionary=Dictionary("transnet", N=N, gamma=6.0))), (name,), afresh, "", None
+        )
+        for N, name in ((20, "error_indicator"), (5, "error_indicator"))
+    ]
+    assert 0.0 < found[0]["error_indicator"] < 0.1 * found[1]["error_indicator"]
