@@ -91,16 +91,16 @@ def solve(
     """
     integrator = _integrator(time_integrator, stabilization, start)
     rules = {"quadrature": quadrature, "validation": validation, "assessment": assessment}
-    numbers = {"seed": seed, "tau": tau, "final_time": final_time or problem.final_time, "dt": dt}
+    final_time = problem.final_time if final_time is None else final_time
+    numbers = {"seed": seed, "tau": tau, "final_time": final_time, "dt": dt}
     run = _discretisation(problem, dictionary, integrator, rules, numbers, times, coefficient_reference)
     check_data(problem, run.grid.final_time)
     check_norms(problem, norms)
-    wanted = _certificates(certificates, problem, run.grid.final_time)
+    wanted, knots = _certificates(certificates, problem, run.grid)
     if isinstance(reference, (str, Path)):
         reference = _named_reference(str(reference), problem, run, reference_points, reference_dt)
     with np.errstate(all="ignore"):  # what is not finite is refused below
-        steps = knot_steps(run.grid, problem.dimension)
-        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=steps if wanted else ())
+        solution = solve_arrays(problem, run, reference=reference, norms=norms, passed=knots)
         if not np.isfinite(solution.trajectory.coefficients).all():
             raise DivergedError("the coefficients are not finite at all saved times")
         data = labelled(solution, certified(solution, wanted, afresh, ""), field)
@@ -108,12 +108,16 @@ def solve(
     return data
 
 
-def _certificates(asked: bool | Sequence[str], problem: Problem, final_time: float) -> tuple[str, ...]:
-    """Names of the certificates that are computed; of those that are named, all have to fit the problem."""
+def _certificates(
+    asked: bool | Sequence[str], problem: Problem, grid: TimeGrid
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names of the certificates that are computed, of which those that are named have to fit, and the steps they need."""
     if isinstance(asked, bool):
-        return applicable(problem, final_time) if asked else ()
-    check_certificates(asked, problem, final_time)
-    return tuple(asked)
+        wanted = applicable(problem, grid.final_time) if asked else ()
+    else:
+        check_certificates(asked, problem, grid.final_time)
+        wanted = tuple(asked)
+    return wanted, knot_steps(grid, problem.dimension) if wanted else ()
 
 
 def _integrator(named: str | Integrator, stabilization: float, start: Start | dict[str, int] | None) -> Integrator:
