@@ -111,7 +111,7 @@ def solve(
 def _certificates(
     asked: bool | Sequence[str], problem: Problem, grid: TimeGrid
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names of the certificates that are computed, of which those that are named have to fit, and the steps they need."""
+    """Names of the certificates that are computed, which have to fit where they are named, and the steps they need."""
     if isinstance(asked, bool):
         wanted = applicable(problem, grid.final_time) if asked else ()
     else:
