@@ -4,6 +4,7 @@ import atexit
 import gc
 
 from evogt_study.cli.main import main
+from evogt_study.storage.hdf5_lock import unlock_where_no_locks_are
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: imports make half a million objects that stay, and looking through them takes a quarter second."""
@@ -12,6 +13,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 def command() -> None:
     """Run the command line and end the process, in which everything imported lives until then."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    unlock_where_no_locks_are()
     atexit.register(gc.freeze)  # else Python would look through all of it once more
     main(prog_name="evogt")
 

@@ -80,6 +80,10 @@ class SweepError(EvogtError):
     """A study could not go on; what is finished is kept."""
 
 
+class LeavingError(EvogtError):
+    """A worker takes no more batches, since its job ends soon; the message is its address."""
+
+
 class LostBatchError(EvogtError):
     """A batch of runs could not be computed as a whole, for a reason that is none of its runs' own exceptions."""
 

@@ -1,8 +1,10 @@
-"""The command `evogt run`, once it is known that something is to be computed."""
+"""The commands `evogt run` and `evogt work`, once it is known that something is to be computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from distributed import Client
@@ -12,20 +14,24 @@ from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
 from evogt_study.cli.run_options import RunOptions
 from evogt_study.errors import CodeWarning, InputError, StoreWarning
+from evogt_study.operations.array.task import work
 from evogt_study.operations.run import run_to_file
+from evogt_study.printable import tell
+from evogt_study.storage.paths import jobs_folder
 from evogt_study.workers.batch_systems import on_batch_system
 from evogt_study.workers.dispatch import Limits
-from evogt_study.workers.interruption import interruptible
+from evogt_study.workers.interruption import interruptible, winding_down
 from evogt_study.workers.local_cluster import remote
+from evogt_study.workers.watch import WORKER_SECONDS
 
 
 def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
-    limits = Limits(options.run_limit, options.max_failures)
+    limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
     path = result_of(study, output)
-    told = warnings_at_the_end(StoreWarning, CodeWarning)
-    with told, interruptible(options.time_limit), _clients(options) as client, display(options.quiet) as listener:
+    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning), _clients(options, path)
+    with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
         run_to_file(
             study,
             path,
@@ -41,10 +47,35 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
     print_result(path)
 
 
-def _clients(options: RunOptions) -> AbstractContextManager[Client | None]:
+def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
     """A client of what the options name; None for workers on this machine.  Raises InputError."""
     if options.cluster is None:
         return remote(options.scheduler, options.scheduler_file)
     if options.workers is None:
         raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
-    return on_batch_system(options.cluster, options.workers)
+    told = (lambda line: None) if options.quiet else partial(tell, err=True)
+    return on_batch_system(options.cluster, options.workers, jobs_folder(result), told)
+
+
+def work_on(
+    study_file: Path,
+    output: Path | None,
+    number: int,
+    of: int,
+    *,
+    workers: int,
+    run_limit: float | None,
+    time_limit: str | None,
+    others: Sequence[Path],
+    told: Callable[[str], None],
+) -> None:
+    """Compute parts of a study as one task of an array, and join the result if all is there."""
+    study = read_study(study_file)
+    path = result_of(study, output)
+    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
+        whole = work(
+            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
+            check_end=check_end,
+        )  # fmt: skip
+    if whole:
+        told(f"{path}: all runs are there")

@@ -16,6 +16,8 @@ from evogt_study.printable import tell
 
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",
+    "work": "Compute what no other task of an array has claimed; no scheduler is needed.",
+    "submit": "Submit an array of `evogt work` to a batch system, or print its script.",
     "plan": "Predict cases, shared work, time and memory; run nothing.",
     "try": "Compute one case of a study here, and print what it returns.",
     "advise": "Tell what limits the error of a study, what to change, and what that gains.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -42,6 +43,14 @@ code_option = click.option(
 def names(text: str) -> tuple[str, ...]:
     """Names separated by commas, each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Read the task of an array, "7/200" being the seventh of 200.  Raises InputError."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise InputError(f"`--part` must be I/N, with I from 1 to N, got {text!r}")
+    return int(match[1]), int(match[2])
 
 
 def check_one_of(

@@ -10,6 +10,7 @@
 - `trial`: one case of a study computed before all of them
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written
+- `array`: studies on arrays of tasks without a scheduler
 - `advise`: what limits the error of a study, and what a change would gain
 - `compare_runs`: two runs compared bit for bit
 - `replay`: one case of a result computed again

@@ -34,7 +34,8 @@ from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
-from evogt_study.storage.paths import store_folder
+from evogt_study.storage.claims import living
+from evogt_study.storage.paths import claims_folder, store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
@@ -183,6 +184,11 @@ class _Sweep:
         What is large of the result is read from files without a name, as long as it is used.
         """
         with only_writer(self.path) as self.check_alone:
+            if tasks := living(claims_folder(self.path)):
+                raise ResultError(
+                    f"{self.path} is being computed by tasks of `evogt work`, which hold {tasks:,} parts of it: wait "
+                    "for them, or choose another place with -o"
+                )
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
             # before anything is read: a half-written file is nobody's result, and this process is the only writer now
             remove_unfinished(self.shards)

@@ -18,7 +18,8 @@ from typing import Any
 from evogt_study.errors import ResultError
 from evogt_study.operations.progress import Event, Listener, duration, in_words
 from evogt_study.storage.atomic_files import written_whole
-from evogt_study.storage.paths import progress_file
+from evogt_study.storage.claims import living
+from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.writer_lock import Writer, writer_of
 
 SECONDS_BETWEEN = 1.0
@@ -49,20 +50,23 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
 class Computation:
     """Computation of a result that is not finished: its writer, if any is left to see, and its latest event.
 
-    age: seconds since that event.
+    age: seconds since that event.  parts: those that tasks of `evogt work` hold.
     """
 
     writer: Writer | None
     event: Event | None
     age: float
+    parts: int = 0
 
     @property
     def runs(self) -> bool:
         """True while a process computes it."""
-        return self.writer is not None and self.writer.lives
+        return self.parts > 0 or (self.writer is not None and self.writer.lives)
 
     def described(self) -> str:
         """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
+        if self.parts:
+            return f"running: tasks of `evogt work`, which hold {self.parts:,} parts"
         who = "" if self.writer is None else self.writer.described()
         if not self.runs:
             return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
@@ -80,7 +84,7 @@ def computation_of(result: Path) -> Computation:
             return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):  # none yet, or that of another version
         pass
-    return Computation(writer, None, 0.0)
+    return Computation(writer, None, 0.0, living(claims_folder(result)))
 
 
 def _event(told: Mapping[str, Any]) -> Event:

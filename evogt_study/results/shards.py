@@ -24,7 +24,8 @@ from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import content_hash
 from evogt_study.storage.atomic_files import make_folder, written_whole
-from evogt_study.storage.paths import PROGRESS
+from evogt_study.storage.claims import remove_claims
+from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
 
 FAMILY = b"evogt shard "
@@ -116,13 +117,14 @@ def _check_format(path: Path, start: bytes) -> None:
 # the description first: shards without it are taken up by the next run, a description without shards would be a study
 # that has begun nothing
 def remove_shards(folder: Path, foreign: Container[Path], description: Path) -> None:
-    """Remove the study's `description`, its progress and all shards but the `foreign` ones: a result, or its store, has
-    them.  The folder goes too, if nothing else is in it.
+    """Remove the study's `description`, its progress, claims and all shards but the `foreign` ones: a result, or its
+    store, has them.  The folder goes too, if nothing else is in it.
     """
     if not folder.exists():
         return
     description.unlink(missing_ok=True)
     (folder / PROGRESS).unlink(missing_ok=True)
+    remove_claims(folder / CLAIMS)
     with os.scandir(folder) as entries:  # one after the other: there may be millions
         for entry in entries:
             path = folder / entry.name

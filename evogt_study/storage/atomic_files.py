@@ -81,18 +81,19 @@ def steadily(path: Path, look: Callable[[], Found]) -> Found:
     overtaken, and finds the new result when it looks again.
     """
     while True:
-        before = _identity(path)
+        before = identity(path)
         try:
             found = look()
         except ResultError:
-            if _identity(path) == before:
+            if identity(path) == before:
                 raise
         else:
-            if _identity(path) == before:
+            if identity(path) == before:
                 return found
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from the one that replaces it; None where there is none."""
     try:
         status = path.stat()
     except OSError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evogt_study.storage.atomic_files import followed
 
-DESCRIPTION, PROGRESS = "study.json", "progress.json"
+DESCRIPTION, PROGRESS, CLAIMS = "study.json", "progress.json", "claims"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")
 """Suffixes of folders that hold runs: those of a study that is being run, and those that are kept."""
 
@@ -37,3 +37,14 @@ def description(result: Path) -> Path:
 def progress_file(result: Path) -> Path:
     """Return the file in which the process that computes a result writes how far it has come, beside its shards."""
     return shard_folder(result) / PROGRESS
+
+
+def claims_folder(result: Path) -> Path:
+    """Return the folder of what array tasks claim, beside the shards: whoever removes those removes the claims."""
+    return shard_folder(result) / CLAIMS
+
+
+def jobs_folder(result: Path) -> Path:
+    """Return the folder in which jobs of a batch system leave their output."""
+    result = followed(result)
+    return result.with_name(result.name + ".jobs")

@@ -104,7 +104,7 @@ def writer_of(result: Path) -> Writer | None:
         os.close(descriptor)
     if not found:
         return None
-    lives = not _ended(found) and silent <= SILENT_SECONDS
+    lives = not ended(found) and silent <= SILENT_SECONDS
     host, process, since = (found.get(key, "unknown") for key in ("host", "process", "since"))
     return Writer(host, process, since, lives)
 
@@ -184,7 +184,7 @@ def _signed(path: Path, descriptor: int, made: bool) -> str | None:
     if made:
         return sign(descriptor)
     found = holder(descriptor)
-    if alone is False and found and not _ended(found):
+    if alone is False and found and not ended(found):
         raise _refusal(path, found)
     if alone is False:
         return None  # another has just made it, or takes it over
@@ -213,10 +213,10 @@ def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
     if not found or ("token" in found and silent > SILENT_SECONDS):
         return True
     here = found.get("host") == this_host()  # of other machines the kernel may not see the locks
-    return here and (alone is True or _ended(found))
+    return here and (alone is True or ended(found))
 
 
-def _ended(found: Mapping[str, str]) -> bool:
+def ended(found: Mapping[str, str]) -> bool:
     """Tell whether the holder is known to be a process of this machine that has ended."""
     return found.get("machine", "") == _machine() and has_ended(found)
 

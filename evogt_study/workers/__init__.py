@@ -10,6 +10,8 @@
 - `local_cluster`: worker processes on this machine, or a client that is given
 - `worker_server`: the process from which those are forked
 - `batch_systems`: workers from SLURM and the like
+- `job_queue`: what a batch system's queue says
+- `job_keeper`: jobs kept up in number
 - `worker_memory`: memory of a worker
 - `interruption`: signals and the command's own time limit
 """

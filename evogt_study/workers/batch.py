@@ -6,8 +6,10 @@ or the worker.
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from evogt_study.errors import (
     DivergedError,
     EvogtError,
+    LeavingError,
     LostBatchError,
     ReturnError,
     StudyError,
@@ -40,6 +43,10 @@ from evogt_study.workers.time_limit import limited
 # some lines of a terminal; a message is held for each of a million runs, and its width is that of a field in the file
 MESSAGE_LIMIT = 500
 
+LEAVE_AT = "EVOGT_LEAVE_AT"
+"""Environment variable of a worker whose process ends by itself, with the time (in seconds since 1970) at which it is
+to have handed over all that it computes."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -47,7 +54,8 @@ class Batch:
 
     They are packed because a scheduler would unpack and pack every value that it passes on.  Bytes pass as they are.
 
-    strict: that a run returns what cannot be stored is the study's mistake, not that run's.
+    strict: that a run returns what cannot be stored is the study's mistake, not that run's.  seconds: what the cases
+    are expected to take together; 0 where that is not known.
     """
 
     spec: MethodSpec
@@ -55,17 +63,25 @@ class Batch:
     packed: bytes
     run_seconds: float | None = None
     strict: bool = False
+    seconds: float = 0.0
     code: str = field(default_factory=package_code)
 
     @staticmethod
-    def of(spec: MethodSpec, cases: Sequence[Case], run_seconds: float | None = None, *, strict: bool = False) -> Batch:
+    def of(
+        spec: MethodSpec,
+        cases: Sequence[Case],
+        run_seconds: float | None = None,
+        *,
+        strict: bool = False,
+        seconds: float = 0.0,
+    ) -> Batch:
         """A batch of these cases, each with a time limit of `run_seconds`."""
         first = cases[0].values
         common = {
             name: value for name, value in first.items() if all(_same(case.values.get(name), value) for case in cases)
         }
         own = [(case.key, {name: value for name, value in case.values.items() if name not in common}) for case in cases]
-        return Batch(spec, common, pickle.dumps(own), run_seconds, strict)
+        return Batch(spec, common, pickle.dumps(own), run_seconds, strict, seconds)
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
@@ -82,13 +98,15 @@ def _same(one: Value | None, other: Value) -> bool:
 def run_batch(batch: Batch) -> RunRecords:
     """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
 
-    Raises SweepError on a worker that has other code of this package, since its numbers may be others; LostBatchError
-    where what a run did to its process keeps all of them from being handed over; StudyError where the batch is strict.
+    Raises SweepError on a worker that has other code of this package, since its numbers may be others; LeavingError on
+    one that has not the time for this batch, though it had for the one before; LostBatchError where what a run did to
+    its process keeps all of them from being handed over; StudyError where the batch is strict.
     """
     if batch.code != package_code():  # before anything is unpacked, which may not be possible with other code
         raise SweepError(
             f"a worker has evogt-study {package_code()}, and this is {batch.code}: install the same on both"
         )
+    _check_time_left(batch.seconds)
     try:
         return computed(batch, _stages(), _refused if batch.strict else lambda error: None)
     except EvogtError:
@@ -97,6 +115,18 @@ def run_batch(batch: Batch) -> RunRecords:
         raise LostBatchError(one_line(error)) from error
     finally:
         end_without_handles()
+
+
+# what is too long for a whole job is tried all the same, else it would be handed from worker to worker for ever
+def _check_time_left(seconds: float) -> None:
+    """Raise LeavingError where the process is to leave within `seconds`, unless this is its first batch."""
+    global _has_begun
+    if _has_begun and time.time() + seconds > float(os.environ.get(LEAVE_AT, "inf")):
+        raise LeavingError("")
+    _has_begun = True
+
+
+_has_begun = False
 
 
 def _refused(error: BaseException) -> None:

@@ -47,6 +47,11 @@ class BatchSize:
         """Seconds of work of the shortest of the latest batches, 0 before any has come back."""
         return min((taken for _, taken, _ in self.recent), default=0.0)
 
+    def expected(self, cases: int) -> float:
+        """Seconds that so many cases take by the latest batches; 0 before any has come back."""
+        runs, taken = sum(runs for runs, _, _ in self.recent), sum(taken for _, taken, _ in self.recent)
+        return cases * taken / runs if runs else 0.0
+
     def held_at_once(self) -> int:
         """Number of batches whose values are `BATCH_BYTES` together, by the largest of the latest; at least one."""
         largest = max((size for _, _, size in self.recent), default=BATCH_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -17,19 +18,29 @@ from distributed.security import Security
 from evogt_study.errors import InputError, SweepError
 from evogt_study.storage.processes import own_mark, was_left
 from evogt_study.storage.temporary_folders import own_folder
-from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS
+from evogt_study.workers.batch import LEAVE_AT
+from evogt_study.workers.job_keeper import JobKeeper, Told
+from evogt_study.workers.job_queue import SYSTEMS, Queue, wall_seconds
+from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS, silent
 from evogt_study.workers.worker_server import BLAS_THREADS
-
-SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
 
 CERTIFICATES = ".evogt-"
 """Prefix of folders of certificates; hidden, since the folder may be the user's working folder."""
 
+MARGIN, LEAST_MARGIN, MOST_MARGIN = 1.0 / 20.0, 10.0, 300.0
+"""Part of a job's wall time, and seconds at least and at most, that its workers leave before its end.
+
+They leave within as many seconds, each job at its own time, so that not all of a study's workers are gone at once.
+"""
+
 
 # BLAS's variables are exported in the script of the job: the environment of this process does not reach it.
+# Dask's own --lifetime is not used: it ends a worker in the middle of its batch, with those that were not fetched yet.
 @contextmanager
-def cluster_of(system: str) -> Iterator[Any]:
-    """The batch system's cluster, without workers yet; its jobs hold BLAS to one thread.
+def cluster_of(system: str, output: Path | None = None) -> Iterator[Any]:
+    """The batch system's cluster, without workers yet; its jobs hold BLAS to one thread, and leave before their end.
+
+    output: folder for the jobs' output, unless Dask's configuration has one.
 
     Its scheduler listens to the whole network, and takes nobody without a certificate that is made here.  Raises
     InputError where dask-jobqueue is not installed, its configuration lacks what it needs, or the certificate cannot be
@@ -37,14 +48,19 @@ def cluster_of(system: str) -> Iterator[Any]:
     """
     made, configured = _class_and_configuration(system)
     prologue = [*(configured.get("job-script-prologue") or []), *(f"export {name}=1" for name in BLAS_THREADS)]
+    prologue += _leaving(wall_seconds(system, configured.get("walltime")))
+    folder = configured.get("log-directory") or output
     scheduler = configured.get("scheduler-options") or {}
     shown = "dashboard_address" in scheduler  # Dask's own port may be another study's, and is open to all
     scheduler = {"dashboard_address": "127.0.0.1:0", "dashboard": shown, **scheduler}
     with (
         _certificate(system, configured) as security,
         dask.config.set({} if shown else NO_PAGES),
-        made(job_script_prologue=prologue, scheduler_options=scheduler, security=security) as cluster,
-    ):
+        made(
+            job_script_prologue=prologue, scheduler_options=scheduler, security=security,
+            log_directory=None if folder is None else str(folder), silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):  # fmt: skip
         yield cluster
 
 
@@ -99,15 +115,34 @@ def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
     return getattr(dask_jobqueue, SYSTEMS[system]), configured
 
 
+# by the clock of the job's own machine, when it begins: it may have waited for days
+def _leaving(wall: float | None) -> list[str]:
+    """Lines of a job's script by which its workers know when to leave; none where the wall time is not known."""
+    if wall is None:
+        return []
+    margin = round(min(MOST_MARGIN, max(LEAST_MARGIN, wall * MARGIN)))
+    return [f"export {LEAVE_AT}=$(( $(date +%s) + {max(1, round(wall) - 2 * margin)} + ${{RANDOM:-0}} % {margin} ))"]
+
+
 @contextmanager
-def on_batch_system(system: str, workers: int) -> Iterator[Client]:
-    """A client whose `workers` processes are jobs, cancelled at the end.  Raises InputError, SweepError."""
+def on_batch_system(system: str, workers: int, output: Path, told: Told = lambda line: None) -> Iterator[Client]:
+    """A client whose `workers` processes are jobs, which are replaced when they end, and cancelled at the end.
+
+    output: folder for the jobs' output.  `told` gets a line where jobs are replaced, and each minute without a worker.
+    Raises InputError; SweepError where jobs are refused, or end again and again before a worker comes of them.
+    """
     settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
-    with dask.config.set(settings), cluster_of(system) as cluster, Client(cluster, set_as_default=False) as client:
+    with (
+        dask.config.set(settings),
+        silent(),
+        cluster_of(system, output) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        keeper = JobKeeper(cluster, workers, Queue(system), output, told)
         try:
-            # `n` counts worker processes, of which a job may have several
-            cluster.scale(n=workers)
-            cluster.sync(cluster._correct_state)  # submits now; else a refusal would only be logged later
-        except (OSError, RuntimeError) as error:
-            raise SweepError(f"the batch system {system} did not take the jobs: {error}") from None
-        yield client
+            with keeper.keeping(client):
+                yield client
+        except SweepError:
+            if keeper.error is not None:
+                raise SweepError(f"{keeper.error}; finished runs are kept, the same command goes on") from None
+            raise

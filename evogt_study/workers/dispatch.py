@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, as_completed, get_worker
 
-from evogt_study.errors import EvogtError, InputError, LostBatchError, StudyError, SweepError, shortened
+from evogt_study.errors import EvogtError, InputError, LeavingError, LostBatchError, StudyError, SweepError, shortened
 from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
@@ -68,11 +68,13 @@ class Trip:
 class Limits:
     """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit.
 
-    Raises InputError for what is no limit.
+    worker_seconds: how long a study may be without a worker; None where whoever keeps the workers sees to that.  Raises
+    InputError for what is no limit.
     """
 
     run_seconds: float | None = None
     failures: int | None = None
+    worker_seconds: int | None = WORKER_SECONDS
 
     def __post_init__(self) -> None:
         seconds, failures = self.run_seconds, self.failures
@@ -123,7 +125,10 @@ class Flow:
         Raises SweepError where there are no workers, or none for long, or the cluster goes away;
         StudyError as `run_batch`.
         """
-        wait_for_workers(self.client)
+        wait_for_workers(self.client, self.limits.worker_seconds)
+        if self.limits.worker_seconds is None:
+            yield from self._records()
+            return
         with Watch(self.client, self.in_flight) as watch:
             try:
                 yield from self._records()
@@ -165,12 +170,15 @@ class Flow:
         wanted = BATCHES_AHEAD * self.size.threads - len(self.in_flight)
         trips = list(itertools.takewhile(lambda trip: trip.cases, (self.next() for _ in range(wanted))))
         limit, strict = self.limits.run_seconds, self.strict
-        tasks = [Batch.of(self.plan.spec, trip.cases, limit, strict=strict) for trip in trips]
+        tasks = [
+            Batch.of(self.plan.spec, trip.cases, limit, strict=strict, seconds=self.size.expected(len(trip.cases)))
+            for trip in trips
+        ]
         at_once = max(1, MESSAGE_BYTES // max((len(task.packed) for task in tasks), default=1))
         for start in range(0, len(trips), at_once):
             some = slice(start, start + at_once)
             keys = [f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}" for trip in trips[some]]
-            futures = self.client.map(run_batch, tasks[some], key=keys, pure=False)
+            futures = self.client.map(_on_worker, tasks[some], key=keys, pure=False)
             self.in_flight.update(zip(futures, trips[some], strict=True))
             self.finished.update(futures)
 
@@ -200,6 +208,10 @@ class Flow:
             self.again.append(trip)
             return None
         error = future.exception() if future.status == "error" else None
+        if isinstance(error, LeavingError):
+            self.client.retire_workers([str(error)], close_workers=True)
+            self.again.append(trip)
+            return None
         if isinstance(error, (SweepError, StudyError)):
             raise error
         # also when the scheduler ended: `as_completed` then ends as if all were done, so that runs would be missing
@@ -238,6 +250,14 @@ def without_values(keys: Sequence[str], status: Status, message: str, attempts: 
     )
 
 
+def _on_worker(batch: Batch) -> RunRecords:
+    """As `run_batch`; a worker that leaves says who it is."""
+    try:
+        return run_batch(batch)
+    except LeavingError:
+        raise LeavingError(str(get_worker().address)) from None
+
+
 class _Counted:
     """Number of threads of a client's workers, looked up once in a while."""
 
@@ -253,15 +273,18 @@ class _Counted:
         return self.known
 
 
-def wait_for_workers(client: Client) -> None:
-    """Raise SweepError where no worker is there within `WORKER_SECONDS`, instead of waiting for ever."""
+def wait_for_workers(client: Client, seconds: int | None = WORKER_SECONDS) -> None:
+    """Raise SweepError where no worker is there within `seconds`; None: where the client is closed meanwhile."""
     with _connection(client):
-        try:
-            client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        except TimeoutError:
-            raise SweepError(
-                f"the Dask cluster has no workers after {WORKER_SECONDS} s; start some and run again"
-            ) from None
+        while not client.nthreads():
+            try:
+                client.wait_for_workers(1, timeout=WORKER_SECONDS if seconds is None else seconds)
+            except TimeoutError:
+                if seconds is None and client.status == "running":
+                    continue
+                raise SweepError(
+                    f"the Dask cluster has no workers after {seconds} s; start some and run again"
+                ) from None
 
 
 @contextmanager

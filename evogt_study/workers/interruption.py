@@ -6,13 +6,14 @@ keeps what is finished.  While a cluster starts there is nothing to close yet, a
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any
 
 from evogt_study.errors import InputError
 
@@ -27,15 +28,59 @@ def interruptible(time_limit: str | None = None) -> Iterator[None]:
     """
     limit = None if time_limit is None else seconds(time_limit)
 
-    def terminated(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt("terminated")
+    def raised(number: int, frame: FrameType | None) -> None:
+        if _is_finalising(frame):  # where Python prints what is raised, and goes on
+            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+        else:
+            raise KeyboardInterrupt(_reason(number, time_limit))
 
-    def out_of_time(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt(f"stopped at the time limit of {time_limit}")
+    with _handled(raised, limit):
+        yield
 
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, terminated)}
+
+AGAIN_SECONDS = 0.05
+"""Seconds after which a signal is sent again that came at a moment at which it cannot act."""
+
+
+def _is_finalising(frame: FrameType | None) -> bool:
+    """Return True within the `__del__` of an object, which archives and files have."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
+@contextmanager
+def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
+    """Note SIGTERM, and `time_limit` after the beginning, in the body; a second SIGTERM raises KeyboardInterrupt.
+
+    Gives a function that raises KeyboardInterrupt once either has come, for the body to call where it can end.
+    """
+    limit = None if time_limit is None else seconds(time_limit)
+    come: list[int] = []
+
+    def noted(number: int, frame: FrameType | None) -> None:
+        if come and not _is_finalising(frame):
+            raise KeyboardInterrupt(_reason(number, time_limit))
+        come.append(number)
+
+    def check() -> None:
+        if come:
+            raise KeyboardInterrupt(_reason(come[0], time_limit))
+
+    with _handled(noted, limit):
+        yield check
+
+
+def _reason(number: int, time_limit: str | None) -> str:
+    return f"stopped at the time limit of {time_limit}" if number == signal.SIGALRM else "terminated"
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None], limit: float | None) -> Iterator[None]:
+    """Handle SIGTERM, and SIGALRM `limit` seconds after the beginning, in the body."""
+    before: dict[signal.Signals, Any] = {signal.SIGTERM: signal.signal(signal.SIGTERM, handler)}
     if limit is not None:
-        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, out_of_time)
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, limit)
     try:
         yield

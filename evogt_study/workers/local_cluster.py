@@ -79,12 +79,12 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {error}") from None
-    with _silent(), client:
+    with silent(), client:
         yield client
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Hold Dask's loggers to what is critical: a connection that is lost is reported in one line, by the sweep."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [logger.level for logger in loggers]

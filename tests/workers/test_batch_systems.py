@@ -6,18 +6,22 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 
 import dask
 import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
 import numpy as np
 import psutil
 import pytest
-from helpers import eventually, forced, read_study
+from helpers import cases, eventually, forced, read_study
 
 import evogt_study as evs
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, LeavingError
 from evogt_study.storage.processes import own_mark
+from evogt_study.workers import batch as batch_module
+from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.batch_systems import CERTIFICATES, cluster_of
+from evogt_study.workers.job_queue import Queue
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}
@@ -127,3 +131,74 @@ def test_a_study_runs_on_jobs_and_cancels_them(batch_system, small_study, tmp_pa
     assert not list(tmp_path.glob(".evogt-*"))
     expected = evs.run(evs.Study.from_text(small_study), workers=1)
     np.testing.assert_array_equal(read_study(tmp_path / "a.nc").error, expected.error)
+
+
+PBS = {
+    "qsub": """
+        #!/usr/bin/env bash
+        mkdir -p "$JOBS" && cd "$JOBS" && cp "$1" job.sh
+        setsid bash job.sh > out 2>&1 < /dev/null &
+        echo $! >> pids
+        echo "$!.server"
+    """,
+    "qstat": """
+        #!/usr/bin/env bash
+        echo "Job id  Name  User  Time Use S Queue"
+        for job in $(cat "$JOBS/pids"); do kill -0 "$job" 2>/dev/null && echo "$job.server  dask-worker  R  main"; done
+        true
+    """,
+    "qdel": """
+        #!/usr/bin/env bash
+        kill -- "-${1%.server}"
+    """,
+}
+
+
+@pytest.mark.slow
+def test_a_job_of_pbs_that_ends_is_replaced(batch_system, small_study, tmp_path):
+    for name, text in PBS.items():
+        (tmp_path / "bin" / name).write_text(textwrap.dedent(text).lstrip())
+        (tmp_path / "bin" / name).chmod(stat.S_IRWXU)
+    (tmp_path / "small.toml").write_text(small_study)
+    environment = {name.replace("SLURM", "PBS"): value for name, value in batch_system.items()}
+    command = [sys.executable, "-m", "evogt_study", "run", "small.toml", "-o", "a.nc"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    options = ["--cluster", "pbs", "--workers", "1"]
+    process = subprocess.Popen([*command, *options], cwd=tmp_path, env=environment, **pipes)
+    first = eventually(lambda: (tmp_path / "jobs" / "pids").read_text().split(), process)[0]
+    subprocess.run([tmp_path / "bin" / "qdel", f"{first}.server"], check=True, env=environment)
+    output, errors = process.communicate(timeout=120)
+    assert (process.returncode, output) == (0, "a.nc: 12 runs, 12 ok\n"), errors
+    assert "1 jobs of pbs have ended; as many are submitted again" in errors
+    expected = evs.run(evs.Study.from_text(small_study), workers=1)
+    np.testing.assert_array_equal(read_study(tmp_path / "a.nc").error, expected.error)
+
+
+@pytest.mark.parametrize(
+    ("system", "printed", "jobs"),
+    [
+        ("squeue", "12 RUNNING None\n13 PENDING (Resources)\n", {"12": "RUNNING None", "13": "PENDING (Resources)"}),
+        ("qstat", "Job id  Name\n------  ----\n 12.server  dask R\n", {"12": "dask R"}),
+        ("bjobs", "12 RUN -\n", {"12": "RUN -"}),
+    ],
+)
+def test_what_queues_say(tmp_path, monkeypatch, system, printed, jobs):
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    queue = Queue({"squeue": "slurm", "qstat": "pbs", "bjobs": "lsf"}[system])
+    program = tmp_path / system
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(stat.S_IRWXU)
+    assert queue.jobs() is None  # a server that does not answer has not ended any job
+    program.write_text(f"#!/bin/sh\ncat <<END\n{printed}END\n")
+    assert queue.jobs() == jobs
+
+
+def test_a_worker_takes_no_batch_that_would_not_be_done_before_it_leaves(small_study, monkeypatch):
+    study = evs.Study.from_text(small_study)
+    few = cases(small_study)[:1]
+    monkeypatch.setattr(batch_module, "_has_begun", False)
+    monkeypatch.setenv(batch_module.LEAVE_AT, str(time.time() + 60))
+    assert len(run_batch(Batch.of(study.spec, few, seconds=90)).keys) == 1  # it would fit into no job: it is tried
+    assert len(run_batch(Batch.of(study.spec, few, seconds=30)).keys) == 1
+    with pytest.raises(LeavingError):
+        run_batch(Batch.of(study.spec, few, seconds=90))

@@ -1,6 +1,8 @@
 """One module a command, imported when it is called.
 
 - `run`: compute what is missing of a study
+- `work`: one task of an array, which needs no scheduler
+- `submit`: an array of such tasks
 - `plan`: predict cases, work, time and memory
 - `advise`: what limits the error, and what to change
 - `try_case`: one case of a study, here

@@ -1,0 +1,115 @@
+"""The script that submits an array of tasks to a batch system, each of which is `evogt work`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evogt_study.errors import InputError, ResultError
+from evogt_study.storage.atomic_files import check_result_place, make_folder
+from evogt_study.storage.paths import jobs_folder
+
+SUBMIT_SECONDS = 120
+"""Seconds in which a batch system has to answer: busy ones take tens of them."""
+
+
+@dataclass(frozen=True)
+class BatchSystem:
+    """Words of a batch system.
+
+    submit: command that reads a script; mark: beginning of its lines in the script; lines: those of an array of
+    `{tasks}` tasks called `{name}` with `{workers}` processors each, whose output goes into `{folder}`; number:
+    variable of a task's number.
+    """
+
+    submit: str
+    mark: str
+    lines: tuple[str, ...]
+    number: str
+
+
+SYSTEMS: Mapping[str, BatchSystem] = {
+    "slurm": BatchSystem(
+        "sbatch",
+        "#SBATCH",
+        ("--job-name={name}", "--array=1-{tasks}", "--cpus-per-task={workers}", "--output={folder}/%A_%a.out"),
+        "SLURM_ARRAY_TASK_ID",
+    ),
+    "pbs": BatchSystem(
+        "qsub",
+        "#PBS",
+        ("-N {name}", "-J 1-{tasks}", "-l select=1:ncpus={workers}", "-j oe", "-o {folder}/"),
+        "PBS_ARRAY_INDEX",
+    ),
+    # parallel environments of SGE have names of the site's own: more processors are asked for by --directive
+    "sge": BatchSystem("qsub", "#$", ("-N {name}", "-t 1-{tasks}", "-j y", "-o {folder}/"), "SGE_TASK_ID"),
+    "lsf": BatchSystem(
+        "bsub", "#BSUB", ('-J "{name}[1-{tasks}]"', "-n {workers}", "-o {folder}/%J_%I.out"), "LSB_JOBINDEX"
+    ),
+}
+
+
+def job_script(
+    system: str, study_file: Path, result: Path, tasks: int, *, workers: int = 1, directives: Sequence[str] = ()
+) -> str:
+    """Write the script of an array of `tasks` tasks that compute the study for `result`, in this working folder.
+
+    directives: further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown system,
+    or a directive of more than one line.
+    """
+    if system not in SYSTEMS:
+        raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
+    known = SYSTEMS[system]
+    for directive in directives:
+        if not directive.strip() or not directive.isprintable():
+            raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
+    name = "".join(letter if letter.isalnum() else "_" for letter in result.stem)
+    words = {
+        "name": name,
+        "tasks": tasks,
+        "workers": workers,
+        "folder": shlex.quote(str(jobs_folder(result).resolve())),
+    }
+    command = [sys.executable, "-m", "evogt_study", "work", str(study_file), "-o", str(result)]
+    command += ["--workers", str(workers)] if workers > 1 else []
+    return "\n".join(
+        [
+            "#!/bin/sh",
+            *(f"{known.mark} {line.format(**words)}" for line in known.lines),
+            *(f"{known.mark} {directive}" for directive in directives),
+            f"cd {shlex.quote(str(Path.cwd()))} || exit",
+            f'exec {shlex.join(command)} --part "${known.number}/{tasks}"',  # exec: signals of the system reach it
+            "",
+        ]
+    )
+
+
+def make_jobs_folder(result: Path) -> None:
+    """Make the folder of the jobs' output, without which batch systems do not start them.  Raises ResultError."""
+    check_result_place(result)
+    try:
+        make_folder(jobs_folder(result))
+    except OSError as error:
+        raise ResultError(f"cannot write in {jobs_folder(result)}: {error.strerror}") from None
+
+
+def submitted(system: str, script: str) -> str:
+    """Submit a script, and return what the batch system says.  Raises InputError where it refuses."""
+    command = SYSTEMS[system].submit
+    try:
+        done = subprocess.run(  # noqa: S603  # a fixed name
+            [command], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_SECONDS
+        )
+    except OSError as error:
+        raise InputError(
+            f"`--cluster {system}` must have {command} on this machine, got: {error.strerror}; --print shows the script"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s; try again") from None
+    if done.returncode:
+        raise InputError(f"`--cluster {system}`: {command} refused the job: {done.stderr or done.stdout}")
+    return done.stdout.strip()

@@ -1,0 +1,278 @@
+"""One task of an array: it claims parts of a study that no other task has, computes them, and joins the last ones."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import ResultError
+from evogt_study.operations.array.part import Parts
+from evogt_study.operations.progress import duration
+from evogt_study.operations.run import Workers, run_to_file
+from evogt_study.planning.plan import Plan
+from evogt_study.results.decisions import chosen_by, filled_as_needed
+from evogt_study.results.finished_runs import FinishedRuns, describe
+from evogt_study.results.run_sources import ShardFolder
+from evogt_study.results.run_table import Table
+from evogt_study.results.shards import shard_folder, write_shard
+from evogt_study.schema.records import Case, RunRecords
+from evogt_study.schema.variables import Status
+from evogt_study.storage.atomic_files import check_result_place, identity, steadily
+from evogt_study.storage.claims import LIVES, WorkIsGoneError, claims_in
+from evogt_study.storage.paths import claims_folder
+from evogt_study.storage.writer_lock import SILENT_SECONDS, writer_of
+from evogt_study.study.case_space import Chosen
+from evogt_study.study.phases import Phase
+from evogt_study.study.study import Study, check_study
+from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
+
+LOOK_SECONDS = 2.0
+"""Between two looks at what others compute, for which a task waits: each lists a folder."""
+TOLD_SECONDS = 60.0
+"""Between two lines of a task that waits."""
+
+Told = Callable[[str], None]
+
+
+def work(
+    study: Study,
+    output: Path,
+    number: int,
+    of: int,
+    *,
+    workers: int = 1,
+    limits: Limits = NO_LIMITS,
+    others: Sequence[Path] = (),
+    told: Told = lambda line: None,
+    check_end: Callable[[], None] = lambda: None,
+) -> bool:
+    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
+
+    A part whose task is gone is taken over.  Runs are kept in shards beside `output`; the task that finds all of them
+    there writes the result.  Returns True where the result is there then.  `told` gets a line of what it waits for.
+    check_end: raises KeyboardInterrupt where the task is to end; what is being computed is finished and kept then, and
+    the rest is left to others.
+
+    Raises ResultError where `evogt run` is computing the result, or it cannot be written; PilotError, StudyError and
+    SweepError as `run`.
+    """
+    check_study(study)
+    check_result_place(output)
+    with Workers(None, workers) as cluster:
+        task = _Task(study, output, number, of, cluster, limits, others, told, check_end)
+        whole = task.work()
+    told(f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed)))
+    if whole and shard_folder(output).exists():  # else another task has joined it
+        _join(study, output, workers, limits, others, told)
+    return whole
+
+
+def _join(study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], told: Told) -> None:
+    """Write the result of which all runs are there, unless another task does it now."""
+    try:
+        run_to_file(study, output, workers=workers, limits=limits, others=others)
+    except ResultError:
+        writer = writer_of(output)
+        if shard_folder(output).exists() and (writer is None or not writer.lives):
+            raise
+        told("another task joins the result")
+
+
+class _Task:
+    """One call of `work`."""
+
+    def __init__(
+        self,
+        study: Study,
+        path: Path,
+        number: int,
+        of: int,
+        workers: Workers,
+        limits: Limits,
+        others: Sequence[Path],
+        told: Told,
+        check_end: Callable[[], None],
+    ) -> None:
+        self.study, self.path, self.number, self.of, self.check_end = study, path, number, of, check_end
+        self.workers, self.limits, self.others, self.told = workers, limits, others, told
+        self.computed = self.failed = 0
+        self.complete = True
+
+    def work(self) -> bool:
+        """Compute what no other task has; return whether all runs of the study are there."""
+        chosen: list[Chosen] = []
+        for phase in self.study.phases:
+            last = phase is self.study.phases[-1] and phase.precision is None
+            table = filled_as_needed(self.study, phase, chosen, partial(self.filled, phase, wait=not last))
+            chosen += chosen_by(phase, table)
+        return self.complete
+
+    def ending(self) -> bool:
+        """Return True where the task is to end: it begins nothing more."""
+        try:
+            self.check_end()
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def filled(self, phase: Phase, plan: Plan, *, wait: bool) -> Table:
+        """The table of a plan's runs; wait: with those of other tasks, which later phases rest on."""
+        while True:
+            before = identity(self.path)
+            table = self.looked(phase, plan)
+            if not len(table.missing()):
+                return table
+            writer = writer_of(self.path)
+            if writer is not None and writer.lives:
+                raise ResultError(
+                    f"{self.path} is being written by process {writer.process} on {writer.host} since {writer.since}: "
+                    "wait for it, or choose another place with -o"
+                )
+            try:
+                share = _Share(self, plan, table, before)
+                share.compute(wait=wait)
+            except WorkIsGoneError:  # another task has joined the result since it was looked at
+                continue
+            self.complete = share.is_done()
+            if not wait:
+                return table
+            table = self.looked(phase, plan)
+            if len(table.missing()):
+                raise ResultError(
+                    f"{len(table.missing()):,} runs of the {plan.phase} are missing in {shard_folder(self.path)}, "
+                    "though their tasks had finished them; `evogt run` computes them"
+                )
+            return table
+
+    def looked(self, phase: Phase, plan: Plan) -> Table:
+        """The finished runs of a plan, with the variable that decides on later ones."""
+        deciding = [phase.choice.minimise] if phase.choice else []
+        deciding += [phase.precision.variable] if phase.precision else []
+
+        def look() -> Table:
+            return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), deciding)
+
+        return steadily(self.path, look)
+
+
+class _Share:
+    """What one task computes of a plan's missing cases.
+
+    before: identity of the result when the `table` was filled; once it is another, somebody has joined it.
+    """
+
+    def __init__(self, task: _Task, plan: Plan, table: Table, before: object) -> None:
+        self.task, self.plan, self.table, self.before = task, plan, table, before
+        self.parts = Parts(plan)
+        self.is_missing = np.zeros(plan.space.size, dtype=bool)
+        self.is_missing[table.missing()] = True
+        self.shards = shard_folder(task.path)
+        describe(task.path, task.study)
+        self.claims = claims_in(claims_folder(task.path) / self.parts.digest)
+        self.turn = [part for part in self.parts.turn(task.number, task.of) if len(self.missing(part))]
+        self.left: dict[int, int] = {}  # cases that are not on disk yet, of the parts that this task holds
+        self.part_of: dict[str, int] = {}
+        self.given_up: list[int] = []  # parts that have ended too many tasks
+
+    def missing(self, part: int) -> npt.NDArray[np.int64]:
+        """Cases of a part that were not finished when the table was filled."""
+        cases = self.parts.cases(part)
+        return np.asarray(cases[self.is_missing[cases]])
+
+    def is_done(self) -> bool:
+        """Return True where all parts are done, or the result has them already."""
+        try:
+            return self.claims.seen().done.issuperset(self.turn)
+        except WorkIsGoneError:
+            return True
+
+    def compute(self, *, wait: bool) -> None:
+        """Compute parts until none is left to claim; wait: until all are done, by this task or others.
+
+        A wait ends with the other tasks: those that give no sign of life are taken over, `LIVES` times at most.
+        """
+        first = not np.any(self.table.status == Status.ok)
+        waiting = told = time.monotonic()
+        with self.claims.kept_alive():
+            while True:
+                self.task.check_end()
+                claimed = self.claimed()
+                begun = next(claimed, None)
+                if begun is not None:
+                    self.computed(begun, claimed, first)
+                    first, waiting = False, time.monotonic()
+                    continue
+                if self.given_up:
+                    raise ResultError(
+                        f"{LIVES} tasks have ended while they computed part {self.given_up[0]} of the "
+                        f"{self.plan.phase} (memory, or a wall time that is too short); `evogt run` computes it"
+                    )
+                if not wait or self.is_done():
+                    return
+                if time.monotonic() >= told + TOLD_SECONDS:
+                    told = time.monotonic()
+                    open_ = len(set(self.turn) - self.claims.seen().done)
+                    self.task.told(
+                        f"waiting for {open_:,} parts of the {self.plan.phase} that other tasks compute, for "
+                        f"{duration(told - waiting)}; those of a task that is gone are taken over after "
+                        f"{SILENT_SECONDS:.0f} s"
+                    )
+                time.sleep(LOOK_SECONDS)
+
+    def claimed(self) -> Iterator[Case]:
+        """Cases of parts that no other task has, each part claimed when its first case is asked for."""
+        seen = self.claims.seen()
+        lost = self.claims.lost(seen, self.turn)
+        self.given_up = [part for part in lost if self.claims.lives(part, seen.generations[part]) >= LIVES]
+        lost = [part for part in lost if part not in self.given_up]
+        for part in [part for part in self.turn if part not in seen.generations] + lost:
+            generation = seen.generations.get(part, -1) + 1
+            if self.task.ending() or not self.claims.take(part, generation):
+                continue
+            if identity(self.task.path) != self.before:
+                raise WorkIsGoneError
+            cases = list(self.plan.cases(self.missing(part)))
+            if generation:  # of what another task has begun some may be on disk
+                known = set(ShardFolder(self.shards).keys().astype(str).tolist())
+                cases = [case for case in cases if case.key not in known]
+            self.hold(part, cases)
+            yield from itertools.takewhile(lambda case: not self.task.ending(), cases)
+
+    def hold(self, part: int, cases: Sequence[Case]) -> None:
+        """Count the cases of a claimed part; one without any is done."""
+        self.left[part] = len(cases)
+        self.part_of.update((case.key, part) for case in cases)
+        if not cases:
+            self.claims.finish(part)
+
+    def computed(self, begun: Case, claimed: Iterator[Case], first: bool) -> None:
+        """Compute the case `begun`, alone where it is the study's `first`, and what else is claimed."""
+        client, count = self.task.workers.client, int(np.count_nonzero(self.is_missing))
+        if first and len(self.plan.trials(np.array([begun.index]))):
+            self.keep(Flow(self.plan, iter([begun]), 1, client, self.task.limits, strict=True).records())
+        else:
+            claimed = _with_first(begun, claimed)
+        self.keep(Flow(self.plan, claimed, count, client, self.task.limits).records())
+
+    def keep(self, found: Iterator[RunRecords]) -> None:
+        """Write records to disk, and mark the parts as done that they complete."""
+        for records in found:
+            write_shard(self.shards, self.table.counted_on(records))
+            self.task.computed += len(records.keys)
+            self.task.failed += int(np.count_nonzero(records.status != Status.ok))
+            for key in records.keys:
+                part = self.part_of.pop(key)
+                self.left[part] -= 1
+                if not self.left[part]:
+                    self.claims.finish(part)
+
+
+def _with_first(first: Case, rest: Iterator[Case]) -> Iterator[Case]:
+    yield first
+    yield from rest

@@ -1,0 +1,59 @@
+"""Signals that end a command: none is lost, and one that is noted lets what is being done come to its end."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from evogt_study.workers.interruption import interruptible, winding_down
+
+
+class Closing:
+    """An object during whose finalisation the process is terminated: Python prints what is raised there."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def finalised():
+    with interruptible():
+        Closing()
+        time.sleep(10)
+
+
+def noted(done):
+    with winding_down() as check_end:
+        check_end()
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append(True)
+        check_end()
+
+
+def out_of_time():
+    with winding_down("0.01") as check_end:
+        time.sleep(0.1)
+        check_end()
+
+
+def terminated_twice():
+    with winding_down():
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+
+def test_a_signal_that_comes_while_an_object_is_finalised_is_not_lost():
+    with pytest.raises(KeyboardInterrupt, match="terminated"):
+        finalised()
+
+
+def test_a_signal_that_is_noted_ends_the_body_where_it_asks_and_a_second_one_at_once():
+    done = []
+    with pytest.raises(KeyboardInterrupt, match="terminated"):
+        noted(done)
+    assert done
+    with pytest.raises(KeyboardInterrupt, match=r"stopped at the time limit of 0\.01"):
+        out_of_time()
+    with pytest.raises(KeyboardInterrupt, match="terminated"):
+        terminated_twice()
