@@ -122,7 +122,7 @@ class JobKeeper:
         except BaseException:
             for name in spec:
                 self.cluster.worker_spec.pop(name, None)
-                self.cluster.workers.pop(name, None)
+                self.cluster._created.discard(self.cluster.workers.pop(name, None))  # else closing waits for its start
             raise
 
     def tell(self, names: list[str], said: list[str], answer: object) -> None:

@@ -209,7 +209,7 @@ def test_an_array_without_a_scheduler_of_ours(study, undisturbed):
     submit = [sys.executable, "-m", "evogt_study", "submit", "own.toml", "-o", "a.nc", "--tasks", "4"]
     submit += ["--directive", "--mem=500M"]
     variables = os.environ | {"LOG": str(study.log)}
-    subprocess.run(submit, cwd=study.folder, env=variables, check=True, capture_output=True, timeout=60)
+    subprocess.run(submit, cwd=study.folder, env=variables, check=True, capture_output=True, timeout=SECONDS)
     study.after(10)
     slurm("scancel", "--signal=KILL", "--full", slurm("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()[0])
     eventually(lambda: not jobs(), seconds=SECONDS)
