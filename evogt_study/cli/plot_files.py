@@ -9,7 +9,7 @@ from typing import NamedTuple
 import xarray as xr
 
 from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.style import FORMATS, encoded
+from evogt_study.analysis.plots.parts.style import FORMATS, encoded
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, ResultError
 from evogt_study.storage.atomic_files import check_writable, make_folder, written_whole

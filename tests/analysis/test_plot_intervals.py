@@ -8,7 +8,7 @@ from drawable import footnote, small, texts
 
 import evogt_study as evs
 from evogt_study.analysis.plots import Places, dependence, distribution, kinds, precision, verdict
-from evogt_study.analysis.plots.arranged import arranged
+from evogt_study.analysis.plots.parts.arranged import arranged
 from evogt_study.errors import InputError
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"

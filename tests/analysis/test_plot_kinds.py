@@ -10,12 +10,12 @@ from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from evogt_study.analysis.plots import Places, encoded, kinds, png, svg
-from evogt_study.analysis.plots.arranged import MAX_PANELS, arranged
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import EACH, distribution
 from evogt_study.analysis.plots.fields import field_curves, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import histories
+from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, arranged
 from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter, work_accuracy
 from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
@@ -413,7 +413,7 @@ def test_labels_are_the_file_s_own():
     data["error"].attrs |= {"long_name": "an error", "units": "m"}
     data["k"].attrs |= {"long_name": "wave number", "units": "1/m"}
     axes = dependence(data).axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("wave number (1/m)", "an error (m)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("wave number $k$ (1/m)", "an error (m)")
     legend = distribution(data).legends[0]
     assert legend.get_title().get_text() == "dictionary of prescribed features"
     assert [text.get_text() for text in legend.get_texts()] == ["transnet", "gtransnet"]

@@ -1,20 +1,21 @@
 """Pictures of labelled results.  The one part of the package that imports matplotlib.
 
 Each function takes a Dataset, as `evogt run` writes it, the name of a variable and `Places`, which say what of the
-study's axes stands where, and returns a matplotlib Figure that `evogt_study.analysis.plots.style` can encode:
+study's axes stands where, and returns a matplotlib Figure that `evogt_study.analysis.plots.parts.style` can encode:
 
     figure = distribution(ds, "error", Places(along="epsilon", by="dictionary"))
     figure.savefig("errors.pdf")
 
-- `style`: sizes, colours, text and formats
-- `legends`: legends of series
-- `arranged`: runs arranged into panels, series and samples
+- `parts`: common parts: canvas, style, legends, arranged runs
 - `distribution`: a number over the seeds
 - `dependence`: a number against a parameter
 - `heat_map`: a number over two axes
 - `budget`: what the final error is made of
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
+- `sensitivity`: shares of sampled parameters, as bars
+- `trend`: a number against sampled parameters
+- `pairs`: pairs of sampled parameters, coloured by a number
 - `settling`: how a mean settles as seeds are added
 - `precision`: how well a number is known
 - `verdict`: which label is best
@@ -23,17 +24,20 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `kinds`: which pictures fit a result
 """
 
-from evogt_study.analysis.plots.arranged import Places
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import energy_histories, histories
+from evogt_study.analysis.plots.pairs import pairs
+from evogt_study.analysis.plots.parts.arranged import Places
+from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, scatter, work_accuracy
+from evogt_study.analysis.plots.sensitivity import sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import spectrum
-from evogt_study.analysis.plots.style import STYLES, encoded, pdf, png, svg
+from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import verdict
 
 __all__ = [
@@ -48,14 +52,17 @@ __all__ = [
     "fields",
     "heat_map",
     "histories",
+    "pairs",
     "pdf",
     "png",
     "precision",
     "rank_error",
     "scatter",
+    "sensitivity",
     "settling",
     "spectrum",
     "svg",
+    "trend",
     "verdict",
     "work_accuracy",
 ]

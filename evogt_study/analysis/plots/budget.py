@@ -10,8 +10,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from evogt_study.analysis.plots.arranged import Arranged, Places, arranged
-from evogt_study.analysis.plots.style import LABEL_SIZE, laid_out, legend, note, panels, plain, style, wrapped
+from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
+from evogt_study.analysis.plots.parts.style import label_size, plain, style, wrapped
 
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 CAUSES = (
@@ -29,13 +30,14 @@ def has_budget(data: xr.Dataset) -> bool:
     return all(name in data and bool(np.isfinite(data[name].values).any()) for name in BUDGET)
 
 
-def budget(data: xr.Dataset, places: Places | None = None) -> Figure:
+def budget(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) -> Figure:
     """Shares of the causes in the sum of their squares, by medians over the sample, one bar for each cell.
 
     Raises InputError for axes that are none, or a result without the variables of `BUDGET`.
     """
     runs, shares = _shares(data, places or Places())
-    figure, drawn = panels(len(runs.panels.labels), height=2.3)
+    canvas = panels(len(runs.panels.labels), height=2.3, ax=ax)
+    drawn = canvas.axes
     series, along = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
     for number, axes in enumerate(drawn):
@@ -49,14 +51,14 @@ def budget(data: xr.Dataset, places: Places | None = None) -> Figure:
             if series > 1:
                 for centre in centres:
                     axes.text(centre, 1.02, plain(runs.series.labels[one]), rotation=90, ha="center", fontsize=5)
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE, pad=40 if series > 1 else None)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=40 if series > 1 else None)
         axes.set_xticks(range(along), labels=[plain(label) for label in runs.along.labels])
         axes.set_ylim(0.0, 1.0)
-        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
-    drawn[0].set_ylabel("share of the squared error", fontsize=LABEL_SIZE)
-    legend(figure, [Patch(color=style(cause).colour) for cause in range(len(CAUSES))], list(CAUSES), "", lines=False)
-    note(figure, runs.footnote(runs.lacking_told()))
-    return laid_out(figure)
+        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
+    drawn[0].set_ylabel("share of the squared error", fontsize=label_size())
+    legend(canvas, [Patch(color=style(cause).colour) for cause in range(len(CAUSES))], list(CAUSES), "", lines=False)
+    note(canvas, runs.footnote(runs.lacking_told()))
+    return laid_out(canvas)
 
 
 def limits(data: xr.Dataset, places: Places | None = None) -> str:

@@ -10,20 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged
-from evogt_study.analysis.plots.legends import line_legend
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import line_legend
+from evogt_study.analysis.plots.parts.style import (
     QUIET,
-    TICK_SIZE,
     Style,
-    laid_out,
+    label_size,
     logarithmic,
     marked,
-    note,
-    panels,
     plain,
     style,
+    tick_size,
+    titled,
     wrapped,
 )
 
@@ -37,7 +36,12 @@ SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N":
 
 
 def dependence(
-    data: xr.Dataset, variable: str = "error", places: Places | None = None, slopes: Sequence[float] | None = None
+    data: xr.Dataset,
+    variable: str = "error",
+    places: Places | None = None,
+    slopes: Sequence[float] | None = None,
+    *,
+    ax: Given = None,
 ) -> Figure:
     """Values against the numbers of an axis: small points for the runs, a line through the medians of each series.
 
@@ -49,7 +53,8 @@ def dependence(
     parameter without numbers, and for axes or variables that are none.
     """
     runs = arranged(data, variable, places or Places(), numeric=True)
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
     logarithmic(drawn[0], "y", runs.values)
     medians, limits = runs.medians, runs.median_intervals()
@@ -61,16 +66,17 @@ def dependence(
             _series(axes, runs, where, numbers[where], beside, medians[where], style(one))
             _intervals(axes, beside, medians[where], limits[where], style(one))
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.set_xlabel(wrapped(runs.along.title, 48 if len(drawn) == 1 else 30), fontsize=LABEL_SIZE)
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        across = titled(runs.along.title, runs.along.name, 48 if len(drawn) == 1 else 30)
+        axes.set_xlabel(across, fontsize=label_size())
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
     references = _references(drawn, numbers, medians, wanted)
     for number, axes in enumerate(drawn):
         _incomplete(axes, runs, number, numbers, medians)
-    line_legend(figure, runs, *references, markers=True)
-    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
-    return laid_out(figure)
+    line_legend(canvas, runs, *references, markers=True)
+    note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
+    return laid_out(canvas)
 
 
 def _told(runs: Arranged, bars: bool) -> str:
@@ -144,7 +150,7 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
             free = max(height + 0.04, free)
             axes.annotate(
                 text, (x, free), xycoords=axes.get_xaxis_transform(), xytext=(-3 if last else 3, 0),
-                textcoords="offset points", ha="right" if last else "left", fontsize=TICK_SIZE, color=colour,
+                textcoords="offset points", ha="right" if last else "left", fontsize=tick_size(), color=colour,
                 annotation_clip=False,
             )  # fmt: skip
             free += COUNT_HEIGHT

@@ -9,19 +9,17 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged
-from evogt_study.analysis.plots.legends import marker_legend
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import marker_legend
+from evogt_study.analysis.plots.parts.style import (
     QUIET,
-    TICK_SIZE,
     Style,
-    laid_out,
+    label_size,
     logarithmic,
-    note,
-    panels,
     plain,
     style,
+    tick_size,
     wrapped,
 )
 
@@ -31,7 +29,9 @@ MOST_COUNTED = 24  # groups up to which each says k/n, for the same reason
 MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF: a megabyte at most
 
 
-def distribution(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def distribution(
+    data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None
+) -> Figure:
     """The values of each group of runs side by side: points, with the median as a bar and its 95 % interval as a line.
 
     Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest;
@@ -41,19 +41,20 @@ def distribution(data: xr.Dataset, variable: str = "error", places: Places | Non
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
     limits = runs.median_intervals()
-    figure, drawn = panels(len(runs.panels.labels), height=2.3)
+    canvas = panels(len(runs.panels.labels), height=2.3, ax=ax)
+    drawn = canvas.axes
     for number, axes in enumerate(drawn):
         _groups(axes, runs, number, limits[number])
         lacking = bool((runs.planned & ~runs.present)[number].any())
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE, pad=36 if lacking else None)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=36 if lacking else None)
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
     for axes in drawn:
-        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
+        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
         axes.xaxis.grid(visible=False)
-    marker_legend(figure, runs)
-    note(figure, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
-    return laid_out(figure)
+    marker_legend(canvas, runs)
+    note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
+    return laid_out(canvas)
 
 
 def _told(runs: Arranged, lines: bool) -> str:
@@ -122,6 +123,6 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
 def _incomplete(axes: Axes, centre: float, text: str, groups: int) -> None:
     """k/n above a group that lacks runs."""
     axes.text(
-        centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=TICK_SIZE, color=QUIET, ha="center",
+        centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=tick_size(), color=QUIET, ha="center",
         va="bottom", rotation=90 if groups > 6 else 0, clip_on=False,
     )  # fmt: skip

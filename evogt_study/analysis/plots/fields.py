@@ -12,18 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from evogt_study.analysis.plots.arranged import Places, at, axes_of, title_of
-from evogt_study.analysis.plots.style import (
+from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, title_of
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, new_canvas, note
+from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
-    LABEL_SIZE,
     STYLES,
     TEXT_WIDTH,
-    TICK_SIZE,
-    DisplayedFigure,
-    laid_out,
+    label_size,
     logarithmic,
-    note,
     plain,
+    tick_size,
     wrapped,
 )
 from evogt_study.errors import InputError, shortened
@@ -37,7 +35,7 @@ ROUNDING = 1e-14  # relative differences at or below which points agree, as at t
 DIRECTIONS = ("x", "y", "z")
 
 
-def fields(data: xr.Dataset, places: Places | None = None) -> Figure:
+def fields(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) -> Figure:
     """The field of one run: curves in 1-D, panels in 2-D, panels of a slice in 3-D; with exact solution and error.
 
     `at` names the run by the study's axes (the first that is ok), and the nearest saved `time` (the last) and, in 3-D,
@@ -47,10 +45,10 @@ def fields(data: xr.Dataset, places: Places | None = None) -> Figure:
     numerical = run[FIELD]
     exact = run.get(EXACT)
     if numerical.ndim == 1:
-        return field_curves(numerical, exact, where)
+        return field_curves(numerical, exact, where, ax=ax)
     if exact is not None:
-        return field_panels(exact, numerical, where)
-    return _field_panel(numerical, where)
+        return field_panels(exact, numerical, where, ax=ax)
+    return _field_panel(numerical, where, ax)
 
 
 def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
@@ -90,7 +88,9 @@ def _nearest(run: xr.Dataset, name: str, value: object) -> tuple[xr.Dataset, flo
     return run.isel({name: number}), float(points[number])
 
 
-def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, caption: str = "") -> Figure:
+def field_curves(
+    numerical: xr.DataArray, exact: xr.DataArray | None = None, caption: str = "", *, ax: Given = None
+) -> Figure:
     """Numerical and exact solution over one direction, and below them the absolute error, logarithmic.
 
     Raises InputError where the fields are not both over one direction, at the same points.
@@ -100,8 +100,8 @@ def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, cap
     (dim,) = map(str, numerical.dims)
     x, values = np.asarray(numerical[dim].values, dtype=float), np.asarray(numerical.values, dtype=float)
     rows = 1 if exact is None else 2
-    figure = DisplayedFigure(figsize=(COLUMN_WIDTH, 1.3 + 1.25 * rows), layout="constrained")
-    drawn = figure.subplots(rows, 1, sharex=True, squeeze=False, height_ratios=[1.6, 1.0][:rows]).ravel()
+    canvas = new_canvas(rows, 1, (COLUMN_WIDTH, 1.3 + 1.25 * rows), ax, sharex=True, height_ratios=[1.6, 1.0][:rows])
+    drawn = canvas.axes
     if exact is not None:
         if exact.dims != numerical.dims:
             raise InputError(f"the exact field must have points over {dim}, got {dict(exact.sizes)}")
@@ -110,24 +110,22 @@ def field_curves(numerical: xr.DataArray, exact: xr.DataArray | None = None, cap
         error = np.abs(values - np.asarray(exact.values, dtype=float))
         shown = np.where(error > ROUNDING * _largest([values]), error, np.nan)
         drawn[1].plot(x, shown, color=STYLES[1][0], linewidth=1.0)
-        drawn[1].set_ylabel("absolute error", fontsize=LABEL_SIZE)
+        drawn[1].set_ylabel("absolute error", fontsize=label_size())
         logarithmic(drawn[1], "y", shown)
     drawn[0].plot(x, values, color=STYLES[1][0], linestyle="dashed", linewidth=1.1, label="numerical")
-    drawn[0].set_ylabel("solution", fontsize=LABEL_SIZE)
-    figure.legend(
-        *drawn[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False, fontsize=TICK_SIZE
-    )
+    drawn[0].set_ylabel("solution", fontsize=label_size())
+    legend(canvas, *drawn[0].get_legend_handles_labels())
     for axes in drawn:
-        axes.tick_params(labelsize=TICK_SIZE)
+        axes.tick_params(labelsize=tick_size())
         axes.grid(color="0.9", linewidth=0.5)
         axes.margins(x=0.0)
-    drawn[-1].set_xlabel(wrapped(title_of(numerical[dim]), 48), fontsize=LABEL_SIZE)
+    drawn[-1].set_xlabel(wrapped(title_of(numerical[dim]), 48), fontsize=label_size())
     if caption:
-        note(figure, caption)
-    return laid_out(figure)
+        note(canvas, caption)
+    return laid_out(canvas)
 
 
-def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = "") -> Figure:
+def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = "", *, ax: Given = None) -> Figure:
     """Exact field, numerical field and absolute error over two directions, the first two on one scale.
 
     Raises InputError where the fields are not both over the same two of x, y and z, at the same points.
@@ -138,33 +136,33 @@ def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = ""
     fields = [np.asarray(field.values, dtype=float) for field in upright]
     error = np.abs(fields[1] - fields[0])
     limit, largest = _largest([*fields]), _largest([error])
-    figure = DisplayedFigure(figsize=(TEXT_WIDTH, 2.4 if caption else 2.25), layout="constrained")
-    axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    canvas = new_canvas(1, 3, (TEXT_WIDTH, 2.4 if caption else 2.25), ax, sharex=True, sharey=True)
+    axes = canvas.axes
     colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     _panel(axes[0], upright[0], fields[0], "exact", **colours)
     shared = _panel(axes[1], upright[0], fields[1], "numerical", **colours)
     own = _panel(axes[2], upright[0], error, "absolute error", cmap="viridis", vmin=0.0, vmax=largest)
-    axes[0].set_ylabel(_name(upright[0], dims[1]), fontsize=LABEL_SIZE)
+    axes[0].set_ylabel(_name(upright[0], dims[1]), fontsize=label_size())
     _colour_bar(axes[1], shared)
     _colour_bar(axes[2], own)
     if caption:
-        note(figure, caption)
-    return laid_out(figure)
+        note(canvas, caption)
+    return laid_out(canvas)
 
 
-def _field_panel(numerical: xr.DataArray, caption: str) -> Figure:
+def _field_panel(numerical: xr.DataArray, caption: str, ax: Given) -> Figure:
     """A numerical field that nothing is known to compare with."""
     dims = _two_directions(numerical)
     upright = _upright(numerical, "numerical", dims)
     limit = _largest([np.asarray(upright.values, dtype=float)])
-    figure = DisplayedFigure(figsize=(COLUMN_WIDTH, 2.9), layout="constrained")
-    axes = figure.subplots()
+    canvas = new_canvas(1, 1, (COLUMN_WIDTH, 2.9), ax)
+    (axes,) = canvas.axes
     colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     mesh = _panel(axes, upright, np.asarray(upright.values, dtype=float), "numerical", **colours)
-    axes.set_ylabel(_name(upright, dims[1]), fontsize=LABEL_SIZE)
+    axes.set_ylabel(_name(upright, dims[1]), fontsize=label_size())
     _colour_bar(axes, mesh)
-    note(figure, caption)
-    return laid_out(figure)
+    note(canvas, caption)
+    return laid_out(canvas)
 
 
 def _two_directions(field: xr.DataArray) -> tuple[str, str]:
@@ -204,9 +202,9 @@ def _panel(axes: Axes, points: xr.DataArray, values: npt.NDArray[np.float64], ti
         shading="nearest", rasterized=True, **colours,
     )  # fmt: skip
     axes.set_aspect("equal")
-    axes.set_title(title, fontsize=LABEL_SIZE)
-    axes.set_xlabel(_name(points, across), fontsize=LABEL_SIZE)
-    axes.tick_params(labelsize=TICK_SIZE)
+    axes.set_title(title, fontsize=label_size())
+    axes.set_xlabel(_name(points, across), fontsize=label_size())
+    axes.tick_params(labelsize=tick_size())
     ends = [(float(points[dim].min()), float(points[dim].max())) for dim in (across, up)]
     axes.set(xlim=ends[0], ylim=ends[1])
     for along, (low, high) in zip((axes.xaxis, axes.yaxis), ends, strict=True):
@@ -221,8 +219,8 @@ def _colour_bar(axes: Axes, mesh: Any) -> None:
     number_format.set_powerlimits((-2, 3))
     beside = axes.inset_axes((1.05, 0.0, 0.06, 1.0))
     axes.figure.colorbar(mesh, cax=beside, format=number_format)
-    beside.tick_params(labelsize=TICK_SIZE)
-    beside.yaxis.get_offset_text().set_fontsize(TICK_SIZE)
+    beside.tick_params(labelsize=tick_size())
+    beside.yaxis.get_offset_text().set_fontsize(tick_size())
     beside.yaxis.set_offset_position("left")
 
 

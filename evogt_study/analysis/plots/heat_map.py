@@ -13,17 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, is_numeric
-from evogt_study.analysis.plots.style import (
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_numeric
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
-    LABEL_SIZE,
     TEXT_WIDTH,
-    TICK_SIZE,
-    DisplayedFigure,
-    laid_out,
+    label_size,
     logarithmic,
-    note,
     plain,
+    tick_size,
     wrapped,
 )
 from evogt_study.errors import InputError
@@ -33,7 +31,7 @@ ROOM = 44  # characters of numbers in a row
 WRITTEN = 7, 16  # cells in a row of a column's and of a page's width up to which numbers are written into them
 
 
-def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Medians over the sample for each pair of values of `along` and `by`, on a logarithmic colour scale if positive.
 
     A cell that lacks runs says k/n; one without any value is hatched, one where no run is planned is empty.  Raises
@@ -45,10 +43,9 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
     medians = runs.medians
     write = len(runs.along.labels) * columns <= WRITTEN[columns > 1] and len(runs.series.labels) <= 2 * WRITTEN[0]
     rows = -(-count // columns)
-    figure = DisplayedFigure(
-        figsize=(COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows), layout="constrained"
-    )
-    drawn = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    size = (COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows)
+    canvas = new_canvas(*((rows, columns) if ax is None else (1, count)), size, ax, sharex=True, sharey=True)
+    drawn = canvas.axes
     for spare in drawn[count:]:
         spare.remove()
     norm = _norm(medians)
@@ -57,23 +54,23 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         mesh = axes.imshow(medians[number], cmap="cividis", norm=norm, aspect="auto", origin="lower")
         _cells(axes, runs, number, norm, write=write)
         _named(axes, runs)
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.tick_params(labelsize=TICK_SIZE, labelbottom=number + columns >= count)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.tick_params(labelsize=tick_size(), labelbottom=number + columns >= count)
         if number % columns == 0:
-            axes.set_ylabel(wrapped(runs.series.title, 30), fontsize=LABEL_SIZE)
+            axes.set_ylabel(wrapped(runs.series.title, 30), fontsize=label_size())
         if number + columns >= count:
-            axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=LABEL_SIZE)
+            axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
     if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
         drawn[0].invert_yaxis()
     if np.isfinite(medians).any() and mesh is not None:
-        bar = figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
-        bar.set_label(wrapped(_scale_title(runs), 38 if count == 1 else 80), fontsize=LABEL_SIZE)
+        bar = canvas.figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
+        bar.set_label(wrapped(_scale_title(runs), 38 if count == 1 else 80), fontsize=label_size())
         logarithmic(bar.ax, "x", medians)
         if not isinstance(norm, LogNorm):  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
-        bar.ax.tick_params(labelsize=TICK_SIZE, which="both")
-    note(figure, runs.footnote("hatched: no run has a value" if _barren(runs).any() else "", runs.lacking_told()))
-    return laid_out(figure)
+        bar.ax.tick_params(labelsize=tick_size(), which="both")
+    note(canvas, runs.footnote("hatched: no run has a value" if _barren(runs).any() else "", runs.lacking_told()))
+    return laid_out(canvas)
 
 
 def cells(data: xr.Dataset, variable: str, places: Places) -> Arranged:
@@ -128,7 +125,7 @@ def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bo
             dark = np.isfinite(value) and float(norm(value)) < 0.5
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if barren else None
             axes.text(
-                column, row, words, ha="center", va="center", fontsize=TICK_SIZE, color="white" if dark else "black",
+                column, row, words, ha="center", va="center", fontsize=tick_size(), color="white" if dark else "black",
                 bbox=back,
             )  # fmt: skip
 

@@ -11,20 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from evogt_study.analysis.plots.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
-from evogt_study.analysis.plots.legends import line_legend
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note, panels
+from evogt_study.analysis.plots.parts.legends import line_legend
+from evogt_study.analysis.plots.parts.style import (
     STYLES,
-    TICK_SIZE,
-    DisplayedFigure,
     Style,
-    laid_out,
+    label_size,
     logarithmic,
-    note,
-    panels,
     plain,
     style,
+    tick_size,
     wrapped,
 )
 from evogt_study.errors import InputError
@@ -34,7 +31,9 @@ MARKED = 15  # places up to which they are marked, less one
 WANTED = ("by", "panel")
 
 
-def histories(data: xr.Dataset, variable: str = "error_history", places: Places | None = None) -> Figure:
+def histories(
+    data: xr.Dataset, variable: str = "error_history", places: Places | None = None, *, ax: Given = None
+) -> Figure:
     """Values over the variable's own dimension: the median of each series, within a band of its runs.
 
     The bands are of all runs where no series has more than 20, else from 5 % to 95 %, each at its own place.  Raises
@@ -43,20 +42,21 @@ def histories(data: xr.Dataset, variable: str = "error_history", places: Places 
     dim = own_dimension(data, variable)
     runs = arranged(data, variable, places or Places(), wanted=WANTED, own=True)
     x = np.asarray(data[dim].values, dtype=float)
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
             bundle(axes, x, runs.values[number, one, 0], style(one), band_levels(runs))
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.set_xlabel(wrapped(title_of(data[dim]), 48), fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_xlabel(wrapped(title_of(data[dim]), 48), fontsize=label_size())
         axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
-    line_legend(figure, runs)
-    note(figure, runs.footnote(incomplete_told(runs), band_told(runs)))
-    return laid_out(figure)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    line_legend(canvas, runs)
+    note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))
+    return laid_out(canvas)
 
 
 def own_dimension(data: xr.Dataset, variable: str) -> str:
@@ -122,27 +122,27 @@ def incomplete_told(runs: Arranged) -> str:
     return ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more lines" if len(lacking) > 4 else "")
 
 
-def energy_histories(histories: Mapping[str, xr.DataArray]) -> Figure:
+def energy_histories(histories: Mapping[str, xr.DataArray], *, ax: Given = None) -> Figure:
     """E(t) / E(0) against time for each labelled history over `time`.
 
     Raises InputError for no history, one that is not over `time` alone, or one whose first value is zero or not finite.
     """
     if not histories:
         raise InputError("`histories` must hold at least one energy history, got none")
-    figure = DisplayedFigure(figsize=(4.1, 2.6), layout="constrained")
-    axes = figure.subplots()
+    canvas = new_canvas(1, 1, (4.1, 2.6), ax)
+    (axes,) = canvas.axes
     for number, (label, history) in enumerate(histories.items()):
         colour, dashes = STYLES[number % len(STYLES)]
         ratio = _normalised(label, history)
         axes.plot(ratio["time"].values, ratio.values, color=colour, linestyle=dashes, linewidth=1.4, label=label)
-    axes.set_xlabel("time $t$", fontsize=LABEL_SIZE)
-    axes.set_ylabel("$E_q(t)\\,/\\,E_q(0)$", fontsize=LABEL_SIZE)
-    axes.tick_params(labelsize=TICK_SIZE)
+    axes.set_xlabel("time $t$", fontsize=label_size())
+    axes.set_ylabel("$E_q(t)\\,/\\,E_q(0)$", fontsize=label_size())
+    axes.tick_params(labelsize=tick_size())
     axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))  # 0.98, not "-0.02 + 1"
     axes.margins(x=0.0)
     axes.grid(color="0.88", linewidth=0.5)
-    axes.legend(fontsize=LABEL_SIZE, frameon=False, handlelength=3.0)
-    return laid_out(figure)
+    axes.legend(fontsize=label_size(), frameon=False, handlelength=3.0)
+    return laid_out(canvas)
 
 
 def _normalised(label: str, history: xr.DataArray) -> xr.DataArray:

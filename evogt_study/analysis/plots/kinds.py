@@ -12,29 +12,35 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
-from evogt_study.analysis.plots.arranged import (
-    Arranged,
-    Places,
-    arranged,
-    at,
-    axes_of,
-    check_places,
-    is_numeric,
-    numbers_in,
-    title_of,
-)
 from evogt_study.analysis.plots.budget import budget, has_budget, limits
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
 from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
+from evogt_study.analysis.plots.pairs import pairs
+from evogt_study.analysis.plots.parts.arranged import (
+    Arranged,
+    Places,
+    arranged,
+    at,
+    axes_of,
+    check_places,
+    default_over,
+    is_numeric,
+    numbers_in,
+    title_of,
+)
+from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
+from evogt_study.analysis.plots.sensitivity import indices, sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
+from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import contested, verdict
 from evogt_study.analysis.report.page import Drawn
+from evogt_study.analysis.sensitivity.sampled import drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
@@ -161,7 +167,7 @@ def _default(data: xr.Dataset, kind: str) -> str:
 
 def _free(data: xr.Dataset, variable: str, places: Places) -> list[str]:
     """Axes of several values that are neither held fixed nor part of the sample."""
-    over = places.over if places.over is not None else ("seed",)
+    over = places.over if places.over is not None else default_over(data)
     return [
         name for name in axes_of(data, variable) if name not in over and name not in places.at and data.sizes[name] > 1
     ]
@@ -179,7 +185,7 @@ def _numeric(data: xr.Dataset, variable: str, places: Places) -> list[str]:
 
 
 def _sample_size(data: xr.Dataset, variable: str, places: Places) -> int:
-    over = places.over if places.over is not None else ("seed",)
+    over = places.over if places.over is not None else default_over(data)
     return int(np.prod([data.sizes[name] for name in over if name in data[variable].dims and name not in places.at]))
 
 
@@ -244,6 +250,32 @@ def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
 
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     return [FIELD] if FIELD in data and bool((data["status"].values == Status.ok).any()) else []
+
+
+def _of_samples(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
+    """Fits a number along the dimension of a sample."""
+    if name is None or own_dimensions(data, name):
+        return []
+    sample = drawn_dimensions(data)
+    return [name] if any(dim in data[name].dims and dim not in places.at for dim in sample) else []
+
+
+def _sensitivity_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    found, by, _ = indices(data, variable, places)
+    first = found.isel({by: 0}) if by else found
+    name = "total_order" if "total_order" in first else "mu_star"
+    told = ", ".join(
+        f"{text} {float(value):.2g}" for text, value in zip(first["parameter"].values, first[name].values, strict=True)
+    )
+    counts = f"{int(first['n_ok'])} of {int(first['n_planned'])}"
+    return f"{first[name].attrs['long_name']}: {told}; from {counts}."
+
+
+def _sample_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = sampled_runs(data, variable, places)
+    known = runs.values[np.isfinite(runs.values)]
+    span = f"from {known.min():.3g} to {known.max():.3g}" if len(known) else "none"
+    return f"{runs.title} against {', '.join(runs.names)}: {span}. {runs.notes[0]}."
 
 
 def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], what: str) -> str:
@@ -362,6 +394,29 @@ KINDS: Mapping[str, Kind] = {
         lambda data, _, wish: budget(data, wish.places),
         lambda data, _, places: limits(data, places),
         spoken=True,
+    ),
+    "sensitivity": Kind(
+        "what the variance of {} is made of",
+        "Shares of the sampled parameters in the variance: total (light) and first order (dark), with 95 % intervals.",
+        _of_samples,
+        lambda data, variable, wish: sensitivity(data, variable, wish.places),
+        _sensitivity_words,
+    ),
+    "trend": Kind(
+        "{} against the sampled parameters",
+        "Every run against each parameter of the sample; lines are local linear fits.",
+        _of_samples,
+        lambda data, variable, wish: trend(data, variable, wish.places),
+        _sample_words,
+    ),
+    "pairs": Kind(
+        "{} over pairs of sampled parameters",
+        "A point for each run, coloured by its value; crosses have none.",
+        lambda data, name, places: [
+            each for each in _of_samples(data, name, places) if len(sampled_runs(data, each, places).names) > 1
+        ],
+        lambda data, variable, wish: pairs(data, variable, wish.places),
+        _sample_words,
     ),
     "histories": Kind(
         "{}",

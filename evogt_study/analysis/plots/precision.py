@@ -8,21 +8,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.arranged import Array, Places, arranged
 from evogt_study.analysis.plots.histories import WANTED, incomplete_told
-from evogt_study.analysis.plots.legends import line_legend
+from evogt_study.analysis.plots.parts.arranged import Array, Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import line_legend
+from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, wrapped
 from evogt_study.analysis.plots.settling import MOST, Key, headline, settled
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
-    QUIET,
-    laid_out,
-    logarithmic,
-    note,
-    panels,
-    plain,
-    style,
-    wrapped,
-)
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST
 
@@ -30,7 +21,7 @@ GOAL = 0.1
 """Half width at which a line is drawn: what `[precision]` asks for as an example."""
 
 
-def precision(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def precision(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Half width of the 95 % interval over the number itself after the first n runs, against n, from six runs on.
 
     A number is the mean, or the median where the mean of a series is not known for a heavy tail.  Lines that fall like
@@ -40,7 +31,8 @@ def precision(data: xr.Dataset, variable: str = "error", places: Places | None =
     runs = arranged(data, variable, places or Places(), wanted=WANTED)
     if int(runs.planned.sum(axis=-1).max(initial=0)) < FEWEST:
         raise InputError(f"`--over` must name axes with at least {FEWEST} runs together")
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     samples: dict[Key, Array] = {
         (panel, one): values[np.isfinite(values)][:MOST]
         for panel, one in product(*map(range, runs.values.shape[:2]))
@@ -61,11 +53,11 @@ def precision(data: xr.Dataset, variable: str = "error", places: Places | None =
         sizes.append(n[known])
     for panel, axes in enumerate(drawn):
         axes.axhline(GOAL, color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)))
-        axes.set_title(plain(runs.panels.told(panel)), fontsize=LABEL_SIZE)
-        axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(panel)), fontsize=label_size())
+        axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=label_size())
     logarithmic(drawn[0], "y", np.concatenate(widths))
     logarithmic(drawn[0], "x", np.concatenate(sizes or [np.zeros(0)]))
-    drawn[0].set_ylabel(wrapped(f"half width of the 95 % interval over the {of}", 32), fontsize=LABEL_SIZE)
-    line_legend(figure, runs, markers=True)
-    note(figure, runs.footnote(f"dotted: {GOAL:.0%} of the {of}", incomplete_told(runs)))
-    return laid_out(figure)
+    drawn[0].set_ylabel(wrapped(f"half width of the 95 % interval over the {of}", 32), fontsize=label_size())
+    line_legend(canvas, runs, markers=True)
+    note(canvas, runs.footnote(f"dotted: {GOAL:.0%} of the {of}", incomplete_told(runs)))
+    return laid_out(canvas)

@@ -6,25 +6,30 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.arranged import Places, arranged
-from evogt_study.analysis.plots.legends import marker_legend
-from evogt_study.analysis.plots.style import LABEL_SIZE, laid_out, logarithmic, note, panels, plain, style, wrapped
+from evogt_study.analysis.plots.parts.arranged import Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import marker_legend
+from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style, wrapped
 
 MOST = 2000  # points of one series and panel
 WANTED = ("by", "panel")
 
 
-def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Each run's error against the rank of its retained space.  Raises InputError for an axis that is none."""
-    return scatter(data, "rank", variable, places)
+    return scatter(data, "rank", variable, places, ax=ax)
 
 
-def work_accuracy(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def work_accuracy(
+    data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None
+) -> Figure:
     """Each run's error against its wall time.  Raises InputError for an axis that is none."""
-    return scatter(data, "wall_seconds", variable, places)
+    return scatter(data, "wall_seconds", variable, places, ax=ax)
 
 
-def scatter(data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None) -> Figure:
+def scatter(
+    data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None, *, ax: Given = None
+) -> Figure:
     """A point for each run, `across` horizontally and `variable` vertically; logarithmic where positive and spread.
 
     Of more than 2,000 points in one series that many are drawn, evenly chosen in the order of `variable`.  Axes that
@@ -34,7 +39,8 @@ def scatter(data: xr.Dataset, across: str, variable: str = "error", places: Plac
     wanted = WANTED if wish.panel is not None else ("by",)
     runs, other = (arranged(data, name, wish, wanted=wanted, pooled=True) for name in (variable, across))
     both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     left_out = 0
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
@@ -48,10 +54,10 @@ def scatter(data: xr.Dataset, across: str, variable: str = "error", places: Plac
                 alpha=0.6, markeredgewidth=0.0, gid="runs", rasterized=len(chosen) >= MOST,
             )  # fmt: skip
         logarithmic(axes, "x", other.values[both])
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.set_xlabel(wrapped(other.title, 48), fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_xlabel(wrapped(other.title, 48), fontsize=label_size())
     logarithmic(drawn[0], "y", runs.values[both])
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=LABEL_SIZE)
-    marker_legend(figure, runs)
-    note(figure, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
-    return laid_out(figure)
+    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    marker_legend(canvas, runs)
+    note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
+    return laid_out(canvas)

@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.arranged import Array, Places, arranged
 from evogt_study.analysis.plots.histories import WANTED, incomplete_told
-from evogt_study.analysis.plots.legends import line_legend
-from evogt_study.analysis.plots.style import LABEL_SIZE, laid_out, logarithmic, note, panels, plain, style, wrapped
+from evogt_study.analysis.plots.parts.arranged import Array, Places, arranged
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import line_legend
+from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style, wrapped
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval
 from evogt_study.inference.kernels import kernel_of
@@ -26,7 +27,7 @@ MOST = 2000
 """Runs of a sample that are used: beyond them a 95 % interval is a line, and resampling takes seconds."""
 
 
-def settling(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def settling(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Mean over the first n runs with a value of each series, with its 95 % interval from six on, against n.
 
     The runs are taken in the order of the file, at most 2,000 of them.  Where the mean of a series is not known, for a
@@ -37,7 +38,8 @@ def settling(data: xr.Dataset, variable: str = "error", places: Places | None = 
     count = int(runs.planned.sum(axis=-1).max(initial=0))
     if count < 3:
         raise InputError(f"`--over` must name axes with at least three runs together, got {count}")
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     samples: dict[Key, Array] = {
         (number, one): values[np.isfinite(values)][:MOST]
         for number, one in product(*map(range, runs.values.shape[:2]))
@@ -53,16 +55,16 @@ def settling(data: xr.Dataset, variable: str = "error", places: Places | None = 
             linewidth=1.2, gid=of,
         )  # fmt: skip
     for number, axes in enumerate(drawn):
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=label_size())
     if curves:
         logarithmic(drawn[0], "x", np.concatenate([each[0] for each in curves.values()]))
         logarithmic(drawn[0], "y", np.concatenate([end for each in curves.values() for end in each[2:]]))
-    drawn[0].set_ylabel(wrapped(f"{of} {runs.title}", 32), fontsize=LABEL_SIZE)
-    line_legend(figure, runs, markers=True)
+    drawn[0].set_ylabel(wrapped(f"{of} {runs.title}", 32), fontsize=label_size())
+    line_legend(canvas, runs, markers=True)
     first = f"the first {MOST:,} of each {count:,} are used" if runs.largest > MOST else ""
-    note(figure, runs.footnote(f"band: {CONFIDENCE:.0%} interval of the {of}", first, incomplete_told(runs)))
-    return laid_out(figure)
+    note(canvas, runs.footnote(f"band: {CONFIDENCE:.0%} interval of the {of}", first, incomplete_told(runs)))
+    return laid_out(canvas)
 
 
 def headline(samples: Iterable[Array]) -> str:

@@ -9,17 +9,18 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.plots.arranged import Places, arranged, at, axes_of
 from evogt_study.analysis.plots.histories import WANTED, band_levels, band_told, bundle, own_dimensions
-from evogt_study.analysis.plots.legends import line_legend
-from evogt_study.analysis.plots.style import LABEL_SIZE, QUIET, laid_out, note, panels, plain, style
+from evogt_study.analysis.plots.parts.arranged import Places, arranged, at, axes_of
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.legends import line_legend
+from evogt_study.analysis.plots.parts.style import QUIET, label_size, plain, style
 from evogt_study.errors import InputError
 
 SINGULAR_VALUES = "singular_values"
 MOST_CUTS = 4
 
 
-def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
+def spectrum(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) -> Figure:
     """sigma_i / sigma_1 against i, with a line at sqrt(tau) for each threshold of the study: what is below is cut.
 
     An axis tau has no curves of its own: of its runs, whose singular values are the same, the first with a value is
@@ -36,7 +37,8 @@ def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
         relative = runs.values / runs.values[..., :1]
     relative[~(relative > 0.0)] = np.nan
     index = np.arange(1, relative.shape[-1] + 1, dtype=float)
-    figure, drawn = panels(len(runs.panels.labels))
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
     lines = []
     for number, axes in enumerate(drawn):
         for one in range(len(runs.series.labels)):
@@ -46,16 +48,16 @@ def spectrum(data: xr.Dataset, places: Places | None = None) -> Figure:
                          label=f"√τ, τ = {tau:g}".replace("e-", "e−"))
             for i, tau in enumerate(cuts)
         ]  # fmt: skip
-        axes.set_title(plain(runs.panels.told(number)), fontsize=LABEL_SIZE)
-        axes.set_xlabel("index i", fontsize=LABEL_SIZE)
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_xlabel("index i", fontsize=label_size())
         axes.margins(x=0.01)
     if np.isfinite(relative).any():
         drawn[0].set_yscale("log")
-    drawn[0].set_ylabel("singular value σᵢ / σ₁", fontsize=LABEL_SIZE)
+    drawn[0].set_ylabel("singular value σᵢ / σ₁", fontsize=label_size())
     cut_lines: list[Line2D] = lines
-    line_legend(figure, runs, *cut_lines)
-    note(figure, runs.footnote(band_told(runs)))
-    return laid_out(figure)
+    line_legend(canvas, runs, *cut_lines)
+    note(canvas, runs.footnote(band_told(runs)))
+    return laid_out(canvas)
 
 
 def _decompositions(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, Places, list[float]]:

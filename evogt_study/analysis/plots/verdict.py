@@ -14,20 +14,9 @@ from matplotlib.lines import Line2D
 from evogt_study.analysis import verdict as verdicts
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.labels import shown
-from evogt_study.analysis.plots.arranged import Array, Places, at, axes_of, numbers_in, title_of
-from evogt_study.analysis.plots.style import (
-    LABEL_SIZE,
-    QUIET,
-    TICK_SIZE,
-    laid_out,
-    legend,
-    logarithmic,
-    note,
-    panels,
-    plain,
-    style,
-    wrapped,
-)
+from evogt_study.analysis.plots.parts.arranged import Array, Places, at, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
+from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size, wrapped
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST
@@ -81,7 +70,7 @@ def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
     return Judged(found, by, cells)
 
 
-def verdict(data: xr.Dataset, variable: str = "error", places: Places | None = None) -> Figure:
+def verdict(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Ratios of the mean of each label to that of the best in its cell, with intervals that hold together.
 
     A filled marker is told apart from the best, an empty one is not.  Differences where a value is not positive.
@@ -90,7 +79,8 @@ def verdict(data: xr.Dataset, variable: str = "error", places: Places | None = N
     made = judged(data, variable, places or Places())
     names = shown(made.found, made.by)
     ratios = made.found.attrs["effect"] == "ratio"
-    figure, drawn = panels(1, height=0.9 + 0.16 * min(len(made.cells), MOST_CELLS) * max(1, len(names) - 1) ** 0.5)
+    canvas = panels(1, height=0.9 + 0.16 * min(len(made.cells), MOST_CELLS) * max(1, len(names) - 1) ** 0.5, ax=ax)
+    drawn = canvas.axes
     axes = drawn[0]
     rest = made.found["n_common"].dims
     ends = [
@@ -102,16 +92,16 @@ def verdict(data: xr.Dataset, variable: str = "error", places: Places | None = N
     known = np.concatenate([np.ravel(each) for each in ends] or [np.zeros(0)])
     logarithmic(axes, "x", known[np.isfinite(known)])
     shown_cells = [plain(cell or f"all of {variable}") for cell in made.cells[:MOST_CELLS]]
-    axes.set_yticks(range(len(shown_cells)), labels=shown_cells, fontsize=TICK_SIZE)
+    axes.set_yticks(range(len(shown_cells)), labels=shown_cells, fontsize=tick_size())
     axes.set_ylim(len(shown_cells) - 0.4, -0.6)
     what = "ratio of means to the best" if ratios else "difference of means from the best"
-    axes.set_xlabel(wrapped(f"{title_of(data[variable])}: {what}", 44), fontsize=LABEL_SIZE)
+    axes.set_xlabel(wrapped(f"{title_of(data[variable])}: {what}", 44), fontsize=label_size())
     marks = [style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
-    legend(figure, handles, [plain(name) for name in names], made.by, lines=False)
+    legend(canvas, handles, [plain(name) for name in names], made.by, lines=False)
     left_out = f"; {len(made.cells) - MOST_CELLS} more cells are not shown" if len(made.cells) > MOST_CELLS else ""
-    note(figure, f"intervals hold for all pairs of a cell together at 95 %; empty: not told apart{left_out}")
-    return laid_out(figure)
+    note(canvas, f"intervals hold for all pairs of a cell together at 95 %; empty: not told apart{left_out}")
+    return laid_out(canvas)
 
 
 def _cell(axes: Axes, row: int, cell: xr.Dataset, count: int, ratios: bool) -> list[Array]:

@@ -17,7 +17,7 @@ import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.style import svg
+from evogt_study.analysis.plots.parts.style import svg
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told

@@ -56,6 +56,11 @@ def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 
+def drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
+    """Dimensions whose points were drawn, as their design says."""
+    return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
+
+
 def sampled(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> Sampled:
     """The sample along the dimensions `over`, less the seed.
 

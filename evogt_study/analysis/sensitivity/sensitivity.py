@@ -128,7 +128,8 @@ def _corners(rows: Array, there: npt.NDArray[np.bool_], sample: Sampled) -> list
     """p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the others."""
     p = np.full((len(rows), len(sample.names)), np.nan)
     ends = np.full((*p.shape, 2), np.nan)
-    masks = np.stack([(there & ~np.isfinite(rows)).any(axis=2), there.any(axis=2)], axis=1)
+    lost = (there & ~np.isfinite(rows)).sum(axis=2)
+    masks = np.stack([2 * lost > there.sum(axis=2), there.any(axis=2)], axis=1)  # points that most seeds fail at
     kinds, kind = np.unique(masks, axis=0, return_inverse=True)  # mostly one: a run fails at all times, or at none
     for number, (lacking, planned) in enumerate(kinds):
         same = np.ravel(kind) == number
@@ -156,7 +157,7 @@ def _note(p: Array, ends: Array, sample: Sampled) -> str:
     which = [int(i) for i in np.argsort(p, kind="stable") if np.isfinite(p[i])]
     words = [[sample.told(i, end) for end in ends[i]] for i in which]
     ranges = [
-        f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} from {low} to {high}"
+        f"{sample.names[i]} {low}" if low == high else f"{sample.names[i]} mostly from {low} to {high}"
         for i, (low, high) in zip(which, words, strict=True)
     ]
     return f"failures in a corner: {', '.join(ranges)} (p = {np.nanmin(p):.1g})" if ranges else ""

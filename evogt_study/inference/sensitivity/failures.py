@@ -18,8 +18,12 @@ BINS = 4
 """Ranges of a parameter, of equally many points each: a corner of a tenth of the sample lies in one or two of them."""
 
 
+INNER = (0.1, 0.9)
+"""Quantiles of the failed points that bound a corner: beside it others may fail at random."""
+
+
 class Corner(NamedTuple):
-    """A parameter on which failures depend: its place, the least and the largest value of failed points, and p."""
+    """A parameter on which failures depend: its place, values between which 80 % of these lie, and p."""
 
     parameter: int
     lower: float
@@ -47,7 +51,8 @@ def corners(failed: npt.NDArray[np.bool_], points: Array) -> list[Corner]:
         chi = ((np.concatenate([own[None], drawn]) - expected) ** 2 / expected).sum(axis=1)
         p = float((chi >= chi[0] * (1.0 - 1e-12)).mean())
         if p * points.shape[1] < LEVEL:
-            found.append(Corner(place, float(column[failed].min()), float(column[failed].max()), p))
+            lower, upper = np.quantile(column[failed], INNER, method="nearest")
+            found.append(Corner(place, float(lower), float(upper), p))
     return sorted(found, key=lambda corner: corner.p)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from evogt_study.analysis.plots.arranged import Places
 from evogt_study.analysis.plots.kinds import Wish, check_kind
+from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.options import names, over_option
 from evogt_study.cli.plot_files import draw_files
@@ -44,8 +44,8 @@ def plot(
 ) -> None:
     """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
 
-    KIND is distribution, dependence, heat_map, budget, histories, spectrum, rank, work, settling, precision, verdict
-    or fields.  Every picture says on how many of the planned runs it rests.
+    KIND is distribution, dependence, heat_map, budget, sensitivity, trend, pairs, histories, spectrum, rank, work,
+    settling, precision, verdict or fields.  Every picture says on how many of the planned runs it rests.
     """
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))

@@ -7,17 +7,18 @@ draw at the same time.
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont
+from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
@@ -26,8 +27,7 @@ from evogt_study.printable import shown
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
 TEXT_WIDTH = 6.5  # of the whole page
-LABEL_SIZE = 8  # points
-TICK_SIZE = 7
+OWN_SIZES = {"axes.labelsize": 8.0, "xtick.labelsize": 7.0}  # points, that fit a column
 QUIET = "0.35"  # of notes and reference lines: dark enough to read
 LABEL_LIMIT = 40  # characters of a name from a file
 
@@ -44,20 +44,36 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
-CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 
 _LOCK = threading.Lock()
 
 
-class DisplayedFigure(Figure):
-    """Figure that a notebook shows as the value of a cell, at its size in inches; pyplot does not know it."""
+def label_size() -> float:
+    """Points of labels and titles: ours, or what rcParams say where they were changed."""
+    return _size("axes.labelsize")
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        width, height = (round(CSS_PIXELS * inches) for inches in self.get_size_inches())
-        return png(self), {"width": width, "height": height}
 
-    def _repr_svg_(self) -> str:
-        return svg(self)
+def tick_size() -> float:
+    """Points of numbers, legends and small print, likewise."""
+    return _size("xtick.labelsize")
+
+
+def _size(name: str) -> float:
+    now, default = _settings()
+    if now[name] != default[name]:
+        return float(FontProperties(size=now[name]).get_size_in_points())
+    return OWN_SIZES[name] * float(now["font.size"]) / float(default["font.size"])
+
+
+def changed(name: str) -> bool:
+    """Test for a setting of rcParams that is not matplotlib's default: somebody wants it so."""
+    now, default = _settings()
+    return bool(now[name] != default[name])
+
+
+def _settings() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The settings of matplotlib now, and its defaults."""
+    return cast(Mapping[str, Any], matplotlib.rcParams), cast(Mapping[str, Any], matplotlib.rcParamsDefault)
 
 
 class Style(NamedTuple):
@@ -69,26 +85,16 @@ class Style(NamedTuple):
 
 
 def style(number: int) -> Style:
-    """The style of series `number`; after seven, colours come again with other markers and dashes."""
+    """The style of series `number`; after seven, colours come again with other markers and dashes.
+
+    Where the colour cycle of rcParams was changed its colours stand in the place of ours.
+    """
     colour, _ = STYLES[number % len(STYLES)]
+    if changed("axes.prop_cycle"):
+        cycle = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", [colour])
+        colour = str(cycle[number % len(cycle)])
     shift = number + number // len(STYLES)
     return Style(colour, STYLES[shift % len(STYLES)][1], MARKERS[shift % len(MARKERS)])
-
-
-def panels(count: int, height: float = 2.3) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels: one fills a column, several a page's width, at most three in a row."""
-    columns = min(count, 3) if count != 4 else 2
-    rows = -(-count // columns)
-    width = COLUMN_WIDTH if count == 1 else TEXT_WIDTH
-    figure = DisplayedFigure(figsize=(width, height if count == 1 else 0.9 * height * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for spare in grid[count:]:
-        spare.remove()
-    for number, axes in enumerate(grid[:count]):
-        axes.tick_params(labelsize=TICK_SIZE, which="both", labelbottom=number + columns >= count)
-        axes.grid(color="0.9", linewidth=0.5)
-        axes.set_axisbelow(True)
-    return figure, list(grid[:count])
 
 
 def logarithmic(axes: Axes, which: str, values: Any) -> None:
@@ -108,7 +114,7 @@ def logarithmic(axes: Axes, which: str, values: Any) -> None:
         axis.set_major_formatter(formatter)
         if len(finite) and bool((finite == np.round(finite)).all()):
             axis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
-        axis.get_offset_text().set_fontsize(TICK_SIZE)
+        axis.get_offset_text().set_fontsize(tick_size())
     elif len(positive) == len(finite):
         scale("log")
         decades = np.log10(positive.max() / positive.min())
@@ -145,36 +151,40 @@ def marked(axes: Axes, positions: Any, width: float) -> None:
     axes.minorticks_off()
 
 
-def legend(
-    figure: Figure, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True
-) -> None:
-    """One legend above all panels, which it does not take room from: as many entries in a row as there is room for."""
-    if not labels:
-        return
-    handle = 2.6 if lines else 1.0  # in font sizes
-    room = figure.get_figwidth() * 72.0 / TICK_SIZE
-    widths = [0.56 * len(label) + handle + 1.8 for label in labels]
-    columns = len(labels) if sum(widths) < room else max(1, int(room // (max(widths) + 0.2)))
-    figure.legend(
-        handles, labels, loc="outside upper left", ncols=columns, fontsize=TICK_SIZE, frameon=False,
-        title=title or None, title_fontsize=TICK_SIZE, alignment="left", handlelength=handle, columnspacing=1.2,
-        borderaxespad=0.2,
-    )  # fmt: skip
-    rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
-    figure.set_figheight(figure.get_figheight() + 0.05 + 0.145 * rows)
-
-
-def note(figure: Figure, text: str) -> None:
-    """A line of small print below the panels: what is drawn, and which runs are not."""
-    room = int(figure.get_figwidth() * 72.0 / (0.5 * TICK_SIZE))
-    lines = textwrap.wrap(plain(text, 600), room)
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=TICK_SIZE, color=QUIET)
-    figure.set_figheight(figure.get_figheight() + 0.05 + 0.125 * len(lines))
-
-
 def wrapped(text: str, width: int) -> str:
     """A label on lines of about `width` characters."""
     return "\n".join(textwrap.wrap(plain(text, 160), width))
+
+
+GREEK = (
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi", "rho",
+    "sigma", "tau", "phi", "chi", "psi", "omega",
+)  # fmt: skip
+_INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
+
+
+def symbol(name: str) -> str:
+    """A parameter's name in mathematical type where it is a symbol: tau, N1, dt; else as it is."""
+    if name in GREEK:
+        return rf"$\{'var' if name == 'epsilon' else ''}{name}$"
+    if name == "dt":
+        return r"$\Delta t$"
+    found = _INDEXED.fullmatch(name)
+    if found is None:
+        return plain(name)
+    return f"${found[1]}_{{{found[2]}}}$" if found[2] else f"${found[1]}$"
+
+
+def titled(title: str, name: str, width: int) -> str:
+    """A label on lines of about `width` characters, with the parameter's symbol behind it where it has one."""
+    sign = symbol(name) if name else ""
+    if title == name and sign:
+        return sign
+    words = wrapped(title, width)
+    if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
+        return words
+    quantity, opening, units = words.rpartition(" (")  # of units
+    return f"{quantity} {sign} ({units}" if opening and units.endswith(")") else f"{words} {sign}"
 
 
 def plain(text: str, limit: int = LABEL_LIMIT) -> str:
@@ -188,14 +198,7 @@ def plain(text: str, limit: int = LABEL_LIMIT) -> str:
 @cache
 def _characters() -> frozenset[int]:
     """The characters of the font that labels are set in."""
-    return frozenset(FT2Font(findfont("DejaVu Sans")).get_charmap())
-
-
-def laid_out(figure: Figure) -> Figure:
-    """The figure with its layout settled, which otherwise moves a little each time the figure is drawn."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return figure
+    return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 
 
 def svg(figure: Figure) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.plots.arranged import Arranged
-from evogt_study.analysis.plots.style import legend, plain, style, wrapped
+from evogt_study.analysis.plots.parts.arranged import Arranged
+from evogt_study.analysis.plots.parts.canvas import Canvas, legend
+from evogt_study.analysis.plots.parts.style import plain, style, wrapped
 
 TITLE_WIDTH = 48
 
 
-def line_legend(figure: Figure, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
+def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
     """Lines of the series, with their markers if these are drawn, and further lines by their labels."""
     count = len(runs.series.labels) if runs.series.name else 0
     handles = []
@@ -23,10 +23,10 @@ def line_legend(figure: Figure, runs: Arranged, *more: Line2D, markers: bool = F
         handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
     labels = [plain(label) for label in runs.series.labels] if count else []
     title = wrapped(runs.series.title, TITLE_WIDTH) if count else ""
-    legend(figure, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
+    legend(canvas, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
 
 
-def marker_legend(figure: Figure, runs: Arranged) -> None:
+def marker_legend(canvas: Canvas, runs: Arranged) -> None:
     """Markers of the series."""
     if not runs.series.name:
         return
@@ -35,4 +35,4 @@ def marker_legend(figure: Figure, runs: Arranged) -> None:
         Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
     ]
     labels = [plain(label) for label in runs.series.labels]
-    legend(figure, handles, labels, wrapped(runs.series.title, TITLE_WIDTH), lines=False)
+    legend(canvas, handles, labels, wrapped(runs.series.title, TITLE_WIDTH), lines=False)

@@ -16,6 +16,7 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
+from evogt_study.analysis.sensitivity.sampled import drawn_dimensions
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
@@ -215,6 +216,11 @@ def at(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr
     return data.isel(position)
 
 
+def default_over(data: xr.Dataset) -> tuple[str, ...]:
+    """The axes that are a sample where nothing is said: the seed, and those of points that were drawn."""
+    return (DRAWN, *drawn_dimensions(data))
+
+
 def check_places(data: xr.Dataset, places: Places) -> None:
     """Raises InputError for names that are no axes of the study, and for values that these do not have."""
     axes = tuple(map(str, data["status"].dims))
@@ -290,7 +296,7 @@ def _roles(
     source = None
     if "along" in given:
         given["along"], source = _axis_behind(data, axes, given, numeric)
-    over = places.over if places.over is not None else tuple(name for name in ("seed",) if name in axes)
+    over = places.over if places.over is not None else tuple(name for name in default_over(data) if name in axes)
     over = tuple(name for name in over if places.over is not None or name not in given.values())
     for option, name in [*given.items(), *(("over", name) for name in over)]:
         if name not in axes:

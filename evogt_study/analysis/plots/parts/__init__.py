@@ -1,0 +1,8 @@
+"""Common parts of all pictures.
+
+- `style`: sizes, colours, text and formats
+- `canvas`: a figure with panels, legend and small print, or somebody else's axes
+- `legends`: legends of series
+- `arranged`: runs arranged into panels, series and samples
+- `points`: runs of a sample, with parameters at its points
+"""

@@ -1,0 +1,86 @@
+"""Runs of a sample for pictures: parameters at the points, values by seed, and what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+from matplotlib.axes import Axes
+
+from evogt_study.analysis.plots.parts.arranged import Array, Places, arranged, at, axes_of, title_of
+from evogt_study.analysis.plots.parts.style import logarithmic, plain
+from evogt_study.analysis.sensitivity.sampled import sample_dimensions, sampled
+from evogt_study.analysis.units import DRAWN
+from evogt_study.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRuns:
+    """Values (n, k) of one variable at n points (n, D) of D parameters, NaN where a run has none; planned (n,).
+
+    words: of each parameter what its numbers stand for, empty of numbers.  counted: runs in the picture, in words.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    titles: tuple[str, ...]
+    points: Array
+    words: tuple[tuple[str, ...], ...]
+    values: Array
+    planned: npt.NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+    @property
+    def medians(self) -> Array:
+        """Median over the seeds of each point, (n,); NaN where there is none."""
+        found = np.full(len(self.values), np.nan)
+        there = np.isfinite(self.values).any(axis=1)
+        found[there] = np.nanmedian(np.where(np.isfinite(self.values), self.values, np.nan)[there], axis=1)
+        return found
+
+    def scale(self, axes: Axes, which: str, place: int) -> None:
+        """Scale axis "x" or "y" for a parameter: logarithmic where it suits, words at the places of words."""
+        if self.words[place]:
+            labels = [plain(word) for word in self.words[place]]
+            (axes.set_xticks if which == "x" else axes.set_yticks)(range(len(labels)), labels=labels)
+            (axes.set_xlim if which == "x" else axes.set_ylim)(-0.6, len(labels) - 0.4)
+        else:
+            logarithmic(axes, which, self.points[:, place])
+
+    def spread(self, place: int) -> Array:
+        """Values of a parameter for each run, (n k,), words a little apart so that runs do not hide each other."""
+        each = np.repeat(self.points[:, place], self.values.shape[1])
+        if not self.words[place]:
+            return each
+        return np.asarray(each + 0.5 * (np.arange(len(each)) * 0.6180339887498949 % 1.0 - 0.5))
+
+    def footnote(self, *more: str) -> str:
+        """The small print."""
+        return "; ".join([self.notes[0], *filter(None, more), *self.notes[1:]])
+
+
+def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns:
+    """The runs of a sample; of other axes the first value is held, or that of `at`.  Raises InputError without one."""
+    here = at(data, places.at, axes_of(data, variable)) if variable in data else data
+    over = (
+        list(places.over)
+        if places.over is not None
+        else sample_dimensions(here[variable])[:1]
+        if variable in here
+        else []
+    )
+    if not over:
+        raise InputError(f"`--over` must name the dimension of a sample, there is none of `{variable}`")
+    over = [dim for dim in over if dim != DRAWN]
+    wanted = Places(over=(*over, *([DRAWN] if DRAWN in here[variable].dims else [])), at=places.at)
+    runs = arranged(data, variable, wanted, wanted=())
+    sample = sampled(here[variable], over)
+    count = len(sample.points)
+    values, planned = runs.values[0, 0, 0].reshape(count, -1), runs.runs[0, 0, 0].reshape(count, -1) >= 0
+    titles = tuple(title_of(here[name]) if name in here.coords else name for name in sample.names)
+    return SampledRuns(
+        runs.title, sample.names, titles, sample.points, sample.words, values, planned.any(axis=1),
+        (runs.counted(), *runs.notes),
+    )  # fmt: skip

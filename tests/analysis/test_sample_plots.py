@@ -1,0 +1,111 @@
+"""Pictures of a sample: bars of sensitivity, trends, pairs; axes of one's own, and settings that somebody changed."""
+
+import json
+
+import matplotlib
+import numpy as np
+import pytest
+import xarray as xr
+from drawable import footnote, points, texts
+from matplotlib.figure import Figure
+from scipy.stats import qmc
+
+from evogt_study.analysis.plots import Places, distribution, pairs, sensitivity, trend
+from evogt_study.analysis.plots.kinds import drawn, fitting
+from evogt_study.analysis.plots.trend import smooth
+from evogt_study.errors import InputError
+
+UNIT = qmc.Sobol(3, rng=np.random.default_rng(0)).random(64)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """error = gamma^2 (1 + [dictionary = b]) with noise of the seed, and runs of large gamma failed."""
+    gamma, word = 2.0 * 15.0 ** UNIT[:, 0], np.where(UNIT[:, 2] < 0.5, "a", "b")
+    error = gamma[:, None] ** 2 * np.where(word == "b", 2.0, 1.0)[:, None]
+    error = error * np.random.default_rng(0).lognormal(0.0, 0.1, (64, 2))
+    error[gamma > 24.0] = np.nan
+    design = json.dumps({"kind": "sample", "rule": "sobol", "parameters": {"gamma": {}, "k": {}, "dictionary": {}}})
+    along = {"gamma": ("point", gamma), "k": ("point", 1.0 + UNIT[:, 1]), "dictionary": ("point", word)}
+    return xr.Dataset(
+        {
+            "error": (("point", "seed"), error, {"long_name": "relative error"}),
+            "status": (("point", "seed"), np.where(np.isfinite(error), 1, 2).astype(np.int8)),
+            "case_key": (("point", "seed"), np.arange(128).astype(str).astype(object).reshape(64, 2)),
+        },
+        {"point": ("point", np.arange(64), {"design": design}), "seed": [0, 1], **along},
+    )
+
+
+def test_a_sample_has_its_own_pictures_and_none_over_the_number_of_a_point(data):
+    assert [choice.kind for choice in fitting(data)] == ["distribution", "sensitivity", "trend", "pairs", "settling"]
+    told = drawn(data, "sensitivity").alt
+    assert told.startswith("total Sobol index of relative error: gamma 0.")
+    assert told.endswith("; from 59 of 64.")
+
+
+def test_bars_are_in_order_with_the_seed_last_and_say_in_which_corner_runs_fail(data):
+    figure = sensitivity(data)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [r"$\gamma$", "dictionary", "$k$", "seed"]
+    widths = [bar.get_width() for bar in axes.patches]
+    assert len(widths) == 7
+    assert widths[0] == max(widths[:3])
+    assert footnote(figure).startswith(
+        "59 of 64 points; lines: 95 % intervals; failures in a corner: gamma mostly from"
+    )
+
+
+def test_a_trend_is_a_smooth_line_through_every_run(data):
+    figure = trend(data, places=Places(along="gamma"))
+    (axes,) = figure.axes
+    assert len(points(axes)) == 118
+    x, y = points(axes, "trend").T
+    slope = np.diff(np.log(y)) / np.diff(np.log(x))
+    assert 1.5 < slope.min() < slope.max() < 2.5
+    assert axes.get_xlabel() == r"$\gamma$"
+    assert len(trend(data).axes) == 3
+    assert footnote(figure) == "118 of 128 runs (10 failed); line: local linear fit"
+
+
+def test_a_line_is_its_own_trend_and_few_points_have_none():
+    x = np.linspace(1.0, 2.0, 30)
+    np.testing.assert_allclose(smooth(x, 3.0 * x - 1.0)[1], 3.0 * smooth(x, x)[0] - 1.0)
+    np.testing.assert_allclose(smooth(x, x**2, True, True)[1], smooth(x, x, True, True)[0] ** 2)
+    assert len(smooth(x[:3], x[:3])[0]) == 0
+
+
+def test_pairs_have_a_panel_each_and_crosses_where_runs_fail(data):
+    figure = pairs(data)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    assert len(panels) == 3
+    assert [len(points(axes, "lost")) for axes in panels] == [5, 5, 5]
+    assert {"a", "b", "$k$", "relative error"} <= set(texts(figure))
+    assert "crosses: no run has a value" in footnote(figure)
+
+
+@pytest.mark.parametrize(("draw", "count"), [(distribution, 1), (sensitivity, 1), (trend, 3), (pairs, 3)])
+def test_pictures_are_drawn_on_axes_that_are_given_and_leave_the_rest_of_the_figure(data, draw, count):
+    figure = Figure(figsize=(9.0, 3.0))
+    axes = figure.subplots(1, count + 1)
+    assert draw(data, ax=axes[0] if count == 1 else axes[:count]) is figure
+    assert tuple(figure.get_size_inches()) == (9.0, 3.0)
+    assert all(each.has_data() for each in axes[:count])
+    assert not axes[count].has_data()
+    assert any(" of " in each.get_title(loc="right") for each in axes)  # how many runs
+    with pytest.raises(InputError, match=f"`ax` must be as many axes as there are panels, {count}, got {count + 1}"):
+        draw(data, ax=axes)
+
+
+def test_settings_that_somebody_changed_are_respected(data):
+    with matplotlib.rc_context({"font.size": 20.0, "figure.figsize": (5.0, 4.0)}):
+        figure = trend(data, places=Places(along="k"))
+    assert figure.axes[0].xaxis.label.get_size() == 16.0
+    assert figure.get_figwidth() == 5.0
+
+
+def test_a_result_without_a_sample_has_none_of_these_pictures(data):
+    plain = data.isel(point=0).drop_vars(["point", "gamma", "k", "dictionary"])
+    for draw in (sensitivity, trend, pairs):
+        with pytest.raises(InputError, match="`--over` must name the dimension of a sample"):
+            draw(plain)
