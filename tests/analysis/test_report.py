@@ -332,7 +332,7 @@ def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
     [
         (
             ["plot", "{file}", "bars"],
-            "`KIND` must be one of distribution, dependence, heat_map, budget, histories, spectrum, rank,",
+            "`KIND` must be one of distribution, dependence, heat_map, budget, sensitivity, trend, pairs,",
         ),
         (["plot", "{file}", "--along", "tau"], "`--along` must be one of kind, N, seed, got 'tau'"),
         (["plot", "{file}", "--at", "N=11"], "`N` must be one of 10, 20, 40, got '11'"),
