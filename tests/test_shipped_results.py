@@ -37,12 +37,15 @@ def plan_of(name, data) -> Plan:
     study = study_of(name)
     if study.pilot is None:
         return study_plan(study)
-    gamma = data[study.pilot.parameter].transpose(*study.pilot.by)
+    (parameter,) = study.pilot.parameters
+    gamma = data[parameter].transpose(*study.pilot.by)
     table = {
-        tuple(text_label(canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): float(value)
+        tuple(text_label(canonical(gamma[dim].values[i])) for dim, i in zip(gamma.dims, at, strict=True)): (
+            float(value),
+        )
         for at, value in np.ndenumerate(gamma.values)
     }
-    return study_plan(study, Chosen(study.pilot.parameter, study.pilot.by, table))
+    return study_plan(study, Chosen((parameter,), study.pilot.by, table))
 
 
 def test_there_is_a_result_for_each_study_and_nothing_else():

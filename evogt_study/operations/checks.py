@@ -19,7 +19,7 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
 from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Status
 from evogt_study.storage.slabs import slabs
-from evogt_study.study.phases import Choice
+from evogt_study.study.phases import Choice, in_words
 from evogt_study.study.typed_points import listed
 
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
@@ -181,9 +181,9 @@ def choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
     except PilotError as error:
         yield str(error)
         return
-    stated = next(known for known in study.plan.space.chosen if known.name == section.parameter)
-    for at, value in chosen.table.items():
-        if stated.table.get(at) != value:
+    stated = next(known for known in study.plan.space.chosen if known.names == section.parameters)
+    for at, candidate in chosen.table.items():
+        if stated.table.get(at) != candidate:
             place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
-            told = f"{value} for {place}, the file has {stated.table.get(at)}"
-            yield f"the {earlier.phase}'s runs choose {section.parameter} = {told}"
+            both = f"{in_words(candidate)} for {place}, the file has {in_words(stated.table.get(at, ('none',)))}"
+            yield f"the {earlier.phase}'s runs choose {in_words(section.parameters)} = {both}"

@@ -191,7 +191,7 @@ def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Pla
 
     Of a phase with a precision the first batch of every cell, unless a table in `chosen` says which seeds.
     """
-    if phase.precision is not None and not any(each.name == SEED for each in chosen):
+    if phase.precision is not None and not any(SEED in each.names for each in chosen):
         chosen = [*chosen, phase.precision.first_seeds(phase.space)]
     return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
 

@@ -17,10 +17,10 @@ from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.run_table import Table
-from evogt_study.schema.values import Value, canonical, text_label
+from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import Choice, Phase
+from evogt_study.study.phases import Candidate, Choice, Phase, in_words
 from evogt_study.study.precision import SEED, Labels, Precision
 from evogt_study.study.study import Study
 
@@ -134,7 +134,7 @@ def choose(pilot: Choice, table: Table) -> Chosen:
     over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
     means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
     order = [name for name in names if name in pilot.by]
-    choice: dict[tuple[str, ...], Value] = {}
+    choice: dict[tuple[str, ...], Candidate] = {}
     for position in np.ndindex(means.shape[:-1]):
         at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
         key = tuple(text_label(at[name]) for name in pilot.by)
@@ -142,12 +142,13 @@ def choose(pilot: Choice, table: Table) -> Chosen:
         best = _least(candidates, means[position])
         if best is None:
             where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
+            wanted = f"`{in_words(pilot.parameters)}`{' for ' if where else ''}{where}"
             raise PilotError(
-                f"the pilot cannot choose `{pilot.parameter}`{' for ' if where else ''}{where}: no candidate "
+                f"the pilot cannot choose {wanted}: no candidate "
                 f"of {len(candidates)} has all of its runs ok{_commonest_message(table)}"
             )
         choice[key] = best
-    return Chosen(pilot.parameter, pilot.by, choice)
+    return Chosen(pilot.parameters, pilot.by, choice)
 
 
 def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
@@ -169,14 +170,17 @@ def _commonest_message(table: Table) -> str:
     return f"; most often: {told}" if told else ""
 
 
-def _least(candidates: tuple[Value, ...], means: npt.NDArray[np.float64]) -> Value | None:
-    """The candidate of the least finite mean, the smaller of equals; None where no mean is finite."""
+def _least(candidates: tuple[Candidate, ...], means: npt.NDArray[np.float64]) -> Candidate | None:
+    """The candidate of the least finite mean; None where no mean is finite.
+
+    Of equals the smaller, or the first where a candidate is of several parameters, which have no order.
+    """
     usable = [
-        (float(mean), float(value), value)  # type: ignore[arg-type]  # candidates are numbers, checked when read
-        for value, mean in zip(candidates, means[: len(candidates)], strict=True)
+        (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
+        for number, (each, mean) in enumerate(zip(candidates, means[: len(candidates)], strict=True))
         if np.isfinite(mean)
     ]
-    return min(usable)[2] if usable else None
+    return candidates[min(usable)[2]] if usable else None
 
 
 def _no_number(name: str, table: Table) -> str:

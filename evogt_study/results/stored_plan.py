@@ -23,9 +23,9 @@ from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.bookkeeping import CONCATENATED
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
-from evogt_study.schema.values import Value, find, text_label
+from evogt_study.schema.values import find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
-from evogt_study.study.phases import STUDY, Choice
+from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
 from evogt_study.study.study import Study
 from evogt_study.study.study_file import read_table
 
@@ -163,31 +163,31 @@ def _check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Seq
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:
-    """Read what an earlier phase of a result chose, from the file's coordinate for it, without choosing again.
+    """Read what an earlier phase of a result chose, from the file's coordinates for it, without choosing again.
 
     Raises ResultError where there is none, or it is no candidate of `study`.
     """
-    if choice.parameter not in data.coords or set(data[choice.parameter].dims) != set(choice.by):
-        over = f" over {', '.join(choice.by)}" if choice.by else ""
-        raise ResultError(f"{path} must have the pilot's choice as a coordinate `{choice.parameter}`{over}, got none")
-    chosen = data[choice.parameter].transpose(*choice.by)
-    table: dict[tuple[str, ...], Value] = {}
-    for position, value in np.ndenumerate(chosen.values):
+    for name in choice.parameters:
+        if name not in data.coords or set(data[name].dims) != set(choice.by):
+            over = f" over {', '.join(choice.by)}" if choice.by else ""
+            raise ResultError(f"{path} must have the pilot's choice as a coordinate `{name}`{over}, got none")
+    columns = [data[name].transpose(*choice.by).values for name in choice.parameters]
+    table: dict[tuple[str, ...], Candidate] = {}
+    for position in np.ndindex(columns[0].shape):
         shown = [str(data[name].values[i]) for name, i in zip(choice.by, position, strict=True)]
         axes = [study.space.axis(name) for name in choice.by]
         found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
         if any(i is None for i in found):
             continue  # a point that `study` does not ask for
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
-        candidates = choice.candidates_at(key)
-        number = find(candidates, str(value))
-        if number is None:
-            wanted = ", ".join(map(text_label, candidates))
-            raise ResultError(
-                f"`{choice.parameter}` in {path} must be one of the pilot's candidates ({wanted}), got {value}"
-            )
-        table[key] = candidates[number]
-    return Chosen(choice.parameter, choice.by, table)
+        candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
+        fitting = [each for each in candidates if None not in map(find, [(value,) for value in each], texts)]
+        if not fitting:
+            wanted, got = ", ".join(map(in_words, candidates)), in_words(texts)
+            chosen = f"`{in_words(choice.parameters)}` in {path}"
+            raise ResultError(f"{chosen} must be one of the pilot's candidates ({wanted}), got {got}")
+        table[key] = fitting[0]
+    return Chosen(choice.parameters, choice.by, table)
 
 
 def point(space: CaseSpace, index: int) -> str:

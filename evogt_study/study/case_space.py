@@ -111,11 +111,14 @@ class Formula:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A parameter given by a table over the labels of some axes; where it has no entry there is no case."""
+    """Parameters given by a table over the labels of some axes; where it has no entry there is no case.
 
-    name: str
+    An entry is a value for each of `names`.
+    """
+
+    names: tuple[str, ...]
     over: tuple[str, ...]
-    table: Mapping[tuple[str, ...], Value]
+    table: Mapping[tuple[str, ...], tuple[Value, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,10 +222,10 @@ class CaseSpace:
             if rule.applies(values):
                 values.update(rule.set)
         for choice in self.chosen:
-            value = choice.table.get(tuple(text_label(values[name]) for name in choice.over))
-            if value is None:
+            entry = choice.table.get(tuple(text_label(values[name]) for name in choice.over))
+            if entry is None:
                 return None
-            values[choice.name] = value
+            values.update(zip(choice.names, entry, strict=True))
         for axis in self.indices:
             values.pop(axis.name, None)
         for formula in self.formulas:
@@ -285,7 +288,7 @@ class CaseSpace:
         """
         found = {self.columns[parameter]} if parameter in self.columns else set()
         names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
-        names |= {name for choice in self.chosen if choice.name == parameter for name in choice.over}
+        names |= {name for choice in self.chosen if parameter in choice.names for name in choice.over}
         names |= {name for formula in self.formulas if formula.name == parameter for name in formula.names}
         for name in names:
             found.update((name,) if name in self.names else self.dependence(name))
@@ -304,6 +307,7 @@ class CaseSpace:
 
         What is an axis, or varies along an index axis, is none although a table may give it.
         """
-        mentioned = [name for rule in self.rules for name in rule.set] + [choice.name for choice in self.chosen]
+        mentioned = [name for rule in self.rules for name in rule.set]
+        mentioned += [name for choice in self.chosen for name in choice.names]
         mentioned += [formula.name for formula in self.formulas]
         return tuple(name for name in dict.fromkeys(mentioned) if name not in (*self.names, *self.columns))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from evogt_study.schema.values import Value
+from evogt_study.schema.values import Value, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.precision import Precision
 
@@ -13,13 +14,22 @@ STUDY = "study"
 """The name of the last phase, whose runs are the study's own."""
 
 
+Candidate = tuple[Value, ...]
+"""A value for each parameter that is chosen."""
+
+
+def in_words(words: Iterable[Value]) -> str:
+    """Parameters, or a candidate's values, in words: "6 and 40"."""
+    return " and ".join(map(text_label, words))
+
+
 # a protocol, since results and operations only ask for this, and need not know the pilot
 class Choice(Protocol):
-    """A parameter that the finished runs of a phase choose for the phases after it."""
+    """Parameters that the finished runs of a phase choose together for the phases after it."""
 
     @property
-    def parameter(self) -> str:
-        """The parameter that is chosen."""
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that are chosen."""
 
     @property
     def minimise(self) -> str:
@@ -29,7 +39,7 @@ class Choice(Protocol):
     def by(self) -> tuple[str, ...]:
         """The axes over which the choice is a table."""
 
-    def candidates_at(self, key: tuple[str, ...]) -> tuple[Value, ...]:
+    def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
         """The candidates at a point of `by`, given by its labels."""
 
     def first_candidates(self, space: CaseSpace) -> Chosen:

@@ -47,12 +47,12 @@ class Precision:
         """
         others = [axis for axis in space.axes if axis.name != SEED]
         seeds = space.axis(SEED).values
-        table: dict[Labels, Value] = {}
+        table: dict[Labels, tuple[Value, ...]] = {}
         for values in product(*(axis.values for axis in others)):
             labels = tuple(map(text_label, values))
             for seed in seeds[: counts.get(labels, self.goal.first)]:
-                table[(*labels, text_label(seed))] = seed
-        return Chosen(SEED, (*(axis.name for axis in others), SEED), table)
+                table[(*labels, text_label(seed))] = (seed,)
+        return Chosen((SEED,), (*(axis.name for axis in others), SEED), table)
 
 
 def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:

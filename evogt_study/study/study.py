@@ -207,7 +207,7 @@ class Study:
             section = "axes"
         elif name in self.space.followers and not stated:
             section = "when"
-        elif self.pilot is not None and name == self.pilot.parameter:
+        elif self.pilot is not None and name in self.pilot.parameters:
             section = PILOT
         else:
             section = "output" if name == "times" else "constants"
@@ -424,7 +424,7 @@ class _Reader:
     def _check_resolved(self, study: Study) -> None:
         """Every parameter that some case needs has a value there."""
         given = {formula.name for formula in study.space.formulas}
-        given |= {study.pilot.parameter} if study.pilot else set()
+        given |= set(study.pilot.parameters if study.pilot else ())
         space = replace(study.space, formulas=())  # which may be of what the pilot chooses
         for point in space.representatives(extra=self.method.hints.deciding):
             values = space.resolved(point)

@@ -88,13 +88,18 @@ class WhenTable(_Table):
 
 
 class PilotTable(_Table):
-    """The ``[pilot]`` section."""
+    """The ``[pilot]`` section; with several parameters a candidate is a list of a value for each."""
 
-    parameter: str
+    parameter: str | list[str]
     seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**62)]]
     minimise: str = "error"
     by: list[str]
     candidates: list[Any] | dict[str, list[Any]]
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters that are chosen together."""
+        return [self.parameter] if isinstance(self.parameter, str) else self.parameter
 
     @property
     def seed_values(self) -> list[int]:

@@ -256,8 +256,8 @@ def choice_of(study, plan, errors, shipped):
         key = tuple(text_label(value) for value in values)
         candidates = study.pilot.candidates_at(key)
         best = min(zip(means[at], candidates, strict=False))[1]
-        table[key] = float(shipped[at]) if np.isnan(means[at][: len(candidates)]).any() else best
-    return Chosen(study.pilot.parameter, study.pilot.by, table)
+        table[key] = (float(shipped[at]),) if np.isnan(means[at][: len(candidates)]).any() else best
+    return Chosen(study.pilot.parameters, study.pilot.by, table)
 
 
 def compute(name, limit=None):
@@ -274,9 +274,10 @@ def compute(name, limit=None):
                 found = METHODS[pilot.spec.method](pilot.spec, case.values)
                 errors[case.index] = found["error"]
                 compared.add(found, loaded, case, pilot.space.size)
-            choice = [choice_of(study, pilot, errors, data[study.pilot.parameter].values)]
-            if not np.array_equal(list(choice[0].table.values()), data[study.pilot.parameter].values.ravel()):
-                compared.differing.append(f"{study.pilot.parameter} chosen: {choice[0].table}")
+            (parameter,) = study.pilot.parameters
+            choice = [choice_of(study, pilot, errors, data[parameter].values)]
+            if not np.array_equal([value for (value,) in choice[0].table.values()], data[parameter].values.ravel()):
+                compared.differing.append(f"{parameter} chosen: {choice[0].table}")
         plan, loaded = study_plan(study, *choice), data.load()
         for case in some(plan, limit):
             compared.add(METHODS[plan.spec.method](plan.spec, case.values), loaded, case, plan.space.size)

@@ -108,7 +108,7 @@ def naive_seconds(study, path, count):
     choice = []
     with xr.open_dataset(path) as data:
         if study.pilot is not None:
-            pilot, gamma = naive.provisional_plans(study)[0], data[study.pilot.parameter].values
+            pilot, gamma = naive.provisional_plans(study)[0], data[study.pilot.parameters[0]].values
             choice = [naive.choice_of(study, pilot, np.full(pilot.space.size, np.nan), gamma)]
         plan, errors = naive.study_plan(study, *choice), data.error.values.ravel()
     cases, differences = naive.some(plan, count), []

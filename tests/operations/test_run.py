@@ -17,6 +17,7 @@ import xarray as xr
 from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
+from evogt_study.analysis.tables.pilot_distance import pilot_distance
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
 from evogt_study.planning.plan import study_plan
@@ -317,6 +318,31 @@ def test_pilot_takes_the_least_mean_and_the_smaller_of_equals(own_study, client,
     assert pilot.error.dims == ("target", "candidate", "seed")
     assert pilot.gamma.values.tolist() == [1, 4, 6, 9]
     assert pilot.seed.values.tolist() == [100, 101, 102]
+
+
+def test_pilot_chooses_several_parameters_by_any_scalar(own_study, client, tmp_path):
+    returned = "{'error': gamma + level, 'guess': abs(gamma * level - target)}"
+    study = own_study(
+        f"def method(seed, gamma, level, target):\n    return {returned}",
+        """
+        [axes]
+        target = [6, 8]
+        seed = { start = 0, count = 2 }
+        [pilot]
+        parameter = ["gamma", "level"]
+        seeds = [100, 101]
+        minimise = "guess"
+        by = ["target"]
+        candidates = [[1, 8], [2, 4], [2, 3], [6, 1]]
+        """,
+    )
+    for _ in range(2):  # the second time the choice is read
+        data = evs.run(study, client=client, output=tmp_path / "own.nc")
+        assert (data.gamma.values.tolist(), data.level.values.tolist()) == ([2, 1], [3, 8])  # the first of equals
+        assert data.error.sel(target=6, seed=0) == 5.0
+    pilot = read_result(tmp_path / "own.nc")["pilot"]
+    assert (pilot.gamma.values.tolist(), pilot.level.values.tolist()) == ([1, 2, 2, 6], [8, 4, 3, 1])
+    assert pilot_distance(pilot).values.tolist() == pytest.approx([1.0, 9.0 / 5.0])
 
 
 def test_pilot_does_not_choose_on_survivors(own_study, client):

@@ -56,10 +56,10 @@ def test_constants_give_way_to_axes_rules_and_tables_in_this_order():
         axes=(Axis("a", (1, 2)),),
         constants={"a": 0, "b": 0, "c": 0, "d": 0},
         rules=(rule({"a": [1, 2]}, b=1, c=1, d=1), rule({"a": [2]}, c=2, d=2)),
-        chosen=(Chosen("d", ("a",), {("1",): 31, ("2",): 32}),),
+        chosen=(Chosen(("d", "e"), ("a",), {("1",): (31, 41), ("2",): (32, 42)}),),
     )
-    assert space.values(0) == {"a": 1, "b": 1, "c": 1, "d": 31}
-    assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32}
+    assert space.values(0) == {"a": 1, "b": 1, "c": 1, "d": 31, "e": 41}
+    assert space.values(1) == {"a": 2, "b": 1, "c": 2, "d": 32, "e": 42}
 
 
 def test_later_rules_win_and_hold_only_where_they_match():
@@ -81,9 +81,9 @@ def test_cases_are_numbered_in_c_order():
 
 
 def test_where_a_table_has_no_entry_there_is_no_case():
-    table = {("t", "0"): 4.0, ("g", "0"): 18.0, ("g", "1"): 20.0}
+    table = {("t", "0"): (4.0,), ("g", "0"): (18.0,), ("g", "1"): (20.0,)}
     space = CaseSpace((Axis("d", ("t", "g")), Axis(CANDIDATE, (0, 1), Points())), {}).with_chosen(
-        Chosen("gamma", ("d", CANDIDATE), table)
+        Chosen(("gamma",), ("d", CANDIDATE), table)
     )
     assert [space.values(index) for index in range(4)] == [
         {"d": "t", "gamma": 4.0},  # the candidate's number is no parameter
@@ -94,7 +94,7 @@ def test_where_a_table_has_no_entry_there_is_no_case():
 
 
 def test_dependence_and_followers():
-    space = SPACE.with_chosen(Chosen("radius", ("seed", "d"), {}))
+    space = SPACE.with_chosen(Chosen(("radius",), ("seed", "d"), {}))
     assert space.followers == ("gamma", "tau", "radius")
     assert space.dependence("gamma") == ("d", "e")
     assert space.dependence("radius") == ("d", "seed")  # in the order of the axes
@@ -139,7 +139,7 @@ def test_representatives_have_every_value_of_the_axes_that_are_asked_for(space):
 @quick
 @given(spaces(), st.randoms(use_true_random=False))
 def test_many_points_at_once_are_those_one_by_one(space, random):
-    space = space.with_chosen(Chosen("q", (space.names[-1],), {("0",): 5.0, ("2",): 6.0}))
+    space = space.with_chosen(Chosen(("q",), (space.names[-1],), {("0",): (5.0,), ("2",): (6.0,)}))
     order = list(range(space.size))
     random.shuffle(order)
     assert list(space.each(np.array(order))) == [space.values(index) for index in order]
@@ -151,7 +151,7 @@ def test_representatives_are_few():
 
 
 def test_representatives_have_every_value_on_which_a_table_depends():
-    space = SPACE.with_chosen(Chosen("radius", ("seed",), {("0",): 1.0, ("1",): 2.0}))
+    space = SPACE.with_chosen(Chosen(("radius",), ("seed",), {("0",): (1.0,), ("1",): (2.0,)}))
     assert {point["seed"] for point in space.representatives()} == {0, 1}
 
 
@@ -265,7 +265,7 @@ def test_a_study_without_pilot_has_one_phase():
 def test_the_provisional_choice_is_the_first_candidates(by, candidates, expected):
     study = piloted(by, candidates, dictionary=DICTIONARIES, tau="[0.1, 0.2]", seed="[0, 1]")
     (choice,) = provisional_plans(study)[-1].space.chosen
-    assert (choice.name, choice.table) == ("gamma", expected)
+    assert (choice.names, choice.table) == (("gamma",), {at: (gamma,) for at, gamma in expected.items()})
     assert choice.over == study.pilot.by
     assert {case.values["gamma"] for case in study_plan(study, choice).cases()} == set(expected.values())
 
@@ -305,8 +305,8 @@ def test_shared_work_of_the_papers_study_with_one_gamma_for_each_dictionary(osci
 def test_shared_work_of_the_papers_study_with_two_gammas_for_one_dictionary(oscillatory):
     """gtransnet takes another gamma for one epsilon, so its trial functions are computed twice."""
     (choice,) = provisional_plans(oscillatory)[-1].space.chosen
-    table = {**choice.table, ("gtransnet", "0.05"): 22.0}
-    found, _ = distinct(study_plan(oscillatory, Chosen("gamma", choice.over, table)))
+    table = {**choice.table, ("gtransnet", "0.05"): (22.0,)}
+    found, _ = distinct(study_plan(oscillatory, Chosen(("gamma",), choice.over, table)))
     assert found["trial functions"] == found["weighted SVD"] == (4 + 1) * 20
 
 

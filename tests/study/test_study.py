@@ -193,10 +193,10 @@ def test_the_example_of_the_design_with_its_rules(load):
 
 def test_the_example_of_the_design_with_its_pilot(load):
     study = load(DESIGN_HEAD + DESIGN_PILOT + DESIGN_OUTPUT)
-    assert study.pilot.parameter == "gamma"
+    assert study.pilot.parameters == ("gamma",)
     assert study.pilot.minimise == "error"
     assert study.pilot.by == ("dictionary", "epsilon")
-    assert study.pilot.candidates == {"transnet": (4.0, 6.0, 8.0), "gtransnet": (18.0, 20.0, 22.0)}
+    assert study.pilot.candidates == {"transnet": ((4.0,), (6.0,), (8.0,)), "gtransnet": ((18.0,), (20.0,), (22.0,))}
     pilot = list(provisional_plans(study)[0].cases())
     assert len(pilot) == 2 * 3 * 3 * 5
     assert {case.values["seed"] for case in pilot} == set(range(100, 105))
@@ -256,7 +256,7 @@ def test_axes_of_every_kind(load, name, values, expected):
 
 def test_a_pilot_with_one_list_of_candidates(load):
     study = load(with_pilot())
-    assert study.pilot.candidates == {None: (2.0, 4.0)}
+    assert study.pilot.candidates == {None: ((2.0,), (4.0,))}
     assert study.pilot.space.size == 2 * 2
     assert [case.values["gamma"] for case in provisional_plans(study)[-1].cases()] == [2.0, 2.0]
 
@@ -268,7 +268,7 @@ def test_a_pilot_whose_candidates_are_keyed_by_numbers(load):
         pilot={**PILOT, "by": '["tau"]', "candidates": '{ "1e-12" = [2, 4], "0.5" = [3] }'},
     )
     study = load(text)
-    assert study.pilot.candidates == {"1e-12": (2.0, 4.0), "0.5": (3.0,)}
+    assert study.pilot.candidates == {"1e-12": ((2.0,), (4.0,)), "0.5": ((3.0,),)}
     assert provisional_plans(study)[0].count == (2 + 1) * 2
 
 
@@ -280,7 +280,7 @@ def test_a_pilot_whose_candidates_are_keyed_by_truth_values(load):
         + "\n".join(['parameter = "a"', "seeds = [5]", 'by = ["on"]', "candidates = { true = [1, 2], false = [3] }"])
     )
     study = load(text, own="def f(seed, on, a): return {'error': 1.0}")
-    assert study.pilot.candidates == {"true": (1, 2), "false": (3,)}
+    assert study.pilot.candidates == {"true": ((1,), (2,)), "false": ((3,),)}
 
 
 def test_the_pilot_may_choose_a_parameter_that_has_a_default(load):
@@ -799,6 +799,20 @@ BAD = {
     "candidates a number": (with_pilot(candidates="3"), ["`pilot.candidates` must be a list", "got 3"]),
     "no candidate": (with_pilot(candidates="[]"), ["`candidates`", "got []", "pilot.candidates"]),
     "a candidate twice": (with_pilot(candidates="[4, 4.0]"), ["different values", "got 4 twice", "pilot.candidates"]),
+    "a parameter to choose twice": (with_pilot(parameter='["gamma", "gamma"]'), ["`parameter` must name different"]),
+    "no parameter to choose": (with_pilot(parameter="[]"), ["`parameter` must name different", "pilot.parameter"]),
+    "candidates of one parameter for two": (
+        with_pilot(parameter='["gamma", "tau"]'),
+        ["`candidates` must be lists of 2 values, for gamma, tau", "pilot.candidates"],
+    ),
+    "a candidate of two parameters twice": (
+        with_pilot(parameter='["gamma", "tau"]', candidates="[[4, 0.5], [4.0, 0.5]]"),
+        ["`candidates` must be different", "pilot.candidates"],
+    ),
+    "a candidate of two parameters that is none": (
+        with_pilot(parameter='["gamma", "tau"]', candidates="[[4, 0.5], [4, 1.5]]"),
+        ["`tau` must be in (0, 1)", "pilot.candidates.tau[1]"],
+    ),
     "candidates that are words": (with_pilot(parameter='"dictionary"', candidates='["transnet"]'), ["pilot"]),
     "the pilot's parameter as a constant": (toml(pilot=PILOT), ["`gamma` must be left to the pilot", "constants"]),
     "the pilot's parameter as an axis": (

@@ -16,6 +16,7 @@ from evogt_study.printable import tell
 from evogt_study.results.decisions import decisions
 from evogt_study.results.finished_runs import Finished, finished
 from evogt_study.results.run_table import Table
+from evogt_study.study.phases import in_words
 from evogt_study.study.precision import Precision
 from evogt_study.workers.worker_memory import worker_memory
 
@@ -42,7 +43,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
         if phase.precision is not None:
             tell(f"    {_expected(phase.precision, plan if known_to is None else known_to)}")
         if phase.choice is not None:
-            tell(f"then, with `{phase.choice.parameter}` chosen by the {phase.name}:")
+            tell(f"then, with `{in_words(phase.choice.parameters)}` chosen by the {phase.name}:")
     print_unasked(path, done)
     known = [wall for wall in walls if wall is not None]
     if not any(walls) and len(known) == len(walls):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -29,7 +28,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import Choice
+from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.study import Study, check_study
 from evogt_study.study.typed_points import listed
 
@@ -220,26 +219,27 @@ def _other_constants(one: Source, other: Source) -> list[str]:
 
 def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[Source]) -> Chosen:
     """Join the choices of a phase.  Raises ResultError where two disagree, or none chose for some point."""
-    table: dict[tuple[str, ...], Any] = {}
+    table: dict[tuple[str, ...], Candidate] = {}
+    names = in_words(choice.parameters)
     chooser: dict[tuple[str, ...], Path] = {}
     for source in sources:
         if phase not in source.groups:
             continue  # its runs' keys hold the chosen values, wherever these come from
-        for at, value in choice_in(source.path, source.groups["study"], study, choice).table.items():
-            if table.setdefault(at, value) != value:
-                told = f"{text_label(table[at])} in {chooser[at]}, {text_label(value)} in {source.path}"
+        for at, candidate in choice_in(source.path, source.groups["study"], study, choice).table.items():
+            if table.setdefault(at, candidate) != candidate:
+                both = f"{in_words(table[at])} in {chooser[at]}, {in_words(candidate)} in {source.path}"
                 raise ResultError(
-                    f"the {phase}s chose differently for {_at(choice.by, at)}: {choice.parameter} is {told}; "
+                    f"the {phase}s chose differently for {_at(choice.by, at)}: {names} is {both}; "
                     f"let one {phase} choose, and give the others its choice in [[when]] rules"
                 )
             chooser.setdefault(at, source.path)
     open_points = [at for at in choice.first_candidates(study.space).table if at not in table]
     if open_points:
         raise ResultError(
-            f"no file has a {phase}'s choice of `{choice.parameter}` for {_at(choice.by, open_points[0])}, which "
+            f"no file has a {phase}'s choice of `{names}` for {_at(choice.by, open_points[0])}, which "
             f"{study.file} asks for; run that part too, or leave it out of the study file named with --study"
         )
-    return Chosen(choice.parameter, choice.by, table)
+    return Chosen(choice.parameters, choice.by, table)
 
 
 def _at(names: Sequence[str], labels: Sequence[str]) -> str:

@@ -1,0 +1,43 @@
+"""The paper's 24 choices of gamma by numbers that need no exact solution, against the choices by the error itself."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import computed_table
+
+from evogt_study.analysis.tables.pilot_distance import pilot_distance
+from evogt_study.planning.plan import provisional_plans
+from evogt_study.results.dataset import dataset
+from evogt_study.study.study import Study
+
+PAPER = Path(__file__).parents[1] / "studies" / "paper"
+RECORDED = "error_upper", "error_estimate"
+
+
+def pilot_of(name):
+    """The finished runs of the study's pilot, with what they say of their errors."""
+    text = (PAPER / f"{name}.toml").read_text(encoding="utf-8")
+    head, _ = text.split("[output]")
+    study = Study.from_text(f"{head}[output]\nrecord = {list(RECORDED)}\n")
+    return dataset(computed_table(provisional_plans(study)[0]), study)
+
+
+def distances(pilots, minimise):
+    """Mean error of each choice over that of the paper's."""
+    found = [
+        pilot_distance(pilot.assign_attrs(study=f'[pilot]\nminimise = "{minimise}"\nby = ["dictionary", "epsilon"]\n'))
+        for pilot in pilots
+    ]
+    return np.concatenate([each.values.ravel() for each in found])
+
+
+@pytest.mark.slow
+def test_the_papers_choices_without_the_exact_solution():
+    pilots = [pilot_of(name) for name in ("oscillatory_1d", "target_1d")]
+    upper, estimate = (distances(pilots, minimise) for minimise in RECORDED)
+    assert len(upper) == 24
+    assert np.count_nonzero(upper == 1.0) >= 23
+    assert np.median(estimate) <= 1.25
+    assert estimate.max() <= 2.0
+    print(*(f"{np.count_nonzero(each == 1.0)} {np.median(each):.4g} {each.max():.4g}" for each in (upper, estimate)))
