@@ -40,4 +40,3 @@ def test_the_papers_choices_without_the_exact_solution():
     assert np.count_nonzero(upper == 1.0) >= 23
     assert np.median(estimate) <= 1.25
     assert estimate.max() <= 2.0
-    print(*(f"{np.count_nonzero(each == 1.0)} {np.median(each):.4g} {each.max():.4g}" for each in (upper, estimate)))

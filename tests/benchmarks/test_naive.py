@@ -48,7 +48,7 @@ def test_the_choice_of_gamma_is_the_least_mean_and_the_smaller_of_equals():
     errors[1, :, 3:5] = 0.5  # gtransnet: 12 and 14 are equal and least
     errors[2, :, 7:] = np.nan  # gaussian_rf has seven candidates
     choice = naive.choice_of(study, plan, errors, np.zeros(plan.space.shape[:2]))
-    assert {key[0]: value for key, value in choice.table.items()} == {
+    assert {key[0]: gamma for key, (gamma,) in choice.table.items()} == {
         "transnet": 4,
         "gtransnet": 12,
         "gaussian_rf": 2,
