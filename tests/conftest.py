@@ -147,7 +147,7 @@ def own_study(tmp_path):
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def result_of():
     """Called with a study and a path: the result as `evogt run` writes it, computed here instead of on workers."""
     return written_result

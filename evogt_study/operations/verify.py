@@ -62,13 +62,20 @@ class Verification:
         return not self.findings
 
 
-def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None) -> Verification:
+def verify(
+    path: str | Path,
+    *,
+    sample: int = SAMPLE,
+    seed: int = 0,
+    code: str | Path | None = None,
+    folder: str | Path | None = None,
+) -> Verification:
     """Check a result: checksums, schema, case keys, completeness, values, and `sample` of its runs computed again.
 
     The sample is drawn with `seed` from the runs that are ok, the pilot's among them.  A run is to come out equal bit
     for bit with the software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the
     study's own Python file, or its folder; left out, it is imported for a sample only, from beside the study file, and
-    if its content is what computed the result.
+    if its content is what computed the result.  folder: of the study here; left out, the recorded one.
 
     Raises ResultError for a file that is no result, or whose study or code cannot be used here.
     """
@@ -79,7 +86,8 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
     try:
         with opened(path) as groups:
-            found = _checked(path, groups, sample, seed, None if code is None else Path(code))
+            places = [None if place is None else Path(place) for place in (code, folder)]
+            found = _checked(path, groups, sample, seed, *places)
             kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
             return replace(found, phases=kept)
     except DamagedResultError as error:
@@ -88,7 +96,9 @@ def verify(path: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str |
 
 # Values are checked before runs are computed again: where they do not fit their status, every run would differ, and the
 # difference would blame the wrong thing.
-def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None) -> Verification:
+def _checked(
+    path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None, folder: Path | None
+) -> Verification:
     """As `verify`, of a result whose bytes are sound; its phases are left out."""
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
@@ -96,10 +106,10 @@ def _checked(path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: in
     left_out = ""
     if sample and code is None:
         try:
-            code = code_beside(path, groups["study"])
+            code = code_beside(path, groups["study"], folder)
         except InPythonError as error:
             sample, left_out = 0, str(error)
-    phases = stored(path, groups, code)
+    phases = stored(path, groups, code, folder=folder)
     findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
     findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
     unfit = [line for result in phases.values() for line in _told(result, checks.values)]

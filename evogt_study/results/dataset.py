@@ -38,6 +38,7 @@ from evogt_study.schema.variables import (
     OWN_VALUES,
     Status,
 )
+from evogt_study.study import publication
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
@@ -254,6 +255,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "platform": known["platform"],
         "cpu": known["cpu"],
         "phase": phase,
+        **publication.attributes(study.publication),
     }
 
 

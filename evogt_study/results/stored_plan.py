@@ -57,13 +57,16 @@ class Stored:
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
 
-def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None) -> dict[str, Stored]:
+def stored(
+    path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None, *, folder: Path | None = None
+) -> dict[str, Stored]:
     """Take up the phases of a result that was read from `path`.
 
-    code: the study's own Python file, or its folder, which is imported then; None: what it declares is known.  Raises
-    ResultError where the file's axes are not those of its study, or the Python file is not there.
+    code: the study's own Python file, or its folder, which is imported then; None: what it declares is known.  folder:
+    the one to which paths in the study are relative here; None: where its file was.  Raises ResultError where the
+    file's axes are not those of its study, or the Python file is not there.
     """
-    study = study_in(path, groups["study"], code)
+    study = study_in(path, groups["study"], code, folder=folder)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
         seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
@@ -87,11 +90,16 @@ def stored(path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = Non
 
 # Nothing is imported for reading a result: a file from elsewhere must not run code.  Only `code`, which a person names,
 # is imported.
-def study_in(path: Path, data: xr.Dataset, code: Path | None = None) -> Study:
-    """The study whose text a result holds; `code` is as of `stored`.  Raises ResultError where it cannot be used."""
+def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: Path | None = None) -> Study:
+    """The study whose text a result holds; `code` and `folder` are as of `stored`.
+
+    Raises ResultError where it cannot be used.
+    """
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
     text, file = str(data.attrs["study"]), Path(str(data.attrs.get("study_file", "study")))
+    if folder is not None:
+        file = folder / file.name
     written = str(data.attrs.get(DECLARATION, ""))
 
     def named(reference: str, depends: Sequence[str]) -> UserCode:
@@ -124,22 +132,26 @@ def as_declared(code: UserCode, declared: DeclaredCode) -> UserCode:
     return (code.former or code) if declared.is_former else code
 
 
-def code_beside(path: Path, data: xr.Dataset) -> Path | None:
+def code_beside(path: Path, data: xr.Dataset, folder: Path | None = None) -> Path | None:
     """The folder with the Python files of the study in a result, to compute runs again; None where it has none.
 
-    Raises ResultError unless they are those that computed the result, and lie in the recorded folder of the study or
-    below: no other is imported unless a person names it.  Raises InPythonError where there is no file.
+    folder: of the study here; left out, the recorded one.  Raises ResultError unless the files are those that computed
+    the result, and lie in that folder or below: no other is imported unless a person names it.  Raises InPythonError
+    where there is no file.
     """
-    study = study_in(path, data)
-    folder, table = Path(study.file).parent, read_table(study.text, study.file)
+    study = study_in(path, data, folder=folder)
+    folder, table = folder or Path(study.file).parent, read_table(study.text, study.file)
     for code in study.spec.codes:
         if isinstance(code, DeclaredCode):
-            _check_beside(path, code, folder, table.depends)
+            check_beside(path, code, folder, table.depends, f"say which file is to be run with {CODE}")
     return folder if study.spec.codes else None
 
 
-def _check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequence[str]) -> None:
-    remedy = f"say which file is to be run with {CODE}"
+def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequence[str], remedy: str) -> None:
+    """Raise ResultError, with the remedy, unless a Python file that computed a result lies in `folder` as it was.
+
+    Raises InPythonError where the code is in no file.  Nothing is imported.
+    """
     if declared.runs_in_python:
         raise InPythonError(
             f"no run can be computed again from {path}: {declared.reference} was given in Python; its text is in the "

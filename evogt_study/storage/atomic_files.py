@@ -1,10 +1,11 @@
-"""Files that appear whole or not at all."""
+"""Files, and folders of files, that appear whole or not at all."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +50,32 @@ def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
     # Ctrl-C too must not leave half a file behind
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def folder_written_whole(path: Path) -> Iterator[Path]:
+    """Write a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.
+
+    Where the body raises, the temporary folder is removed.  What killed processes of this machine left of it is removed
+    first.  Raises OSError where something is at `path` by then.
+    """
+    missing = make_folder(path.parent)
+    temporary = _beside(path)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if was_left(left.name):
+            shutil.rmtree(left, ignore_errors=True)
+    try:
+        temporary.mkdir()
+        yield temporary
+        for each in (*temporary.rglob("*"), temporary):
+            sync(each)
+        os.rename(temporary, path)
+        sync(path.parent)
+    # Ctrl-C too must not leave half a folder behind
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        unmake(missing)
         raise
 
 

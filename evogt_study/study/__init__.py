@@ -8,6 +8,7 @@
 - `formulas`: parameters computed from others
 - `precision`: the section that says how well a number is to be known
 - `pilot`: the section that has a parameter chosen
+- `publication`: the section that says who made the results
 - `phases`: plans that are run one after the other
 - `definition`: a study stated in Python, as text
 - `display`: a study in a few words

@@ -99,7 +99,7 @@ def _text(table: Mapping[str, Any]) -> str:
     """The arguments as TOML: single values first, then sections."""
     known = (
         "name", "title", "source", "method", "problem", "depends",
-        "axes", "constants", *POINTS, "table_files", "when", "pilot", "output", "precision",
+        "axes", "constants", *POINTS, "table_files", "when", "pilot", "output", "precision", "publication",
     )  # fmt: skip
     unknown = sorted(set(table) - set(known))
     if unknown:
@@ -120,7 +120,7 @@ def _section(key: str, value: Any) -> Any:
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
     if key in ("when", "depends", "exclude"):
         return [value] if isinstance(value, (str, Mapping)) else list(value)
-    if key in ("axes", "constants", "pilot", "output", "precision", "table_files"):
+    if key in ("axes", "constants", "pilot", "output", "precision", "table_files", "publication"):
         if not isinstance(value, Mapping):
             raise StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
         return {name: _axis(name, each) if key == "axes" else each for name, each in value.items()}

@@ -34,6 +34,7 @@ from evogt_study.study.precision import read_precision
 from evogt_study.study.study_file import (
     ExcludeTable,
     ProblemTable,
+    PublicationTable,
     SeedRange,
     StudyTable,
     WhenTable,
@@ -62,8 +63,8 @@ class Study:
     parameter that varies; constants: of those that do not.  designs: what `evs.together`, `evs.sample` and `evs.table`
     give, each a dimension.  when: mappings with `match` and `set`; exclude: with `match` only.  problem: a
     `Statement`, a name, or a function that makes a `Problem`.  Methods and problems can be axes: mappings of labels to
-    several.  depends: files that belong to the function's identity.  pilot, output, precision: as the sections of a
-    study file.  Raises StudyError, one line, for every mistake.
+    several.  depends: files that belong to the function's identity.  pilot, output, precision, publication: as the
+    sections of a study file.  Raises StudyError, one line, for every mistake.
 
     `phases` are run in their order.
 
@@ -77,6 +78,7 @@ class Study:
     phases: tuple[Phase, ...]
     text: str
     file: str
+    publication: PublicationTable | None
 
     def __init__(
         self,
@@ -94,11 +96,12 @@ class Study:
         pilot: Mapping[str, Any] | None = None,
         output: Mapping[str, Any] | None = None,
         precision: Mapping[str, Any] | None = None,
+        publication: Mapping[str, Any] | None = None,
     ) -> None:
         given = {
             "name": name, "title": title, "method": method, "problem": problem, "depends": depends, "axes": axes,
             "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
-            "output": output, "precision": precision,
+            "output": output, "precision": precision, "publication": publication,
         }  # fmt: skip
         made = defined(given)
         vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
@@ -306,7 +309,7 @@ class _Reader:
         phases = (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space, precision=precision))
         study = Study.made(
             name=table.name, title=table.title, source=table.source, spec=self.spec, phases=phases,
-            text=self.text, file=self.file,
+            text=self.text, file=self.file, publication=table.publication,
         )  # fmt: skip
         self._check_resolved(study)
         for phase_space in study.provisional_spaces():

@@ -11,10 +11,11 @@ import tomllib
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import StudyError, shortened
+from evogt_study.schema.identifiers import checked_doi, checked_license, checked_orcid
 from evogt_study.study.case_space import MAX_CASES
 
 
@@ -126,6 +127,28 @@ class OutputTable(_Table):
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
 
 
+class CreatorTable(_Table):
+    """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
+
+    name: Annotated[str, Field(min_length=1)]
+    orcid: Annotated[str, AfterValidator(checked_orcid)] | None = None
+    affiliation: str = ""
+    email: str = ""
+
+
+class PublicationTable(_Table):
+    """The ``[publication]`` section: who made the results, and on what terms others may use them."""
+
+    creators: Annotated[list[CreatorTable], Field(min_length=1)]
+    license: Annotated[str, AfterValidator(checked_license)]
+    institution: str = ""
+    publisher: str = ""
+    project: str = ""
+    acknowledgement: str = ""
+    references: str = ""
+    doi: Annotated[str, AfterValidator(checked_doi)] | None = None
+
+
 class ProblemTable(_Table):
     """A problem stated in the study file, ``[problem]``."""
 
@@ -162,6 +185,7 @@ class StudyTable(_Table):
     pilot: PilotTable | None = None
     precision: PrecisionTable | None = None
     output: OutputTable | None = None
+    publication: PublicationTable | None = None
 
 
 def read_table(text: str, file: str) -> StudyTable:
@@ -253,6 +277,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
         "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
         "together": TogetherTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
+        "publication": PublicationTable, "creators": CreatorTable,
     }  # fmt: skip
     names = [part for part in location if part in tables]
     return list((tables[str(names[-1])] if names else StudyTable).model_fields)
@@ -274,6 +299,7 @@ def _wanted(error: ErrorDetails) -> str:
     for prefix in (
         "Input should be a valid ",
         "Input should be ",
+        "Value error, ",
     ):
         if message.startswith(prefix):
             return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)

@@ -19,10 +19,12 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import (
     check_result_place,
     check_writable,
+    folder_written_whole,
     make_folder,
     remove_unfinished,
     written_whole,
 )
+from evogt_study.storage.processes import own_mark
 from evogt_study.workers.batch import Batch, run_batch
 
 
@@ -176,3 +178,39 @@ with written_whole(Path(sys.argv[1])) as temporary:
     with written_whole(path, tidy=True) as temporary:
         temporary.write_text("whole")
     assert sorted(os.listdir(tmp_path)) == sorted([*others, path.name])
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    whole = tmp_path / "new/whole"
+
+    def interrupted():
+        with folder_written_whole(whole) as temporary:
+            (temporary / "part").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+    with folder_written_whole(whole) as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner/part").write_text("all")
+        assert not whole.exists()
+    assert [path.name for path in whole.parent.iterdir()] == ["whole"]
+    with pytest.raises(OSError, match="not empty"), folder_written_whole(whole) as temporary:
+        (temporary / "other").touch()
+    assert [path.name for path in whole.parent.iterdir()] == ["whole"]
+    assert (whole / "inner/part").read_text() == "all"
+
+
+def test_what_a_killed_process_left_of_a_folder_is_removed(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    process.wait()
+    mark = own_mark().replace(f"-{os.getpid()}-", f"-{process.pid}-")
+    for name in ("whole", "other"):
+        (tmp_path / f".{name}.{mark}00000000.tmp/inner").mkdir(parents=True)
+    with folder_written_whole(tmp_path / "whole"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", f".other.{mark}00000000.tmp"}

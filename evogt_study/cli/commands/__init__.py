@@ -8,7 +8,8 @@
 - `try_case`: one case of a study, here
 - `reading`: commands that only read results
 - `replay`: one case again
-- `verify`: a result checked
+- `verify`: a result or a deposit checked
+- `publish`: results as a deposit
 - `merge`: results joined
 - `store`: finished runs that are kept beside results
 - `concat`: results of different studies joined

@@ -1,0 +1,86 @@
+"""Results written as a deposit: a folder that is a BagIt bag with an RO-Crate in it, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evogt_study.analysis.report.report import report
+from evogt_study.errors import InputError, ResultError
+from evogt_study.publishing.bag import PAYLOAD, write_bag
+from evogt_study.publishing.citation import citation
+from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit
+from evogt_study.publishing.datacite import datacite
+from evogt_study.publishing.environment_lock import environment_lock
+from evogt_study.publishing.guide import guide
+from evogt_study.publishing.ro_crate import METADATA, ro_crate
+from evogt_study.results.netcdf import opened, with_numbers
+from evogt_study.results.provenance import package_version
+from evogt_study.storage.atomic_files import folder_written_whole
+
+
+def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
+    """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
+
+    title: of the deposit; left out, that of the first result.  The people and terms are those of the studies' section
+    ``[publication]``.  Nothing of a study is imported, nothing is computed and nothing is sent anywhere.
+
+    Raises InputError where the folder exists, or the results do not say who made them; ResultError for what is no
+    result, is not all well, or lacks a file that its runs need.
+    """
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    made = deposit([Path(path) for path in results], title)
+    try:
+        with folder_written_whole(folder) as temporary:
+            _write(made, temporary)
+    except OSError as error:
+        raise ResultError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
+    return made
+
+
+def _write(made: Deposit, folder: Path) -> None:
+    """Write the payload, its metadata, and the manifests last, which hold the checksums of all."""
+    root = folder / PAYLOAD
+    for study in made.studies:
+        _write_study(study, root)
+    _put(root / "README.md", guide(made))
+    _put(root / "CITATION.cff", citation(made))
+    _put(root / "datacite.json", _json(datacite(made)))
+    sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if path.is_file()}
+    _put(root / METADATA, _json(ro_crate(made, sizes)))
+    info = {
+        "Bag-Software-Agent": f"evogt-study {package_version()}",
+        "Bagging-Date": made.created,
+        "Source-Organization": made.publication.institution,
+        "External-Description": made.title,
+        "External-Identifier": made.publication.doi or "",
+    }
+    write_bag(folder, {name: text for name, text in info.items() if text})
+
+
+def _write_study(study: DepositedStudy, root: Path) -> None:
+    result = root / study.result
+    result.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(study.path, result)
+    for name, path in study.beside.items():
+        place = root / "studies" / study.name / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    _put(root / study.text, study.attributes["study"])
+    _put(root / study.lock, environment_lock(study))
+    with opened(result) as groups:
+        _put(root / study.page, report(result, {phase: with_numbers(data) for phase, data in groups.items()}))
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")

@@ -1,0 +1,156 @@
+"""RO-Crate 1.2 metadata of a deposit, with the profile Workflow Run Crate 0.5.
+
+A study file is a workflow in the language of this package; each study's computation is an action, whose instrument is
+the study file and whose result is the result file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from evogt_study.publishing.contents import Deposit, DepositedStudy
+from evogt_study.publishing.people import crate_entity
+
+METADATA = "ro-crate-metadata.json"
+CRATE = "https://w3id.org/ro/crate/1.2"
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
+    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
+"""Profiles that the crate conforms to: the second extends the others, and demands that they are named too."""
+FORMATS = {
+    ".nc": "application/x-netcdf",
+    ".toml": "application/toml",
+    ".py": "text/x-python",
+    ".html": "text/html",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".cff": "application/yaml",
+    ".json": "application/json",
+}
+"""Media types by suffix; of others a deposit says none."""
+LANGUAGE = {
+    "@id": "#evogt-study",
+    "@type": ["ComputerLanguage", "SoftwareApplication"],
+    "name": "evogt-study",
+    "description": "Study files: TOML that states a parametric study, which `evogt run` computes.",
+    "url": "https://pypi.org/project/evogt-study/",
+}
+PYTHON = {"@id": "#python", "@type": "ComputerLanguage", "name": "Python", "url": "https://www.python.org/"}
+OF_ALL = {
+    "README.md": "what is here, how to read it, check it and compute it again",
+    "CITATION.cff": "how to cite it",
+    "datacite.json": "the record from which a DOI is registered",
+}
+Entity = Mapping[str, Any]
+
+
+def ro_crate(deposit: Deposit, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The metadata file; sizes: bytes of every file of the deposit by its path, but of this one."""
+    described = {each["@id"]: each for study in deposit.studies for each in _files(study)}
+    described |= {_id(path): {"@id": _id(path), "name": path, "description": told} for path, told in OF_ALL.items()}
+    files = [_file(path, size, described.get(_id(path), {})) for path, size in sorted(sizes.items())]
+    people = [crate_entity(each, number) for number, each in enumerate(deposit.publication.creators, 1)]
+    graph = [
+        {"@id": METADATA, "@type": "CreativeWork", "conformsTo": {"@id": CRATE}, "about": {"@id": "./"}},
+        _root(deposit, files, people),
+        *files,
+        *(_action(study) for study in deposit.studies),
+        {**LANGUAGE, "version": deposit.studies[0].attributes.get("product_version", "unknown")},
+        {**PYTHON, "version": deposit.studies[0].versions.get("python", "unknown")},
+        *people,
+        *_around(deposit),
+    ]
+    return {"@context": f"{CRATE}/context", "@graph": graph}
+
+
+def _root(deposit: Deposit, files: Iterable[Entity], people: Iterable[Entity]) -> Entity:
+    publication = deposit.publication
+    known = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": deposit.title,
+        "description": deposit.description,
+        "datePublished": deposit.created,
+        "license": {"@id": deposit.license_address},
+        "author": _references(people),
+        "publisher": {"@id": "#publisher"} if publication.publisher else None,
+        "identifier": f"https://doi.org/{publication.doi}" if publication.doi else None,
+        "keywords": ", ".join(deposit.keywords),
+        "conformsTo": [{"@id": profile} for profile in PROFILES],
+        "mainEntity": {"@id": _id(deposit.studies[0].text)},
+        "mentions": _references(map(_action, deposit.studies)),
+        "hasPart": _references(files),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _files(study: DepositedStudy) -> Iterator[Entity]:
+    """What each file of a study is."""
+    yield {
+        "@id": _id(study.text),
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "name": study.title,
+        "description": study.attributes.get("source") or "the study: which runs, with which parameters",
+        "programmingLanguage": {"@id": LANGUAGE["@id"]},
+    }
+    result = "; ".join(f"{phase}: {told}" for phase, told in study.runs.items())
+    yield {"@id": _id(study.result), "name": f"Result: {study.title}", "description": result}
+    based = {"description": "the result on one page", "isBasedOn": {"@id": _id(study.result)}}
+    yield {"@id": _id(study.page), "name": f"Report: {study.title}", **based}
+    yield {"@id": _id(study.lock), "name": f"Environment: {study.title}", "description": "packages for pip"}
+    for name in study.beside:
+        path = f"studies/{study.name}/{name}"
+        code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": PYTHON["@id"]}}
+        told = {"name": name, "description": "needed by the runs of the study"}
+        yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **told}
+
+
+def _file(path: str, size: int, described: Entity) -> Entity:
+    suffix = path[path.rfind(".") :]
+    form = {"encodingFormat": FORMATS[suffix]} if suffix in FORMATS else {}
+    return {"@id": _id(path), "@type": "File", "name": path, **described, **form, "contentSize": str(size)}
+
+
+def _action(study: DepositedStudy) -> Entity:
+    """The computation of one study, as far as its result records it: when it ended, not when it began or by whom."""
+    inputs = [study.lock, *(f"studies/{study.name}/{name}" for name in study.beside)]
+    return {
+        "@id": f"#run-{quote(study.name)}",
+        "@type": "CreateAction",
+        "name": f"Computation of {study.title}",
+        "description": study.attributes.get("history", ""),
+        "endTime": study.attributes["date_created"],
+        "instrument": {"@id": _id(study.text)},
+        "object": _references({"@id": _id(path)} for path in inputs),
+        "result": {"@id": _id(study.result)},
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+
+
+def _around(deposit: Deposit) -> Iterator[Entity]:
+    """Things that others refer to: licence, publisher, affiliations and profiles."""
+    publication = deposit.publication
+    yield {"@id": deposit.license_address, "@type": "CreativeWork", "name": publication.license,
+           "description": "the terms on which the results may be used"}  # fmt: skip
+    if publication.publisher:
+        yield {"@id": "#publisher", "@type": "Organization", "name": publication.publisher}
+    for number, creator in enumerate(publication.creators, 1):
+        if creator.affiliation:
+            yield {"@id": f"#affiliation-{number}", "@type": "Organization", "name": creator.affiliation}
+    for profile, (name, version) in PROFILES.items():
+        yield {"@id": profile, "@type": ["CreativeWork", "Profile"], "name": name, "version": version}
+
+
+def _references(entities: Iterable[Entity]) -> Any:
+    """References to entities, to one of them alone without a list (RO-Crate 1.2, on compact JSON-LD)."""
+    found = [{"@id": each["@id"]} for each in entities]
+    return found[0] if len(found) == 1 else found
+
+
+def _id(path: str) -> str:
+    """The identifier of a file: its path as part of an address."""
+    return quote(path)

@@ -1,0 +1,257 @@
+"""A deposit is a valid bag, crate and DataCite record; it is checked on another machine; what is wrong is refused."""
+
+import json
+import shutil
+import textwrap
+from importlib.resources import files
+from pathlib import Path
+
+import netCDF4
+import pytest
+import yaml
+
+from evogt_study.errors import InputError
+from evogt_study.publishing.publish import publish
+from evogt_study.publishing.verify_deposit import verify_deposit
+from evogt_study.study.study import Study
+
+PUBLICATION = """
+[publication]
+creators = [
+  { name = "Doe, Jane", orcid = "0000-0002-1825-0097", affiliation = "University of Examples" },
+  { name = "The Examples Group", email = "group@example.org" },
+]
+license = "CC-BY-4.0"
+institution = "University of Examples"
+publisher = "An archive"
+references = "Doe, On examples, 2026"
+doi = "10.5281/zenodo.1234567"
+"""
+METHOD = """
+    from pathlib import Path
+    from inner.scale import factor
+    Path(__file__).with_name("imported").touch()
+    def method(level, seed):
+        table = Path(__file__).with_name("table.csv").read_text()
+        return {"error": factor * float(table) * level + seed}
+"""
+AXES = 'title = "Levels: %s | \\"quoted\\""\ndepends = ["table.csv"]\n[axes]\nlevel = [1, 2]\nseed = { count = 3 }\n'
+PAPER = Path(__file__).parents[2] / "data/results/p1_fem_target.nc"
+CONTEXT = "https://w3id.org/ro/crate/1.2/context"
+
+
+def study_in(folder, publication=PUBLICATION, name="own"):
+    """A study with Python of its own, what that imports, and a table."""
+    (folder / "inner").mkdir(parents=True, exist_ok=True)
+    (folder / "inner/scale.py").write_text("factor = 0.5\n")
+    (folder / "table.csv").write_text("3\n")
+    (folder / "method.py").write_text(textwrap.dedent(METHOD))
+    text = f'name = "{name}"\nmethod = "method.py:method"\n{AXES}{publication}'
+    (folder / f"{name}.toml").write_text(text)
+    return Study.from_file(folder / f"{name}.toml")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, result_of):
+    """A deposit of two results: of a function with files beside it, and of the paper's method by another text."""
+    folder = tmp_path_factory.mktemp("made")
+    own = result_of(study_in(folder / "work"), folder / "own results.nc")
+    (folder / "work/imported").unlink()
+    publish([own, PAPER], folder / "deposit")
+    assert not (folder / "work/imported").exists()  # nothing of a study is imported
+    (folder / "work").rename(folder / "moved")  # as it is on another machine
+    return folder
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    shutil.copytree(made / "deposit", tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def outcomes(folder, **options):
+    return list(verify_deposit(folder, **options))
+
+
+# --- what it is -------------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_holds_what_it_takes_and_little_more(made):
+    payload = made / "deposit/data"
+    names = {path.relative_to(payload).as_posix() for path in payload.rglob("*") if path.is_file()}
+    own = {"inner/scale.py", "method.py", "own.toml", "table.csv"}
+    assert names == {
+        "CITATION.cff", "README.md", "datacite.json", "ro-crate-metadata.json",
+        "results/own results.nc", "reports/own results.html", "environments/own results.txt",
+        *(f"studies/own results/{name}" for name in own),
+        "results/p1_fem_target.nc", "reports/p1_fem_target.html", "environments/p1_fem_target.txt",
+        "studies/p1_fem_target/p1_fem_target.toml",
+    }  # fmt: skip
+    described = ("results", "studies", "reports")
+    every = [path.relative_to(made / "deposit") for path in (made / "deposit").rglob("*") if path.is_file()]
+    added = [path for path in every if path.parent == Path() or path.parts[1] not in described]
+    assert sum((made / "deposit" / path).stat().st_size for path in added) < 25_000
+
+
+@pytest.mark.slow
+def test_it_is_the_same_when_it_is_made_again(made):
+    (made / "moved").rename(made / "work")
+    publish([made / "own results.nc", PAPER], made / "again")
+    (made / "work").rename(made / "moved")
+    for path in (made / "deposit").rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (made / "again" / path.relative_to(made / "deposit")).read_bytes(), path
+
+
+def test_the_bag_is_valid(made):
+    bagit = pytest.importorskip("bagit", reason="bagit is not installed (extra test)")
+    bag = bagit.Bag(str(made / "deposit"))
+    assert bag.validate()
+    assert bag.info["External-Identifier"] == "10.5281/zenodo.1234567"
+
+
+def test_the_record_for_a_doi_is_valid(made):
+    schema = pytest.importorskip("datacite.schema45", reason="datacite is not installed (extra test)")
+    record = json.loads((made / "deposit/data/datacite.json").read_text())
+    schema.validator.validate(record)
+    assert [each["nameType"] for each in record["creators"]] == ["Personal", "Organizational"]
+
+
+def test_the_citation_is_yaml_with_the_same_words(made):
+    cited = yaml.safe_load((made / "deposit/data/CITATION.cff").read_text())
+    assert cited["title"] == 'Levels: %s | "quoted" and 1 more'
+    assert cited["authors"][0] == {
+        "family-names": "Doe", "given-names": "Jane", "orcid": "https://orcid.org/0000-0002-1825-0097",
+        "affiliation": "University of Examples",
+    }  # fmt: skip
+    assert cited["license"] == "CC-BY-4.0"
+
+
+def test_the_environment_has_the_versions_of_the_result(made):
+    lines = (made / "deposit/data/environments/p1_fem_target.txt").read_text().splitlines()
+    with netCDF4.Dataset(made / "deposit/data/results/p1_fem_target.nc") as file:
+        recorded = json.loads(file.versions)
+    assert {f"{name.lower()}=={recorded[name]}" for name in ("numpy", "scipy", "netCDF4", "evogt-study")} <= set(lines)
+    assert f"# Python: {recorded['python']}" in lines
+    assert any(line.startswith("pydantic-core==") for line in lines)  # what they depend on
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the validator's, of another library
+@pytest.mark.parametrize("profile", ["ro-crate-1.2", "workflow-run-crate-0.5"])
+def test_the_crate_is_valid(made, tmp_path, profile):
+    """Without a network: the validator reads the vocabulary from its cache, where this puts it.
+
+    It is that of RO-Crate 1.3, which adds terms to 1.2.  The profile of runs stands on RO-Crate 1.1 in the validator,
+    of which this is none: what that finds is left out.
+    """
+    services = pytest.importorskip("rocrate_validator.services", reason="roc-validator is not installed (extra test)")
+    from requests import Request
+    from requests_cache import CachedRequest, CachedResponse, CachedSession
+
+    request = CachedRequest.from_request(Request("GET", CONTEXT).prepare())
+    words = (files("rocrate") / "data/ro-crate.jsonld").read_bytes()
+    with CachedSession(str(tmp_path / "http"), backend="sqlite") as session:
+        kind = {"Content-Type": "application/ld+json"}
+        response = CachedResponse(status_code=200, url=CONTEXT, request=request, content=words, headers=kind)
+        session.cache.save_response(response)
+    found = services.validate(
+        services.ValidationSettings(
+            rocrate_uri=str(made / "deposit/data"), profile_identifier=profile, offline=True,
+            cache_path=tmp_path / "http", disable_inherited_profiles_issue_reporting=profile != "ro-crate-1.2",
+        )
+    )  # fmt: skip
+    assert [f"{issue.check.identifier}: {issue.message}" for issue in found.get_issues()] == []
+    graph = json.loads((made / "deposit/data/ro-crate-metadata.json").read_text())["@graph"]
+    actions = [each for each in graph if each["@type"] == "CreateAction"]
+    assert [each["result"]["@id"] for each in actions] == ["results/own%20results.nc", "results/p1_fem_target.nc"]
+
+
+# --- checked elsewhere ------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_checks_it_and_computes_a_sample_again(copy, evogt, monkeypatch):
+    monkeypatch.chdir(copy / "data")
+    code, out, _ = evogt("verify", "..", "--sample", "2")
+    assert (code, out.count("equal bit for bit") + out.count("with other software"), out.count("all well")) == (0, 4, 3)
+    assert (copy / "data/studies/own results/imported").exists()
+
+
+def test_without_a_sample_nothing_is_run(copy):
+    assert all(made.well for made in outcomes(copy, sample=0))
+    assert not (copy / "data/studies/own results/imported").exists()
+
+
+def damaged(path):
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: damaged(data / "results/own results.nc"), "own results.nc is not the file that manifest-sha256"),
+        (lambda data: damaged(data / "studies/own results/method.py"), "method.py is not the file"),
+        (lambda data: (data / "README.md").unlink(), "lists 'data/README.md', which is not there"),
+        (lambda data: (data / "more.py").touch(), "data/more.py is in no manifest"),
+        (lambda data: damaged(data.parent / "manifest-sha256.txt"), "which is not there"),
+        (lambda data: (data.parent / "bag-info.txt").write_text("other"), "bag-info.txt is not the file that tagmani"),
+    ],
+)
+def test_a_changed_file_is_named_and_nothing_is_run(copy, change, said):
+    change(copy / "data")
+    (found,) = outcomes(copy)
+    assert not found.well
+    assert said in " ".join(found.findings)
+    assert not (copy / "data/studies/own results/imported").exists()
+
+
+def test_a_manifest_leads_to_no_other_place(copy):
+    (copy.parent / "secret").write_text("")
+    with (copy / "manifest-sha256.txt").open("a") as file:
+        file.write(f"{'0' * 64}  data/../../secret\n")
+    assert any("'data/../../secret', which is not there" in line for line in outcomes(copy)[0].findings)
+
+
+def test_what_is_no_deposit(evogt, tmp_path):
+    code, _, err = evogt("verify", tmp_path)
+    assert (code, "a folder without bagit.txt" in err, len(err.splitlines())) == (2, True, 1)
+
+
+# --- refused, and nothing left ----------------------------------------------------------------------------------------
+
+
+def refused(evogt, tmp_path, *results, said, code=2):
+    before = sorted(tmp_path.iterdir())
+    found, out, err = evogt("publish", *results, "-o", tmp_path / "new/deposit")
+    assert (found, out, len(err.splitlines())) == (code, "", 1), err
+    assert said in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_published_is_refused(evogt, result_of, tmp_path):
+    own = result_of(study_in(tmp_path / "work"), tmp_path / "own.nc")
+    silent = result_of(study_in(tmp_path / "silent", "", "silent"), tmp_path / "silent.nc")
+    other = result_of(study_in(tmp_path / "other", PUBLICATION.replace("BY-4", "BY-3"), "other"), tmp_path / "other.nc")
+    refused(
+        evogt, tmp_path, silent, said="`[publication]` must name creators and a license to publish results, got none"
+    )
+    refused(evogt, tmp_path, own, other, said="must be the same in all results of a deposit, got another in")
+    refused(evogt, tmp_path, own, own, said="must be files of different names, got two of the name 'own'")
+    refused(evogt, tmp_path, tmp_path / "none.nc", said="none.nc")
+    (tmp_path / "work/method.py").write_text("def method(level, seed):\n    return {'error': 1.0}\n")
+    refused(evogt, tmp_path, own, said="must be the file that computed")
+    (tmp_path / "work/method.py").unlink()
+    refused(evogt, tmp_path, own, said="publish it from the folder in which `evogt run` was called")
+    (tmp_path / "deposit").mkdir()
+    with pytest.raises(InputError, match=r"must be a new folder, got .*, which exists"):
+        publish([silent], tmp_path / "deposit")
+    other.write_bytes(other.read_bytes()[:30_000])
+    refused(evogt, tmp_path, other, said="a result must be all well to be published")
+
+
+def test_a_file_outside_of_the_studys_folder_is_refused(evogt, result_of, tmp_path):
+    study = study_in(tmp_path / "work")
+    (tmp_path / "table.csv").write_text("3\n")
+    text = study.text.replace('depends = ["table.csv"]', 'depends = ["../table.csv"]')
+    own = result_of(Study.from_text(text, str(tmp_path / "work/own.toml")), tmp_path / "own.nc")
+    refused(evogt, tmp_path, own, said="must lie in its folder to be published; move it")
