@@ -10,6 +10,7 @@ from typing import Any
 
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods.protocol import Method
+from evogt_study.schema.parameters import anything
 from evogt_study.schema.reserved_names import TAKEN_REASON, objection
 from evogt_study.schema.values import Value, text_label
 from evogt_study.study.stored_run import stored_run
@@ -46,12 +47,14 @@ class Declared:
             seen.add(label)
         return values
 
-    def column(self, name: str, entries: Sequence[Any], where: str) -> tuple[Value, ...]:
-        """A list of values that may repeat; ten times sooner than one by one.  Raises StudyError."""
+    def column(self, name: str, entries: Sequence[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
+        """Values that may repeat; sooner than one by one.  settled: they are canonical already.  Raises StudyError."""
         self.check_name(name, where)
         if name == REFERENCE:
             return tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         parameter = self.method.parameters[name]
+        if settled and parameter.read is anything:
+            return tuple(entries)
         found = []
         for i, entry in enumerate(entries):
             try:

@@ -18,7 +18,7 @@ SLACK = 1e-9
 
 def rounded(value: float) -> float:
     """`value` to `DIGITS` significant digits."""
-    return float(f"{value:.{DIGITS}g}")
+    return float(f"{value:.{DIGITS}g}") + 0.0  # -0.0 is 0.0, as in canonical values
 
 
 def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:

@@ -33,7 +33,10 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     }  # before anything is drawn
     drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
-        name: declared.column(name, values(drawn[:, number]), f"{place.where}.{name}")
+        # what is rounded is canonical; what a choice lists is as it was written
+        name: declared.column(
+            name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
+        )
         for number, (name, values) in enumerate(quantiles.items())
     }
     first = table.start * each
