@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from evogt_study.problems.statement import Statement
     from evogt_study.study.designs.given import sample, table, together
     from evogt_study.study.study import Study
-    from evogt_study.workers.dispatch import Limits
+    from evogt_study.workers.limits import Limits
 
 _HOMES = {
     "NaturalFace": "evogt_study.numerics.problem",
@@ -108,7 +108,7 @@ _HOMES = {
     "table": "evogt_study.study.designs.given",
     "together": "evogt_study.study.designs.given",
     "run": "evogt_study.operations.run",
-    "Limits": "evogt_study.workers.dispatch",
+    "Limits": "evogt_study.workers.limits",
     "Event": "evogt_study.operations.progress",
     "Listener": "evogt_study.operations.progress",
     "summary": "evogt_study.analysis.statistics",

@@ -19,10 +19,9 @@ from evogt_study.operations.run import run_to_file
 from evogt_study.printable import tell
 from evogt_study.storage.paths import jobs_folder
 from evogt_study.workers.batch_systems import on_batch_system
-from evogt_study.workers.dispatch import Limits
 from evogt_study.workers.interruption import interruptible, winding_down
+from evogt_study.workers.limits import WORKER_SECONDS, Limits
 from evogt_study.workers.local_cluster import remote
-from evogt_study.workers.watch import WORKER_SECONDS
 
 
 def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:

@@ -13,11 +13,12 @@ from evogt_study.baselines.finite_difference import (
     finite_difference_flops,
     finite_difference_memory,
 )
-from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, reference_of
+from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, FunctionReference, reference_of
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
+from evogt_study.methods.own.user_code import UserCode
 from evogt_study.methods.problem_method import (
     KNOWN,
     ProblemMethod,
@@ -28,7 +29,7 @@ from evogt_study.methods.problem_method import (
     seconds_of,
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.recordable import RECORDABLE, certified, check_norms, record
+from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
@@ -58,12 +59,14 @@ NOTHING_TO_MEASURE_AGAINST = (
 class Evolution(ProblemMethod):
     """Evo-GTransNet (Algorithm 1) for one problem and one choice of outputs."""
 
+    references: Mapping[str, UserCode] = field(default_factory=dict)
     checked: set[str] = field(default_factory=set, repr=False)
 
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
         """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
-        return Evolution.declared(spec, PARAMETERS, RECORDABLE)
+        known = {code.reference: code for code in spec.references}
+        return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
 
     def bind(self, values: Values) -> EvolutionCase:
         return EvolutionCase(self, values, typed(EvolutionParameters, values))
@@ -124,7 +127,7 @@ class EvolutionCase(BoundCase):
             tau=given.tau,
             quadrature=given.quadrature,
             validation=given.validation,
-            grid=time_grid(given.final_time, given.dt, output.times if output.arrays else 2),
+            grid=time_grid(given.final_time, given.dt, output.times if arrays(output) else 2),
             integrator=integrator_of(values),
             assessment=given.assessment,
             coefficient_reference=_coefficient_reference(given),
@@ -151,6 +154,9 @@ class EvolutionCase(BoundCase):
         given = self.given
         if given.reference is None or given.reference == EXACT:
             return {}
+        code = self.method.references.get(str(given.reference))
+        if code is not None:
+            return {"reference": _function_content(code)}
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
@@ -184,6 +190,9 @@ class EvolutionCase(BoundCase):
         given = self.given
         if isinstance(given.reference, StoredSolution):
             return given.reference.fitting(problem, self.discretisation.grid.observed_times)
+        code = self.method.references.get(str(given.reference))
+        if code is not None:
+            return FunctionReference(code.load(), _function_content(code))
         return reference_of(given.reference, problem, self.discretisation, given.reference_points, given.reference_dt)
 
     @property
@@ -196,7 +205,7 @@ class EvolutionCase(BoundCase):
         if method.source.dimension is not None:
             run.dictionary.check_dimension(method.source.feature_dimension)
             warn_outside_ball(run.dictionary, method.source.dimension)
-        if not method.output.arrays:  # then no time is saved, but what the file says has to make sense all the same
+        if not arrays(method.output):  # then no time is saved, but what the file says has to make sense all the same
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
@@ -315,6 +324,11 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
         "rtol": given.coefficient_rtol, "atol": given.coefficient_atol, "max_step": given.coefficient_max_step
     }  # fmt: skip
     return CoefficientReference(name, **{key: value for key, value in settings.items() if value is not None})
+
+
+def _function_content(code: UserCode) -> str:
+    """Identity of a function of the user's, as canonical JSON."""
+    return canonical_json({"function": code.attribute, **code.identity})
 
 
 def _content(run: Discretisation) -> str:

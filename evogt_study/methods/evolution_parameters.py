@@ -59,7 +59,12 @@ _RULE = (
 
 
 def _reference(raw: Any) -> Value:
-    """A name, or the parts of a stored run, which the reader of a study takes from its file."""
+    """A name, or the parts of a stored run, which the reader of a study takes from its file.
+
+    A function of the user's is named here; the method has its code.
+    """
+    if isinstance(raw, str) and ":" in raw:
+        return raw
     if isinstance(raw, StoredSolution):
         return raw
     if isinstance(raw, dict) and set(raw) == {"times", "coefficients", "attributes"}:
@@ -127,7 +132,7 @@ class EvolutionParameters:
         INTEGRATORS.wanted, key_of(INTEGRATORS), "time integrator", default="implicit_midpoint"
     )
     reference: str | StoredSolution | None = declared(
-        f"one of {', '.join(REFERENCES)}, or the file.nc of one run",
+        f"one of {', '.join(REFERENCES)}, file.py:function, or the file.nc of one run",
         _reference,
         "what errors are measured against",
         "the problem's exact solution where left out",

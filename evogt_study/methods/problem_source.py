@@ -11,7 +11,7 @@ from evogt_study.errors import InputError, ProblemError
 from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
-from evogt_study.problems import Statement as Statement
+from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter, real
 
 _LETTERS = (

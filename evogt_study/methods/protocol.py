@@ -10,15 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evogt_study.methods.own.user_code import UserCode, declaration
-from evogt_study.numerics.certificates.certify import CERTIFICATES
-from evogt_study.numerics.pipeline import Share
-from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, text_hash
+
+# a function of one's own needs neither, and formulas take half a second to import
+if TYPE_CHECKING:
+    from evogt_study.numerics.pipeline import Share
+    from evogt_study.problems import Statement
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,6 @@ class Output:
     record: tuple[str, ...] = ()
     # odd, so that the middle is a point; a field of 65 x 65 is 34 kB
     grid: int = 65
-
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """Names in `record` but for the certificates, which need no saved times."""
-        return tuple(name for name in self.record if name not in CERTIFICATES)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -54,11 +51,15 @@ class Alternatives(Generic[Part]):
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """Text and scalars from which a worker rebuilds the method: its name or file, its problem, what to record."""
+    """Text and scalars from which a worker rebuilds the method: its name or file, its problem, what to record.
+
+    references: functions of the user's that errors are measured against.
+    """
 
     method: str | UserCode | Alternatives[str | UserCode]
     problem: Statement | UserCode | Alternatives[Statement | UserCode] | None
     output: Output | None
+    references: tuple[UserCode, ...] = ()
 
     @property
     def of_the_package(self) -> bool:
@@ -67,8 +68,8 @@ class MethodSpec:
 
     @property
     def codes(self) -> tuple[UserCode, ...]:
-        """The user's own code that it is made of, the method's before the problem's."""
-        every = (*parts(self.method), *parts(self.problem))
+        """The user's own code that it is made of: the method's, the problem's, that of references."""
+        every = (*parts(self.method), *parts(self.problem), *self.references)
         return tuple({part.reference: part for part in every if isinstance(part, UserCode)}.values())
 
     @property
@@ -83,7 +84,10 @@ class MethodSpec:
 
     def with_codes(self, change: Callable[[UserCode], UserCode]) -> MethodSpec:
         """The same with each of `codes` changed."""
-        return replace(self, method=_changed(self.method, change), problem=_changed(self.problem, change))
+        references = tuple(map(change, self.references))
+        return replace(
+            self, method=_changed(self.method, change), problem=_changed(self.problem, change), references=references
+        )
 
 
 def parts(whole: object) -> tuple[object, ...]:

@@ -36,9 +36,14 @@ RECORDABLE = (
 )
 
 
+def arrays(output: Output) -> tuple[str, ...]:
+    """Names in `record` but for the certificates, which need no saved times."""
+    return tuple(name for name in output.record if name not in CERTIFICATES)
+
+
 def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
     """Scalars, certificates, the histories asked for at the saved times, and the coordinates of their dimensions."""
-    wanted = output.arrays
+    wanted = arrays(output)
     variables = {**scalars(solution), **certified, **histories(solution, wanted)}
     times = solution.discretisation.grid.saved_times
     coordinates = {"time": Datum(("time",), times)} if wanted else {}

@@ -1,28 +1,32 @@
-"""Finding a method by the name in a study file."""
+"""Finding a method by the name in a study file.
+
+A function of one's own needs nothing of the mathematics of the others, which takes a second to import: a method's
+module is imported when it is called for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.baseline import Baseline, BaselineCase
-from evogt_study.methods.evolution import Evolution
-from evogt_study.methods.finite_difference import FiniteDifferences
 from evogt_study.methods.many_methods import ONE, ManyMethods
 from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
-from evogt_study.methods.own.user_function import UserFunction
-from evogt_study.methods.own.user_solver import UserSolver, solves_a_problem
-from evogt_study.methods.p1_fem import P1FiniteElements
+from evogt_study.methods.own.user_function import UserFunction, solves_a_problem
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
-from evogt_study.methods.space_time_regression import SpaceTimeRegression
-from evogt_study.problems import BUILT_IN, Statement
 
-BASELINES: Mapping[str, type[BaselineCase[Any]]] = {
-    kind.NAME: kind for kind in (P1FiniteElements, FiniteDifferences, SpaceTimeRegression)
+if TYPE_CHECKING:
+    from evogt_study.problems import Statement
+
+BASELINES = {
+    "p1_fem": "P1FiniteElements",
+    "finite_difference": "FiniteDifferences",
+    "space_time_regression": "SpaceTimeRegression",
 }
+"""The class of each baseline, in the module of `evogt_study.methods` that has the baseline's name."""
 # the paper's method first, as in messages; a user's own function needs no name here
 NAMES = ("evolution", *BASELINES)
 
@@ -45,7 +49,7 @@ def method_spec(
     if of_the_package and problem is None:
         raise StudyError(
             f"`problem` must be given for the method {of_the_package[0]}; "
-            f"use one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table"
+            f"use one of {', '.join(_built_in())}, file.py:factory or a [problem] table"
         )
     found = Alternatives(methods) if isinstance(method, Mapping) else methods[0][1]
     outputs = output or Output() if of_the_package else output
@@ -74,15 +78,25 @@ def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
 
 
 def _problem(problem: Any, named: Callable[[str], UserCode]) -> Statement | UserCode:
-    if not isinstance(problem, str):
-        return Statement(**problem)
-    if ":" in problem:
+    if isinstance(problem, str) and ":" in problem:
         return named(problem)
-    if problem not in BUILT_IN:
+    if not isinstance(problem, str):
+        from evogt_study.problems import Statement
+
+        return Statement(**problem)
+    known = _built_in()
+    if problem not in known:
         raise StudyError(
-            f"`problem` must be one of {', '.join(BUILT_IN)}, file.py:factory or a [problem] table, got {problem!r}"
+            f"`problem` must be one of {', '.join(known)}, file.py:factory or a [problem] table, got {problem!r}"
         )
-    return BUILT_IN[problem]
+    return known[problem]
+
+
+def _built_in() -> Mapping[str, Statement]:
+    """The package's problems by name."""
+    from evogt_study.problems import BUILT_IN
+
+    return BUILT_IN
 
 
 @lru_cache(maxsize=8)  # once a process for all the batches of a study
@@ -92,8 +106,12 @@ def load_method(spec: MethodSpec) -> Method:
         return _loaded(spec)
     methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
     problems = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {(m, p): _loaded(MethodSpec(each, stated, spec.output)) for m, each in methods for p, stated in problems}
-    return ManyMethods.of(every, [part for part in every.values() if isinstance(part, (UserFunction, UserSolver))])
+    every = {
+        (m, p): _loaded(replace(spec, method=each, problem=stated)) for m, each in methods for p, stated in problems
+    }
+    return ManyMethods.of(
+        every, [every[m, p] for m, each in methods for p, _ in problems if isinstance(each, UserCode)]
+    )
 
 
 def _loaded(spec: MethodSpec) -> Method:
@@ -103,6 +121,16 @@ def _loaded(spec: MethodSpec) -> Method:
         if isinstance(found, type) and issubclass(found, Method):  # of an installed package
             whole: Any = found
             return whole.of(spec)  # type: ignore[no-any-return]  # as it is declared to be
-        return UserSolver.of(spec) if solves_a_problem(found) else UserFunction.of(spec)
+        if not solves_a_problem(found):
+            return UserFunction.of(spec)
+        from evogt_study.methods.own.user_solver import UserSolver
+
+        return UserSolver.of(spec)
     name = str(spec.method)
-    return Baseline.of(spec, BASELINES[name]) if name in BASELINES else Evolution.of(spec)
+    if name not in BASELINES:
+        from evogt_study.methods.evolution import Evolution
+
+        return Evolution.of(spec)
+    from evogt_study.methods.baseline import Baseline
+
+    return Baseline.of(spec, getattr(import_module(f"evogt_study.methods.{name}"), BASELINES[name]))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from distributed import Client
 
-from evogt_study.errors import InputError, ResultError, StudyError, SweepError, shortened
+from evogt_study.errors import InputError, ResultError, StoreWarning, StudyError, SweepError, shortened
+from evogt_study.methods.own.user_function import UserFunction
 from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
@@ -35,15 +39,18 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.claims import living
-from evogt_study.storage.paths import claims_folder, store_folder
+from evogt_study.storage.paths import claims_folder, description, store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
-from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.forked_process import quick_records
+from evogt_study.workers.limits import NO_LIMITS, Limits
 from evogt_study.workers.worker_server import end_if_being_started
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 # one ends with few runs, which leave workers idle; a second fills them, and a third the end of the second.  More would
 # only take memory: each has a table of its runs
@@ -65,13 +72,15 @@ def run(
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
 
-    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  output: the
+    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores), unless all
+    is done before those would be there: quick runs of a function of one's own are computed in one process.  output: the
     NetCDF file to write; runs that it, its store or other results in its folder hold are reused by content.  None keeps
-    nothing on disk.  listener is called with an `Event` whenever a batch is finished; None shows progress in a
-    notebook, and nowhere else.  limits stop a run, or the study, early.  rerun_outdated takes up no run that other
-    versions of the software computed; else they are kept, and `software` marks them.  others: more results, or folders
-    of them, from which runs are taken.  keep_old_code: take the runs of `output` that the
-    study's own code computed before it was changed; `software` marks them.
+    nothing on disk, but where the study is interrupted: a `StoreWarning` then says where the finished runs are.
+    listener is called with an `Event` whenever a batch is finished; None shows progress in a notebook, and nowhere
+    else.  limits stop a run, or the study, early.  rerun_outdated takes up no run that other versions of the software
+    computed; else they are kept, and `software` marks them.  others: more results, or folders of them, from which runs
+    are taken.  keep_old_code: take the runs of `output` that the study's own code computed before it was
+    changed; `software` marks them.
 
     Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted, and a `StoreWarning`
     where runs of `output` that the study does not ask for now were put into the store beside it.
@@ -81,17 +90,44 @@ def run(
     another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
     """
     check_study(study)
-    if client is not None and not isinstance(client, Client):
+    if client is not None and not _is_client(client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
     reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)), keep_old_code)
     listener = listener or notebook_display()
-    with Workers(client, workers) as cluster, ExitStack() as kept:
-        if output is None:
-            folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder()))
-            output = Path(folder) / f"{study.name}.nc"
-        data = with_text_keys(_Sweep(study, Path(output), cluster, reuse, listener, limits=limits).result().load())
+    with Workers(client, workers) as cluster, _place(output, study.name) as path:
+        sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
+        data = with_text_keys(sweep.result().load())
     warn_of_doubts(data)
     return data.set_coords("case_key")  # values that are taken from it know which runs they are of
+
+
+@contextmanager
+def _place(output: str | Path | None, name: str) -> Iterator[Path]:
+    """The file that is given, or one in a folder of this process, which is removed unless the body is interrupted."""
+    if output is not None:
+        yield Path(output)
+        return
+    path = Path(tempfile.mkdtemp(prefix="evogt-", dir=own_folder())) / f"{name}.nc"
+    interrupted = True
+    try:
+        yield path
+        interrupted = False
+    finally:
+        if interrupted and description(path).exists():
+            warnings.warn(
+                f"finished runs are kept in {path} until this process ends: evs.open reads them, evs.run with it as "
+                "`output` computes the rest",
+                StoreWarning,
+                stacklevel=4,
+            )
+        else:
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _is_client(value: object) -> bool:
+    """True of a Dask client, of which there is none where Dask has not been imported."""
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and isinstance(value, distributed.Client)
 
 
 def run_to_file(
@@ -157,7 +193,7 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
 
 
 class _Sweep:
-    """One call of `run`."""
+    """One call of `run`; write: whether the result is wanted in its file too."""
 
     def __init__(
         self,
@@ -168,8 +204,10 @@ class _Sweep:
         listener: Listener | None,
         stop: threading.Event | None = None,
         limits: Limits = NO_LIMITS,
+        write: bool = True,
     ) -> None:
         check_result_place(path)
+        self.write = write
         self.limits, self.reuse = limits, reuse
         self.stop = stop or threading.Event()
         self.study, self.path, self.listener = study, path, written_down(path, listener)
@@ -209,7 +247,8 @@ class _Sweep:
         # this order: runs that the study does not ask for are in the store before the result that holds them is
         # replaced, and shards go only after the result that holds their runs is on disk
         kept = self.known.keep_unasked()
-        write_result(self.path, whole)
+        if self.write:
+            write_result(self.path, whole)
         self.known.clear()
         self.known.warn(kept)
         return whole[STUDY]
@@ -234,7 +273,7 @@ class _Sweep:
         progress.tell()
         if len(missing):
             self.computed = True
-            for computed in self.records(plan, missing, first=not counts[Status.ok]):
+            for computed in self.records(table, first=not counts[Status.ok]):
                 records = table.counted_on(computed)
                 # on disk before it counts: what is reported as finished survives a crash
                 write_shard(self.shards, records)
@@ -246,12 +285,28 @@ class _Sweep:
         progress.tell(final=True)
         return table
 
-    def records(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
-        """Compute the `missing` cases.
+    def records(self, table: Table, first: bool) -> Iterator[RunRecords]:
+        """Compute the cases that `table`, into which records go as they are given, does not have.
 
         first: of each method of one's own one case is computed before the others, and before anything is written:
         what it returns may be nothing that can be stored.  Raises StudyError then.
         """
+        plan, missing = table.plan, table.missing()
+        if not self.workers.chosen and isinstance(plan.method, UserFunction):
+            for records in quick_records(plan, missing, self.limits.run_seconds):
+                describe(self.path, self.study)
+                yield records
+                first = False  # what can be stored is known
+            missing = table.missing()
+            if not len(missing):
+                return
+        yield from self.by_cluster(plan, missing, first)
+
+    def by_cluster(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
+        """As `records`, on Dask workers."""
+        # here: a study that is done before this needs none of it, and it takes half a second to import
+        from evogt_study.workers.dispatch import Flow
+
         client, begun = self.workers.client, list[RunRecords]()
         trials = plan.trials(missing) if first else missing[:0]
         if len(trials):
@@ -290,7 +345,8 @@ class Workers:
         # a worker that imports a script without a main guard comes here too, and would start workers of its own
         if client is None:
             end_if_being_started()
-        self._context = connected(client, workers)
+        self.given, self.workers = client, workers
+        self._context: AbstractContextManager[Client] | None = None
         self._client: Client | None = None
         self._closed = False
         self._connecting = threading.Lock()  # studies that run at once share the client
@@ -301,9 +357,14 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         with self._connecting:
             self._closed = True
-            if self._client is not None:
+            if self._context is not None:
                 # closed as after success, whatever was raised: what is finished is on disk already
                 self._context.__exit__(None, None, None)
+
+    @property
+    def chosen(self) -> bool:
+        """True where the user has said which workers, or how many, there are to be, or where some are there."""
+        return self.given is not None or self.workers is not None or self._client is not None
 
     @property
     def client(self) -> Client:
@@ -312,5 +373,8 @@ class Workers:
             if self._closed:
                 raise SweepError("stopped because another study could not go on; what is finished is kept")
             if self._client is None:
+                from evogt_study.workers.local_cluster import connected
+
+                self._context = connected(self.given, self.workers)
                 self._client = self._context.__enter__()
             return self._client

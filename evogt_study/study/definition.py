@@ -15,8 +15,7 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.python_function import code_of
-from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, named_code
-from evogt_study.methods.problem_source import Statement
+from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, is_statement, named_code
 from evogt_study.schema.values import Composite
 from evogt_study.storage.atomic_files import written_whole
 from evogt_study.study.designs.given import SECTIONS, sections
@@ -69,7 +68,7 @@ def defined(given: Mapping[str, Any]) -> Defined:
 
 
 def _is_code(value: object) -> bool:
-    return callable(value) and not isinstance(value, Statement)
+    return callable(value) and not is_statement(value)
 
 
 def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[str, Any]) -> Defined:
@@ -116,7 +115,7 @@ def _text(table: Mapping[str, Any]) -> str:
 
 def _section(key: str, value: Any) -> Any:
     """A section as mappings and lists."""
-    if isinstance(value, Statement):
+    if is_statement(value):
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
     if key in ("when", "depends", "exclude"):
         return [value] if isinstance(value, (str, Mapping)) else list(value)

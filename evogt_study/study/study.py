@@ -19,7 +19,7 @@ from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
-from evogt_study.study.declared_values import Declared
+from evogt_study.study.declared_values import REFERENCE, Declared
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs.combined import check_occurs, read_designs
 from evogt_study.study.designs.given import Design
@@ -264,9 +264,19 @@ class _Reader:
             methods, Several(several) if several else problem, outputs,
             lambda name: self.named(name, self.table.depends),
         )  # fmt: skip
+        if spec.of_the_package:
+            spec = replace(spec, references=tuple(self._references()))
         if self.table.depends and not spec.codes:
             raise StudyError(f"`depends` must be left out with the method {self.table.method}, which reads no files")
         return spec
+
+    def _references(self) -> Iterator[UserCode]:
+        """The functions that `reference` names, wherever it gets a value."""
+        given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
+        for raw in (table.get(REFERENCE) for table in given):
+            for name in dict.fromkeys(raw if isinstance(raw, list) else [raw]) if raw is not None else ():
+                if isinstance(name, str) and ":" in name:
+                    yield self.named(name, self.table.depends)
 
     def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
         """The methods or problems of an axis by their labels, if there is such an axis."""

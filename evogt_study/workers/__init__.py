@@ -4,11 +4,13 @@
 - `stage_cache`: stages that cases share, each computed once
 - `time_limit`: the time limit of a run
 - `file_descriptors`: file descriptors that runs leave to their worker
+- `limits`: limits of time and of failures
 - `batch_size`: cases in the next batch
 - `watch`: a cluster that has lost all of its workers
 - `dispatch`: batches sent to Dask, none lost
 - `local_cluster`: worker processes on this machine, or a client that is given
 - `worker_server`: the process from which those are forked
+- `forked_process`: a process of its own for a study of quick runs
 - `batch_systems`: workers from SLURM and the like
 - `job_queue`: what a batch system's queue says
 - `job_keeper`: jobs kept up in number

@@ -17,19 +17,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError as Cancelled
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed, get_worker
 
-from evogt_study.errors import EvogtError, InputError, LeavingError, LostBatchError, StudyError, SweepError, shortened
+from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
 from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.batch_size import BatchSize
-from evogt_study.workers.watch import NO_WORKERS, WORKER_SECONDS, Watch
+from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
+from evogt_study.workers.watch import NO_WORKERS, Watch
 
 BATCHES_AHEAD = 3
 """Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.
@@ -62,39 +62,6 @@ class Trip:
             return [Trip(self.cases, self.deaths + 1)]
         middle = len(self.cases) // 2
         return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit.
-
-    worker_seconds: how long a study may be without a worker; None where whoever keeps the workers sees to that.  Raises
-    InputError for what is no limit.
-    """
-
-    run_seconds: float | None = None
-    failures: int | None = None
-    worker_seconds: int | None = WORKER_SECONDS
-
-    def __post_init__(self) -> None:
-        seconds, failures = self.run_seconds, self.failures
-        if seconds is not None and not (_is_number(seconds, Real) and 0.0 < seconds < math.inf):
-            raise InputError(
-                f"`run_seconds` (--run-limit) must be a finite number of seconds > 0, got {shortened(seconds)}; "
-                "leave it out for no limit"
-            )
-        if failures is not None and not (_is_number(failures, Integral) and failures >= 0):
-            raise InputError(
-                f"`failures` (--max-failures) must be an integer >= 0, got {shortened(failures)}; "
-                "leave it out for no limit"
-            )
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-NO_LIMITS = Limits()
 
 
 class Flow:

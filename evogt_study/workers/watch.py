@@ -10,8 +10,8 @@ from typing import Any
 
 from distributed import Client, Future
 
-WORKER_SECONDS = 60
-"""Seconds without a worker after which a study stops: a nanny starts another in seconds, on busy machines in 30."""
+from evogt_study.workers.limits import WORKER_SECONDS
+
 LOOK_SECONDS = 5.0
 """Seconds between two looks, each of which is a round trip to the scheduler."""
 NO_WORKERS = f"the Dask cluster has no workers for {WORKER_SECONDS} s; finished runs are kept, the same command goes on"

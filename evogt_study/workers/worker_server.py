@@ -80,7 +80,7 @@ def start_ahead() -> None:
     resource_tracker.ensure_running()  # here, since it unblocks Ctrl-C
     # both are inherited by all that is forked from the server: BLAS reads its variables when it is imported, which is
     # there
-    with _environment(ONE_THREAD), _ctrl_c_blocked():
+    with _environment(ONE_THREAD), ctrl_c_blocked():
         forkserver.ensure_running()
 
 
@@ -100,7 +100,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
+def ctrl_c_blocked() -> Iterator[None]:
     """Processes that the body starts never see Ctrl-C, which is for this one to answer."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

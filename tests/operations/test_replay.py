@@ -208,3 +208,47 @@ def test_several_runs_are_compared_at_once(own_study):
     (error, trace) = (each for each in differences(records, records, [(0, 0), (0, 1)]) if each.name != "word")
     assert (error.pairs, trace.pairs) == ((1,), (1,))
     assert Path(study.file).exists()
+
+
+REFERENCED = """
+name = "referenced"
+[problem]
+dimension = 1
+initial = "sin(2*pi*x)"
+source = "(4*pi**2/50 - 1)*exp(-t)*sin(2*pi*x)"
+diffusion = "1/50"
+[axes]
+seed = [0]
+[constants]
+dictionary = "gtransnet"
+N = 20
+N1 = 80
+gamma = 4
+quadrature = 100
+validation = 50
+final_time = 0.1
+dt = 0.01
+reference = "exact.py:u"
+"""
+FUNCTION = "from numpy import exp, pi, sin\n\ndef u(nodes, t):\n    return %sexp(-t) * sin(2 * pi * nodes[:, 0])\n"
+
+
+def test_a_function_as_reference_is_code_of_the_study(tmp_path, result_of):
+    file, study, result = tmp_path / "exact.py", tmp_path / "study.toml", tmp_path / "r.nc"
+    file.write_text(FUNCTION % "")
+    study.write_text(REFERENCED)
+    result_of(Study.from_file(study), result)
+    made = replay(result)
+    assert made.equal
+    assert "error" in made.compared
+    key = made.stored_key
+    file.write_text("# a comment\n" + FUNCTION % "")
+    assert replay(result).stored_key == key
+    # a result's code is compared before it is imported
+    file.write_text("raise SystemExit\n" + FUNCTION % "2 * ")
+    with pytest.raises(ResultError, match=r"must be the file that computed .*, got other content; .*--code"):
+        replay(result)
+    file.write_text(FUNCTION % "2 * ")
+    (changed,) = replay(result, code=file).differences
+    assert (changed.name, round(changed.now, 3)) == ("error", 0.5)
+    assert study_plan(Study.from_file(study)).keys[0].decode() != key

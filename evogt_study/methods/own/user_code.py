@@ -22,7 +22,7 @@ from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.object_content import is_local
@@ -34,9 +34,11 @@ from evogt_study.methods.own.used_code import (
     used_content,
 )
 from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.problems import Statement
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json
+
+if TYPE_CHECKING:
+    from evogt_study.problems import Statement
 
 GROUP = "evogt_study.methods"
 """Entry points under which an installed package names functions, or whole methods, of its own."""
@@ -106,7 +108,7 @@ class UserCode(ABC):
         """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
         known = {"name": self.attribute, "identity": self.identity, "helpers": dict(self.helpers)}
         loaded = self.load()
-        if isinstance(loaded, Statement):
+        if is_statement(loaded):
             return {**known, "statement": loaded.content}
         parameters = signature_parameters(loaded, self.attribute).values()
         return {**known, "parameters": [[each.name, each.optional, each.default] for each in parameters]}
@@ -287,6 +289,8 @@ class DeclaredCode(UserCode):
     def load(self) -> Any:
         """Formulas, or a function that has the parameters of the one that is named, and refuses to be called."""
         if "statement" in self.told:
+            from evogt_study.problems import Statement  # as of `is_statement`
+
             return Statement(**self.told["statement"])
 
         def unknown(**_: Any) -> Any:
@@ -294,6 +298,13 @@ class DeclaredCode(UserCode):
 
         vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in self.told["parameters"]])
         return unknown
+
+
+# formulas take half a second to import, which a function of one's own does not need
+def is_statement(value: object) -> TypeGuard[Statement]:
+    """True of a problem in formulas, which there is only where its module has been imported."""
+    module = sys.modules.get("evogt_study.problems.statement")
+    return module is not None and isinstance(value, module.Statement)
 
 
 def declaration(codes: Iterable[UserCode]) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from evogt_study.methods.own.captured_stderr import last_lines_noted
 from evogt_study.methods.own.returned import as_record, check_names
 from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec
-from evogt_study.numerics.pipeline import Share
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.reserved_names import objection
 from evogt_study.schema.values import Composite, Values, canonical_json
 
+if TYPE_CHECKING:
+    from evogt_study.numerics.pipeline import Share
+
+PROBLEM = "problem"
+"""The argument by which a function asks for the study's problem."""
 PATHS = (Path, "Path", "pathlib.Path", "Path | None")
 """Annotations of arguments that are paths, given relative to the study's file."""
 
@@ -74,6 +78,19 @@ class UserCase(BoundCase):
         check_names(record, self.method.parameters)
         check_error(record)
         return record
+
+
+def solves_a_problem(function: Any) -> bool:
+    """True of a function with an argument for the study's problem."""
+    return PROBLEM in argument_names(function)
+
+
+def argument_names(function: Any) -> tuple[str, ...]:
+    """Names of the arguments; none of what is no function."""
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
 
 
 def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:

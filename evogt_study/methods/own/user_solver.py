@@ -7,7 +7,6 @@ The function has an argument `problem`, a `Problem`; and, if it wants to, `valid
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +18,14 @@ from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.own.returned import as_record, check_names
 from evogt_study.methods.own.user_code import UserCode
-from evogt_study.methods.own.user_function import check_error, given_arguments, noted, own_parameters
+from evogt_study.methods.own.user_function import (
+    PROBLEM,
+    argument_names,
+    check_error,
+    given_arguments,
+    noted,
+    own_parameters,
+)
 from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec, Output
 from evogt_study.numerics.arrays import Array
@@ -32,25 +38,12 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object, text_hash
 from evogt_study.schema.variables import MEASURED
 
-PROBLEM, RULE, TIMES, SOLUTION = "problem", "validation", "times", "u"
+RULE, TIMES, SOLUTION = "validation", "times", "u"
 MADE = (PROBLEM, RULE, TIMES)
 """Arguments that the package makes."""
 RECORDABLE = ("error_history", "validation_values")
 JUDGED = ("error", "initial_error", *RECORDABLE)
 """Variables that follow from `u`, which a function that returns it leaves to the package."""
-
-
-def solves_a_problem(function: Any) -> bool:
-    """True of a function with an argument for the study's problem."""
-    return PROBLEM in _names(function)
-
-
-def _names(function: Any) -> tuple[str, ...]:
-    """Names of the arguments; none of what is no function."""
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +116,7 @@ class UserSolverCase(BoundCase):
         method, problem = self.method, self.method.shared_problem(self.values, share)
         rule = quadrature_of(RULE, self.values[RULE], problem)  # type: ignore[arg-type]  # a rule
         made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
-        taken = {name: each for name, each in made.items() if name in _names(method.function)}
+        taken = {name: each for name, each in made.items() if name in argument_names(method.function)}
         values = {name: self.values[name] for name in method.own if name in self.values}
         returned = noted(method.function, given_arguments(method.function, method.code, values) | taken)
         solution, rest = _parted(returned)

@@ -1,0 +1,75 @@
+"""Quick runs of a function of one's own are computed in one process forked from this one; the cluster does the rest."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+import evogt_study as evs
+from evogt_study.workers import forked_process
+
+
+def whose(seed):
+    return {"process": os.getpid(), "square": seed**2}
+
+
+def slow_once(seed, folder):
+    """Takes longer than a forked process has, the first time."""
+    try:
+        os.mkdir(f"{folder}/{seed}")
+    except FileExistsError:
+        return {"again": True}
+    time.sleep(600)
+    return {"again": False}
+
+
+def fails_when_forked(seed, parent):
+    if os.getppid() == parent and seed == 1:
+        raise RuntimeError("cannot be used in a forked process")
+    return float(seed)
+
+
+def test_quick_runs_are_computed_in_one_other_process(monkeypatch):
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)  # a busy machine must not decide
+    ds = evs.run(evs.Study(whose, axes={"seed": range(9)}))
+    assert len(set(ds.process.values)) == 1
+    assert ds.process.values[0] != os.getpid()
+    np.testing.assert_array_equal(ds.square, np.arange(9) ** 2)
+
+
+def test_a_number_of_workers_is_meant(monkeypatch):
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
+    began = []
+    monkeypatch.setattr("evogt_study.operations.run.quick_records", lambda *_: began.append(1) or iter(()))
+    assert evs.run(evs.Study(whose, axes={"seed": [1]}), workers=1).square == 1
+    assert began == []
+
+
+def test_what_is_not_done_in_time_or_fails_there_is_left_to_the_cluster(tmp_path, monkeypatch):
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 1.0)
+    ds = evs.run(evs.Study(slow_once, axes={"seed": [0]}, constants={"folder": str(tmp_path)}))
+    assert ds.again.values.tolist() == [True]
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
+    ds = evs.run(evs.Study(fails_when_forked, axes={"seed": [0, 1, 2]}, constants={"parent": os.getpid()}))
+    assert ds.value.values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_an_interrupted_study_without_a_file_keeps_what_is_finished(monkeypatch):
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
+
+    def interrupts(event):
+        if event.done:
+            raise KeyboardInterrupt
+
+    study = evs.Study(whose, axes={"seed": range(50)}, name="whose")
+    with pytest.warns(evs.errors.StoreWarning, match=r"kept in .*whose.nc") as caught, pytest.raises(KeyboardInterrupt):
+        evs.run(study, listener=interrupts)
+    path = str(caught[0].message).split("kept in ")[1].split(" until")[0]
+    with evs.open(path) as kept:
+        done = int((kept.status_name == "ok").sum())
+        assert 0 < done < 50
+        former = set(kept.process.values[kept.status_name.values == "ok"])
+    ds = evs.run(study, output=path)
+    assert ds.status.values.tolist() == [1] * 50
+    assert int(np.isin(ds.process, list(former)).sum()) == done  # none of them again
