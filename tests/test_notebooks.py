@@ -108,3 +108,23 @@ def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel
         "print(events[0].reused, int((ds.status == 1).sum()))"
     )
     assert (status, printed) == ("ok", f"{done} 200\n")
+
+
+def test_functions_of_cells_are_known_by_what_they_use(kernel):
+    _, _, execute = kernel
+    helper, function = "def scaled(x):\n    return {} * x\n", "def shifted(x, seed):\n    return scaled(x) + seed\n"
+    run = (
+        "events = []\nstudy = evs.Study({}, axes={{'x': [1, 2], 'seed': range(3)}})\n"
+        "ds = evs.run(study, output='cells.nc', listener=events.append)\n"
+        "print(events[-1].reused, events[-1].done, int(ds.value.sum()))"
+    )
+    cells = [
+        ("import evogt_study as evs\n" + helper.format(2) + function + run.format("shifted"), "0 6 24\n"),
+        ("unused = 1\n# a comment\n" + helper.format(2) + run.format("shifted"), "6 0 24\n"),
+        (helper.format(3) + run.format("shifted"), "0 6 33\n"),
+        (helper.format(2) + run.format("shifted"), "6 0 24\n"),
+        (run.format("lambda x, seed: x * seed"), "0 6 9\n"),
+    ]
+    for cell, wanted in cells:
+        status, printed, name = execute(cell)
+        assert (status, name, wanted in printed) == ("ok", "", True), (cell, printed)

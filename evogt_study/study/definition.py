@@ -179,6 +179,9 @@ def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path
         for key in ("method", "problem"):
             if table.get(key) == code.reference:
                 table[key] = _reference_from(code, folder)
+        for section in (*(table.get(key, {}) for key in MERGED), *(rule["set"] for rule in table.get("when", []))):
+            if section.get("reference") == code.reference:
+                section["reference"] = _reference_from(code, folder)
         table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
     if path.exists():
         raise StudyError(f"`path` must be a new file, got {path}, which exists")

@@ -17,7 +17,7 @@ from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.analysis.report.report import MOST_ROWS, commands, report, tables
+from evogt_study.analysis.report.report import MOST_ROWS, commands, report, slowest_cells, tables
 from evogt_study.cli.main import main
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.study.study import Study
@@ -413,3 +413,18 @@ def test_a_hundred_thousand_runs_in_time(tmp_path):
     assert time.process_time() - begin < 20.0
     assert "All 100,008 runs are ok" in Page(text).text
     assert len(text) < 5_000_000
+
+
+def test_a_study_that_is_going_on_shows_where_runs_take_longest(failing):
+    groups = read_result(failing)
+    data = groups["study"]
+    others = [dim for dim in data["status"].dims if dim != "seed"]
+    data["wall_seconds"] = data["wall_seconds"] * 0.0 + 0.5
+    data["wall_seconds"].loc[{dim: data[dim].values[-1] for dim in others}] = [1.0, 3.0] + [0.0] * (
+        data.sizes["seed"] - 2
+    )
+    (table,) = slowest_cells(data)
+    assert table.body[0] == [*(str(data[dim].values[-1]) for dim in others), "2", "3", "2"]
+    assert {row[-3] for row in table.body[1:]} == {"0.5"}
+    assert "Where runs take longest" in report(failing, groups, "running")
+    assert "Where runs take longest" not in report(failing, groups)

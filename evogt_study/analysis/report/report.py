@@ -31,6 +31,7 @@ from evogt_study.study.typed_points import listed
 _PATH = re.compile(r"\S*[/\\](\S+)")
 
 MOST_ROWS = 60
+MOST_SLOW = 10  # cells: what is slow is known by its parameters, not by a long list
 MOST_TABLES = 12
 MOST_PICTURES = 12
 LONG = 200  # characters of a value that is shown
@@ -80,7 +81,10 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
-    parts = {phase: part(data, tables(data) if phase == "study" else []) for phase, data in groups.items()}
+    numbers = tables(main) if study is not None else []
+    if state:
+        numbers += slowest_cells(main)
+    parts = {phase: part(data, numbers if data is main else []) for phase, data in groups.items()}
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
         state=state,
@@ -155,6 +159,27 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     title = _described(values) + f", over {over}"
     return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))
+
+
+def slowest_cells(data: xr.Dataset) -> list[Table]:
+    """Mean and largest seconds of a run in the `MOST_SLOW` cells where they are largest, seeds being of one cell."""
+    dims = [str(dim) for dim in data["status"].dims if dim != "seed"]
+    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
+    if not dims or not bool(seconds.notnull().any()):
+        return []
+    over = [dim for dim in seconds.dims if dim not in dims]
+    mean, largest, runs = (
+        each.transpose(*dims) for each in (seconds.mean(over), seconds.max(over), seconds.notnull().sum(over))
+    )
+    known = np.flatnonzero(runs.values)
+    slow = known[np.argsort(-mean.values.ravel()[known], kind="stable")][:MOST_SLOW]
+    body = [
+        [*_labels(mean, dims, mean.shape, int(i)), *(f"{float(each.values.flat[i]):.3g}" for each in (mean, largest)),
+         f"{int(runs.values.flat[i]):,}"]
+        for i in slow
+    ]  # fmt: skip
+    header = [*dims, "mean seconds", "largest", "finished runs"]
+    return [Table("Where runs take longest", header, body, len(dims), len(known) - len(slow))]
 
 
 def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
