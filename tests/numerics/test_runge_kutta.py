@@ -231,11 +231,14 @@ def test_incompatible_data_need_a_damping_start():
     dictionary = evs.Dictionary("gtransnet", N=160, N1=640, gamma=12)
     plain, started = (
         [pipeline(problem, dictionary, 400, 0.1, dt, integrator("implicit_midpoint", start=start)).errors[-1]
-         for dt in (1e-2, 5e-3)]
+         for dt in (1e-2, 5e-3, 2.5e-3)]
         for start in (None, Start(4))
     )  # fmt: skip
-    assert plain == pytest.approx([0.26, 0.12], rel=0.05)
-    assert started == pytest.approx([4.1e-3, 1.0e-3], rel=0.05)
+    assert plain[:2] == pytest.approx([0.26, 0.12], rel=0.05)
+    assert started[:2] == pytest.approx([4.1e-3, 1.0e-3], rel=0.05)
+    # 0.0101 by rank 34; 0.0171 by rank 36, at tau = 3e-13, whose largest eigenvalue is 15 % larger: what is left of it
+    # after 40 steps, ((z - 2)/(z + 2))^40 at z = dt lambda = 56, has the third power of such a change
+    assert plain[2] == pytest.approx(0.012, rel=0.2)
 
 
 def test_a_stiff_retained_system_is_where_l_stability_pays():
