@@ -33,13 +33,13 @@ from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
-from evogt_study.results.shards import shard_folder, write_shard
+from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.claims import living
-from evogt_study.storage.paths import claims_folder, description, store_folder
+from evogt_study.storage.paths import claims_folder, store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
@@ -107,20 +107,21 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     if output is not None:
         yield Path(output)
         return
-    path = Path(tempfile.mkdtemp(prefix="evogt-", dir=own_folder())) / f"{name}.nc"
-    interrupted = True
+    path, kept = Path(tempfile.mkdtemp(prefix="evogt-", dir=own_folder())) / f"{name}.nc", False
     try:
         yield path
-        interrupted = False
-    finally:
-        if interrupted and description(path).exists():
+    except KeyboardInterrupt:
+        kept = bool(shard_files(shard_folder(path)))
+        if kept:
             warnings.warn(
                 f"finished runs are kept in {path} until this process ends: evs.open reads them, evs.run with it as "
                 "`output` computes the rest",
                 StoreWarning,
                 stacklevel=4,
             )
-        else:
+        raise
+    finally:
+        if not kept:
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
@@ -357,7 +358,7 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         with self._connecting:
             self._closed = True
-            if self._context is not None:
+            if self._client is not None and self._context is not None:
                 # closed as after success, whatever was raised: what is finished is on disk already
                 self._context.__exit__(None, None, None)
 

@@ -30,7 +30,8 @@ from evogt_study.storage.writer_lock import SILENT_SECONDS, writer_of
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Phase
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.dispatch import NO_LIMITS, Flow, Limits
+from evogt_study.workers.dispatch import Flow
+from evogt_study.workers.limits import NO_LIMITS, Limits
 
 LOOK_SECONDS = 2.0
 """Between two looks at what others compute, for which a task waits: each lists a folder."""
