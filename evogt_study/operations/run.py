@@ -295,9 +295,11 @@ class _Sweep:
         plan, missing = table.plan, table.missing()
         if not self.workers.chosen and isinstance(plan.method, UserFunction):
             for records in quick_records(plan, missing, self.limits.run_seconds):
+                if first:
+                    self.check_names([records], plan)
                 describe(self.path, self.study)
-                yield records
                 first = False  # what can be stored is known
+                yield records
             missing = table.missing()
             if not len(missing):
                 return
