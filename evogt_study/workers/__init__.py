@@ -2,9 +2,8 @@
 
 - `batch`: cases to records, in one call on a worker
 - `stage_cache`: stages that cases share, each computed once
-- `time_limit`: the time limit of a run
 - `file_descriptors`: file descriptors that runs leave to their worker
-- `limits`: limits of time and of failures
+- `limits`: limits of a study's failures and of a run's time
 - `batch_size`: cases in the next batch
 - `watch`: a cluster that has lost all of its workers
 - `dispatch`: batches sent to Dask, none lost

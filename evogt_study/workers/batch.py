@@ -37,8 +37,8 @@ from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import Status
 from evogt_study.workers.file_descriptors import end_without_handles
+from evogt_study.workers.limits import limited
 from evogt_study.workers.stage_cache import StageCache
-from evogt_study.workers.time_limit import limited
 
 # some lines of a terminal; a message is held for each of a million runs, and its width is that of a field in the file
 MESSAGE_LIMIT = 500

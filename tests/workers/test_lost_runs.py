@@ -15,8 +15,7 @@ from evogt_study.errors import InputError, SweepError, TimedOutError
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.workers import watch
-from evogt_study.workers.limits import Limits
-from evogt_study.workers.time_limit import limited
+from evogt_study.workers.limits import Limits, limited
 
 KILLER = """
 import ctypes, os, signal
