@@ -44,16 +44,13 @@ class RadauSteps:
         return RadauSteps(step, np.asarray(np.linalg.inv(stages), dtype=np.float64), tolerance)
 
     def advanced(
-        self, state: Array, load: Array, images: Callable[[Array], Array] | None, guess: Array
+        self, state: Array, load: Array, images: Callable[[Array], Array], guess: Array
     ) -> tuple[Array, Array]:
         """The state after a step, and the rates k_i = b_i - K_i (y + h sum_j a_ij k_j) of its stages.
 
-        load: b_i - K_i y, (3, ...); images: (v_1, v_2, v_3) -> K_i v_i, None where K is the diagonal matrix; guess of
-        the rates (3, ...), to start from.
+        load: b_i - K_i y, (3, ...); images: (v_1, v_2, v_3) -> K_i v_i; guess of the rates (3, ...), to start from.
         """
-        shape = load.shape
-        rates = self._corrected(load.ravel()) if images is None else self._solved(load, images, guess)
-        rates = rates.reshape(shape)
+        rates = self._solved(load, images, guess).reshape(load.shape)
         return state + self.step * np.tensordot(STAGES[-1], rates, axes=1), rates
 
     def _corrected(self, flat: Array) -> Array:
@@ -82,13 +79,16 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
     step = final_time / STEPS
     method = RadauSteps.of(step, eigenvalues, NEAR)
     state = system.initial @ basis
-    rates = np.zeros((3, len(state)))
     stages = step * (np.arange(STEPS)[:, None] + NODES)
     all_loads = (system.load(stages.ravel()) @ basis).reshape(STEPS, 3, -1)
+    if diagonal:  # a step is one multiplication a mode
+        weights = step * np.einsum("i,kij->jk", STAGES[-1], method.inverse)
+        factor = 1.0 - eigenvalues * weights.sum(axis=0)
+        for force in np.einsum("njk,jk->nk", all_loads, weights):
+            state = factor * state + force
+        return np.asarray(basis @ state)
+    rates = np.zeros((3, len(state)))
     for times, loads in zip(stages, all_loads, strict=True):
-        if diagonal:
-            state, rates = method.advanced(state, loads - eigenvalues * state, None, rates)
-            continue
         stiffness = np.stack([system.stiffness(float(t)) for t in times])
 
         def images(vectors: Array, stiffness: Array = stiffness) -> Array:

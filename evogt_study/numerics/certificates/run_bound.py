@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -80,10 +80,14 @@ def run_bound(solution: Solution, knots: Trajectory, share: Share, problem_key: 
 def _grids(dimension: int, features: int) -> Iterator[TensorGrid]:
     """The grids that are tried."""
     if dimension > 1:
-        yield from (TensorGrid(dimension, count) for count in GRIDS[dimension])
+        yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
         return
     enough = [count for count in GRIDS[1] if count * PANEL >= NODES * features]
-    yield from (TensorGrid(1, PANEL, count) for count in enough or GRIDS[1][-1:])
+    yield from (_grid(1, PANEL, count) for count in enough or GRIDS[1][-1:])
+
+
+_grid = cache(TensorGrid)
+"""One object for each grid, which remembers its nodes: 6 MB for all of `GRIDS`."""
 
 
 def _on_a_grid(

@@ -58,7 +58,7 @@ class RunFunctions:
         has the values psi . (T_r alpha) at the nodes: it vanishes on Dirichlet faces.
         """
         if self.on_a_line is not None:
-            return Reconstruction(times, states, self._on_a_line())
+            return Reconstruction(times, states, self._retained)
         values = (states @ self.space.transform.T) @ self.values.T
         points, ends = self.grid.points, self.box.ends
 
@@ -67,7 +67,8 @@ class RunFunctions:
 
         return Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
 
-    def _on_a_line(self) -> Callable[[Array], list[tuple[Array, Array]]]:
+    @cached_property  # the bound and the estimate ask for them
+    def _retained(self) -> Callable[[Array], list[tuple[Array, Array]]]:
         """The retained functions, which are at hand at the nodes of the grid."""
         space, box, first = self.space, self.box, self.on_a_line
         assert first is not None  # noqa: S101  # asked before
