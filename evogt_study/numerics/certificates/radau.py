@@ -83,7 +83,7 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
     all_loads = (system.load(stages.ravel()) @ basis).reshape(STEPS, 3, -1)
     if diagonal:  # a step is one multiplication a mode
         weights = step * np.einsum("i,kij->jk", STAGES[-1], method.inverse)
-        factor = 1.0 - eigenvalues * weights.sum(axis=0)
+        factor = method.inverse[:, -1].sum(axis=1)  # the last stage's, which does not cancel where K is stiff
         for force in np.einsum("njk,jk->nk", all_loads, weights):
             state = factor * state + force
         return np.asarray(basis @ state)
