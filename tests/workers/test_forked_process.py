@@ -1,6 +1,8 @@
 """Quick runs of a function of one's own are computed in one process forked from this one; the cluster does the rest."""
 
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -73,3 +75,13 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished(monkeypatch)
     ds = evs.run(study, output=path)
     assert ds.status.values.tolist() == [1] * 50
     assert int(np.isin(ds.process, list(former)).sum()) == done  # none of them again
+
+
+def test_a_function_of_ones_own_needs_neither_formulas_nor_a_cluster_to_start():
+    """Half a second each to import, of two for a script of a few quick runs; a run of it imports what it wants."""
+    code = (
+        "import sys, evogt_study as evs; evs.Study(lambda seed: 1.0, axes={'seed': [1]}); evs.run;"
+        "print([name for name in ('sympy', 'distributed', 'evogt_study.numerics.pipeline') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
