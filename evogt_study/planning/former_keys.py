@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from evogt_study.errors import ResultError, StudyError
 from evogt_study.methods.own.user_code import DeclaredCode, UserCode
@@ -17,6 +18,7 @@ from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import canonical_json
 
+Order = npt.NDArray[np.intp]
 FORMER = "former_code"
 """Entry of a version set: the code that computed a run, where another one is here now."""
 
@@ -26,14 +28,14 @@ class FormerKeys:
     """The keys that cases had, and have now.  kept: declaration of former code whose runs are to be taken."""
 
     kept: str = ""
-    _plans: list[Plan] = field(default_factory=list)
+    _asked_for: list[tuple[Keys, Order]] = field(default_factory=list)
     _waiting: list[Plan] = field(default_factory=list)
     _now_of: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def add(self, plan: Plan) -> None:
         """Look for runs of the plan's cases, too."""
         if plan.spec.codes:
-            self._plans.append(plan)
+            self._asked_for.append((plan.keys, np.argsort(plan.keys)))
             self._waiting.append(plan)
 
     def known(self) -> dict[str, tuple[str, str]]:
@@ -49,7 +51,14 @@ class FormerKeys:
 
     def _are_of_now(self, keys: Keys) -> bool:
         """True where cases have all the keys as they are: as a rule, and then no others are made."""
-        return bool(np.isin(keys, np.concatenate([plan.keys for plan in self._plans])).all()) if self._plans else True
+        if not self._asked_for:
+            return True
+        found = np.zeros(len(keys), dtype=bool)
+        for known, order in self._asked_for:  # in order: each of thousands of shards asks
+            if len(known):
+                places = np.searchsorted(known, keys, sorter=order)
+                found |= known[order[np.minimum(places, len(known) - 1)]] == keys
+        return bool(found.all())
 
     def _specs(self, spec: MethodSpec) -> Iterator[tuple[MethodSpec, str]]:
         if all(code.former for code in spec.codes):
