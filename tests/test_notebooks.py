@@ -1,18 +1,21 @@
-"""Studies in notebooks: the tutorial is executed, and a study is interrupted as a person does it, in real kernels."""
+"""Studies in notebooks: tutorials are executed, and a study is interrupted as a person does it, in real kernels.
+
+What is executed is kept, and the documentation shows it.
+"""
 
 import re
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from helpers import eventually
 from jupyter_client.manager import start_new_kernel
-from nbclient import NotebookClient
 
 from evogt_study.results.shards import shard_files, shard_folder
 
-TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.ipynb"
-SECONDS = 120
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_extensions"))
+from executed_notebooks import KEPT, SECONDS, TUTORIALS, execute  # of the documentation
 
 SLOW = """
 import os, time
@@ -25,12 +28,19 @@ STUDY = 'name = "own"\nmethod = "method.py:method"\n[axes]\nseed = { start = 0, 
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """Outputs of the tutorial's cells of code, by the first line of each."""
-    folder = tmp_path_factory.mktemp("tutorial")
-    notebook = nbformat.read(TUTORIAL, as_version=4)
-    NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
-    return {cell.source: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+def notebooks():
+    """Outputs of each tutorial's cells of code, by the cell."""
+    execute(TUTORIALS)
+    read = {path.stem: nbformat.read(KEPT / path.name, as_version=4) for path in TUTORIALS}
+    return {
+        name: {cell.source: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+        for name, notebook in read.items()
+    }
+
+
+@pytest.fixture
+def executed(notebooks):
+    return notebooks["own_function"]
 
 
 def shown(outputs, kind):
@@ -64,6 +74,33 @@ def test_the_numbers_of_the_tutorial(executed):
     printed = "\n".join(text for outputs in executed.values() for text in shown(outputs, "text/plain"))
     assert re.search(r"^28 +1\.0\b", printed, re.MULTILINE)  # all trajectories are chaotic: the exponent is 0.906
     assert re.search(r"^10 +0\.0\b", printed, re.MULTILINE)
+
+
+def printed(outputs_of_cells):
+    assert all(output.get("name") != "stderr" for outputs in outputs_of_cells.values() for output in outputs)
+    return "".join(output.get("text", "") for outputs in outputs_of_cells.values() for output in outputs)
+
+
+def test_the_channel_is_solved(notebooks):
+    text = printed(notebooks["own_pde"])
+    error, reference_error = map(float, re.search(r"error (\S+), known to (\S+)\n", text).groups())
+    assert 10 * reference_error < error < 1e-2
+    assert "`exact` must vanish on the boundary, got a value of 1 there\n" in text
+    assert 'advection = ["1"]' in text
+
+
+def test_a_dictionary_of_a_notebook_is_one_of_the_family(notebooks):
+    text = printed(notebooks["own_dictionary"])
+    medians = dict(re.findall(r"^(\w+) +median (\S+),", text, re.MULTILINE))
+    assert list(medians) == ["cosines", "legendre", "transnet", "gtransnet"]
+    assert all(0.0 < float(median) < 0.1 for median in medians.values())
+    assert "`half` is without sample" in text
+
+
+def test_the_statistics_are_those_of_the_paper(notebooks):
+    text = printed(notebooks["statistics"])
+    assert re.findall(r"^epsilon = \S+ (\d+) times", text, re.MULTILINE) == ["125", "205", "55"]
+    assert "gtransnet is best; best in 100% of 20 common seeds" in text
 
 
 @pytest.fixture

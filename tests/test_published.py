@@ -183,6 +183,6 @@ def test_what_explains_the_difference_of_the_fixed_operator():
     assert printed not in (change(48, 0.06), change(44, 0.03))
 
 
-def test_the_readme_shows_this_table(result):
+def test_the_page_on_the_paper_shows_this_table(result):
     header, body = rows(evs.summary(result("oscillatory_1d").error, over="seed"))
-    assert rendered(header, body, "text") in (ROOT / "README.md").read_text()
+    assert rendered(header, body, "text") in (ROOT / "docs/tutorials/paper.md").read_text()

@@ -29,7 +29,9 @@ class SeedRange(_Table):
 
     # below 2^62, so that start + count is an int64, as which seeds are stored
     start: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    """First of the integers."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
+    """Number of the integers."""
 
     @property
     def values(self) -> list[int]:
@@ -42,6 +44,7 @@ class _ParametersTable(_Table):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     name: str
+    """Name of the dimension; parameters stand beside it."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -57,45 +60,63 @@ class SampleTable(_ParametersTable):
     """A ``[[sample]]`` section: points drawn in a box."""
 
     rule: str
+    """Rule by which points are drawn: sobol, halton, latin_hypercube, random, saltelli or morris."""
     count: Annotated[int, Field(ge=1, le=MAX_CASES)]
+    """Number of points, blocks (saltelli) or trajectories (morris)."""
     # below 2^62 as all seeds
     sample_seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    """Seed of the draw, which is not the parameter `seed`."""
     start: Annotated[int, Field(ge=0, lt=MAX_CASES)] = 0
+    """Points at the beginning that are left out."""
     extend: bool = False
+    """Doubling of a Latin hypercube by a larger `count`, which keeps its points."""
     second_order: bool = False
+    """Blocks of Saltelli for second-order indices too."""
     # of Morris' trajectories; 4 are usual since Morris (1991)
     levels: Annotated[int, Field(ge=2, le=1000)] = 4
+    """Values of each parameter of Morris' trajectories."""
 
 
 class PointsTable(_Table):
     """A ``[[table]]`` section: points that are listed."""
 
     name: str
+    """Name of the dimension."""
     file: str | None = None
+    """CSV file with a column for each parameter."""
     rows: list[dict[str, Any]] | None = None
+    """Points, each a table of parameters."""
 
 
 class ExcludeTable(_Table):
     """An ``[[exclude]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
+    """Values, or lists of values, of axes and parameters: points where all of them fit are left out."""
 
 
 class WhenTable(_Table):
     """A ``[[when]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
+    """Values, or lists of values, of axes and parameters: where all of them fit, the rule applies."""
     set: Annotated[dict[str, Any], Field(min_length=1)]
+    """Parameters that it sets there; of several rules the last one wins."""
 
 
 class PilotTable(_Table):
     """The ``[pilot]`` section; with several parameters a candidate is a list of a value for each."""
 
     parameter: str | list[str]
+    """Parameter that is chosen, or several that are chosen together."""
     seeds: SeedRange | list[Annotated[int, Field(ge=0, lt=2**62)]]
+    """Seeds of the pilot, none of which the study uses."""
     minimise: str = "error"
+    """Number of the runs whose mean is to be least, over the seeds and over axes that are not in `by`."""
     by: list[str]
+    """Axes for whose values the parameter is chosen apart."""
     candidates: list[Any] | dict[str, list[Any]]
+    """Values to choose from: one list, or one for each value of the first axis in `by`."""
 
     @property
     def parameters(self) -> list[str]:
@@ -112,80 +133,129 @@ class PrecisionTable(_Table):
     """The ``[precision]`` section."""
 
     of: str = "mean"
+    """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels."""
     variable: str = "error"
+    """Variable that it is taken of."""
     half_width: str | float | int
+    """Half the width of its interval: `10 %` of the number, or a number in its units."""
     confidence: float = 0.95
+    """Confidence of the interval."""
     at_most: Annotated[int, Field(ge=1, le=MAX_CASES)] = 2000
+    """Seeds of a cell after which it is given up."""
 
 
 class OutputTable(_Table):
     """The ``[output]`` section."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
+    """Saved times: how many, evenly spaced with 0 and the final time, or a list of them."""
     record: list[str] = []
+    """Variables to be recorded beside those that every run has."""
     # 4,097 points a direction are 17 million values of one field in 2-D, or 134 MB
     grid: Annotated[int, Field(ge=2, le=4097)] = 65
+    """Points per direction of a recorded `field`."""
 
 
 class CreatorTable(_Table):
     """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Name: "Family, Given" of a person, or that of an organisation."""
     orcid: Annotated[str, AfterValidator(checked_orcid)] | None = None
+    """ORCID of a person."""
     affiliation: str = ""
+    """Institution that a person belongs to."""
     email: str = ""
+    """Address for questions."""
 
 
 class PublicationTable(_Table):
     """The ``[publication]`` section: who made the results, and on what terms others may use them."""
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
+    """Persons or organisations that made the results."""
     license: Annotated[str, AfterValidator(checked_license)]
+    """Terms of use, by their SPDX name."""
     institution: str = ""
+    """Institution at which the results were made."""
     publisher: str = ""
+    """Archive or institution that publishes them."""
     project: str = ""
+    """Project that they belong to."""
     acknowledgement: str = ""
+    """Funders and others who are thanked."""
     references: str = ""
+    """Publications that describe the data."""
     doi: Annotated[str, AfterValidator(checked_doi)] | None = None
+    """DOI of the deposit, where there is one."""
 
 
 class ProblemTable(_Table):
     """A problem stated in the study file, ``[problem]``."""
 
     dimension: Any
+    """Number of directions in space: 1, 2 or 3."""
     exact: str | None = None
+    """Exact solution, from which the source and the initial value are derived."""
     initial: str | None = None
+    """Initial value, where there is no `exact`."""
     source: str | None = None
+    """Source term f, where there is no `exact`; zero if left out."""
     domain: dict[str, Any] | None = None
+    """Box, disk, polygon or mesh; the unit cube if left out."""
     diffusion: str | list[Any] = "1"
+    """Diffusion: a formula, a list of one for each direction, or a symmetric matrix of formulas."""
     advection: list[Any] | None = None
+    """Velocity b, a formula for each direction."""
     reaction: str | None = None
+    """Reaction g, a formula also in `u`, the solution."""
     boundary: dict[str, Any] = {}
+    """Faces of a box that are periodic, or have a flux or a transfer."""
     lifting: str | None = None
+    """Boundary values, extended into the domain; zero if left out."""
     potential: str | None = None
+    """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
 
 
 class StudyTable(_Table):
     """A whole study file."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
+    """Name of the study, and of its result file."""
     title: str = ""
+    """Title, copied to the result."""
     source: str = ""
+    """Where the study comes from, copied to the result."""
     method: str = "evolution"
+    """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
     depends: list[str] = []
+    """Files that count as a part of code of one's own: a change of one makes its runs new."""
     problem: str | ProblemTable | None = None
+    """Built-in problem, `file.py:factory`, or a table of formulas."""
     axes: dict[str, Any] = {}
+    """Values of each axis, or a range of them; the product of all axes and designs is run."""
     together: list[TogetherTable] = []
+    """Dimensions along which several parameters change."""
     sample: list[SampleTable] = []
+    """Dimensions of points that are drawn in a box."""
     table: list[PointsTable] = []
+    """Dimensions of points that are listed."""
     table_files: dict[str, list[str]] = {}
+    """Content of the files of tables: written by the package when it reads them."""
     exclude: list[ExcludeTable] = []
+    """Points that are not planned, and count nowhere."""
     constants: dict[str, Any] = {}
+    """Parameters that have one value, or a formula of others."""
     when: list[WhenTable] = []
+    """Parameters that follow axes and designs."""
     pilot: PilotTable | None = None
+    """Runs before the study, by which a parameter is chosen."""
     precision: PrecisionTable | None = None
+    """How well a number is to be known; seeds are added until it is."""
     output: OutputTable | None = None
+    """What is recorded, and when."""
     publication: PublicationTable | None = None
+    """Who made the results, and on what terms others may use them."""
 
 
 def read_table(text: str, file: str) -> StudyTable:

@@ -301,7 +301,7 @@ def test_log_ratios_and_unpaired_tests_are_those_of_scipy():
 
 
 def test_the_gains_of_the_papers_main_table_are_settled_from_few_seeds_on():
-    """What the README says: from 6, 6 and 7 seeds on the interval of T/G does not hold 1."""
+    """What docs/tutorials/paper.md says: from 6, 6 and 7 seeds on the interval of T/G does not hold 1."""
     with evs.open(Path(__file__).parents[2] / "data/results/oscillatory_1d.nc") as data:
         errors = data["error"].load()
     settled = [

@@ -1,0 +1,80 @@
+"""Markdown that is also read where the code is kept: its links and formulas in the form of the site.
+
+README files are parts of pages by ``include``.  Their links are relative to their own folder: those to a page of the
+site lead there, those to a file of the repository give the file to download, and a folder's name stays without a link.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+PAPER = DOCS / "joss"
+PAGES = {
+    "README.md": "/index.md",
+    "CONTRIBUTING.md": "/contributing.md",
+    "CHANGELOG.md": "/changelog.md",
+    "data/README.md": "/reference/result_file.md",
+    "studies/README.md": "/reference/study_file.md",
+    "studies/README.md#methods-and-problems-of-ones-own": "/how_to/own_method.md",
+    "studies/README.md#pictures-of-the-papers-results": "/how_to/figures.md",
+    "tests/benchmarks/README.md": "/contributing.md",
+}
+"""Pages of the site that files of the repository, or sections of them, are included in."""
+
+FENCE = re.compile(r"(^ *(`{3,}|:{3,}).*?^ *\2 *$)", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)\s]+)\)")
+FORMULA = re.compile(r"\$`(.+?)`\$", re.DOTALL)
+
+
+def adapted(text: str, folder: Path) -> str:
+    """The Markdown `text` of a file in `folder` as a page of the site has it; blocks of code stay."""
+
+    def link(match: re.Match[str]) -> str:
+        image, label, target = match.groups()
+        return _link(image, LINK.sub(link, label), target, folder)
+
+    parts = FENCE.split(text)  # text, fence, its marks, text, ...
+    return "".join(
+        FORMULA.sub(r"$\1$", LINK.sub(link, part)) if index % 3 == 0 else part
+        for index, part in enumerate(parts)
+        if index % 3 != 2
+    )
+
+
+def _link(image: str, label: str, target: str, folder: Path) -> str:
+    path, hash_mark, place = target.partition("#")
+    absolute = Path(os.path.normpath((DOCS if path.startswith("/") else folder) / path.lstrip("/")))
+    name = absolute.relative_to(ROOT).as_posix()
+    if f"{name}#{place}" in PAGES:
+        return f"[{label}]({PAGES[f'{name}#{place}']})"
+    if name in PAGES:
+        return f"[{label}]({PAGES[name]}{hash_mark}{place})"
+    if absolute.is_dir():
+        return label
+    is_no_page = absolute.suffix == ".md" and (not absolute.is_relative_to(DOCS) or absolute.is_relative_to(PAPER))
+    scheme = "path:" if is_no_page else ""  # of a file to download
+    return f"{image}[{label}]({scheme}/{os.path.relpath(absolute, DOCS)}{hash_mark}{place})"
+
+
+def _read_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    path = Path(app.env.doc2path(docname))
+    if path.suffix == ".md":
+        source[0] = adapted(source[0], path.parent)
+
+
+def _read_included(app: Sphinx, path: Path, parent: str, source: list[str]) -> None:
+    if path.suffix == ".md":
+        source[0] = adapted(source[0], (DOCS / path).resolve().parent)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Adapt pages, and what they include, when they are read."""
+    app.connect("source-read", _read_page)
+    app.connect("include-read", _read_included)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

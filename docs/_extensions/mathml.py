@@ -1,0 +1,70 @@
+"""Formulas as MathML, by docutils' converter: pages that need no script and no network."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+from docutils import nodes
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ACCENTS = ("~", "˙", "^", "¯")
+ENTITY = re.compile(r"&(?!lt;|gt;|amp;)\w+;")  # names that HTML has, and XML has not
+ElementTree.register_namespace("", MATHML)
+LOGGER = logging.getLogger(__name__)
+OTHER_WORDS = (
+    (re.compile(r"\{\\rm\s+(\w+)\}"), r"{\\mathrm{\1}}"),
+    (re.compile(r"\\dots(?![a-z])"), r"\\ldots"),
+)
+"""What the converter does not know, and what it calls the same."""
+
+
+def converted(node: nodes.Element, block: bool) -> str:
+    """Formula of a node as MathML; a warning, which fails the build, where it cannot be."""
+    formula = node.astext()
+    for known, other in OTHER_WORDS:
+        formula = known.sub(other, formula)
+    try:
+        tree = latex2mathml.tex2mathml(formula, as_block=block)
+    except MathError as error:
+        LOGGER.warning("formula %r: %s", node.astext(), error, location=node)
+        return ""
+    return with_accents(str(tree))
+
+
+# the converter puts the index of what has an accent below it: base, index, accent in one <munderover>
+def with_accents(text: str) -> str:
+    """MathML in which an index of a letter with an accent stands beside it."""
+    readable = ENTITY.sub(lambda match: html.unescape(match[0]), text)
+    tree = ElementTree.fromstring(readable)  # noqa: S314  # the converter's own
+    for node in tree.iter(f"{{{MATHML}}}munderover"):
+        base, index, over = node
+        if over.text in ACCENTS:
+            node.tag = f"{{{MATHML}}}msub"
+            letter = ElementTree.Element(f"{{{MATHML}}}mover", {"accent": "true"})
+            letter.extend([base, over])
+            node[:] = [letter, index]
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def visit_inline(translator: Any, node: nodes.math) -> None:
+    """Write a formula within a line."""
+    translator.body.append(converted(node, block=False))
+    raise nodes.SkipNode
+
+
+def visit_block(translator: Any, node: nodes.math_block) -> None:
+    """Write a formula on lines of its own."""
+    translator.body.append(converted(node, block=True))
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the renderer `mathml`."""
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

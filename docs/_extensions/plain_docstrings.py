@@ -1,0 +1,32 @@
+"""Docstrings of this package are plain text with `names` in back quotes; here they become reStructuredText."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+QUOTED = re.compile(r"(``[^`]+``|`[^`]+`)")
+MARKUP = re.compile(r"([|*\\]|(?<=\w)_(?=\W|$))")
+
+
+def escaped(line: str) -> str:
+    """A line of plain text in which only names in back quotes mean anything."""
+    if line.lstrip().startswith(">>>") or line.lstrip().startswith("..."):
+        return line
+    parts = QUOTED.split(line)
+    return "".join(
+        f"``{part.strip('`')}``" if index % 2 else MARKUP.sub(r"\\\1", part) for index, part in enumerate(parts)
+    )
+
+
+def _process(app: Sphinx, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
+    if name.partition(".")[0] == "evogt_study":
+        lines[:] = [escaped(line) for line in lines]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Escape what reStructuredText would take for markup."""
+    app.connect("autodoc-process-docstring", _process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
