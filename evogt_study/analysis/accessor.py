@@ -31,6 +31,7 @@ from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.paths import description
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 NORMS = ("error", "error_h1", "error_max", "error_energy")
@@ -150,18 +151,22 @@ class Result:
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,
         by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
-        at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None,
+        at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None, title: str = "",
+        xlabel: str | None = None, ylabel: str | None = None, size: tuple[float, float] | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
     ) -> Figure:  # fmt: skip
         """One kind of picture, as `evogt plot` draws it: a Matplotlib figure.
 
-        along, by, panel, over and at are as of `analysis.plots.Places`.  Raises InputError for what cannot be drawn.
+        along, by, panel, over and at are as of `analysis.plots.Places`; ax: axes to draw on, as many as there are
+        panels, of which labels and size are one's own.  Raises InputError for what cannot be drawn.
         """
         from evogt_study.analysis.plots import Places, kinds
+        from evogt_study.analysis.plots.parts.canvas import Look
 
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
-        wish = kinds.Wish(
-            variable, Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes)
-        )
+        places, lines = Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes)
+        look = Look(title, xlabel, ylabel, size) if ax is None else Look()
+        wish = kinds.Wish(variable, places, lines, look, ax)
         return kinds.drawn(self._data, kind, wish).figure
 
     def failures(self) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wi
     fitting = kinds.fitting(data, wish)
     if not fitting:
         kinds.drawn(data, "distribution", wish)  # says what is missing
-    return [(choice.kind, kinds.Wish(choice.variable, wish.places, wish.slopes)) for choice in fitting]
+    return [(choice.kind, replace(wish, variable=choice.variable)) for choice in fitting]
 
 
 def write(path: Path, content: bytes) -> None:

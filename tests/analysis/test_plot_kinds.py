@@ -124,6 +124,21 @@ def test_a_dependence_has_all_runs_and_a_line_through_the_medians(failing):
     assert texts(figure).count("3/4") == 2
 
 
+def test_a_recorded_variable_stands_along_by_its_medians(failing):
+    places = Places(along="count", by="kind")  # which is 2 N
+    choice = kinds.drawn(failing, "dependence", kinds.Wish(places=places, slopes=(-2.0,)))
+    (axes,) = choice.figure.axes
+    assert np.unique(points(axes, "median")[:, 0]).tolist() == [20.0, 40.0, 80.0]
+    assert axes.get_xlabel() == "count"
+    assert len(points(axes, "reference")) == 50
+    assert "(count = 80, fast)" in choice.alt
+    both = failing.assign_coords(h=(("kind", "N"), np.outer([1.0, 2.0, 3.0], 1.0 / failing["N"].values)))
+    x = points(dependence(both, places=Places(along="h")).axes[0], "median")[:, 0]
+    np.testing.assert_allclose(np.unique(x), [1 / 40, 1 / 20, 1 / 10, 2 / 10])
+    with pytest.raises(InputError, match=r"`--along` must be one of N, seed, got .trace"):
+        kinds.drawn(failing, "dependence", kinds.Wish(places=Places(along="trace")))
+
+
 def test_places_are_joined_in_the_order_of_their_numbers():
     data = small().isel(k=[1, 0])
     line = next(line for line in dependence(data).axes[0].get_lines() if line.get_gid() == "median")
@@ -593,7 +608,7 @@ MISTAKES = {
     ),
     "`time` must be a number, got 'late'": lambda: fields(small(), Places(at={"time": "late"})),
     "a heat map must have two axes": lambda: heat_map(small().isel(k=0)),
-    "at least three runs together, got 2": lambda: settling(small().isel(seed=[0, 1])),
+    "at least 3 runs together, got 2": lambda: settling(small().isel(seed=[0, 1])),
     "`--output` must end in .png, .pdf, .svg, got .gif": lambda: encoded(distribution(small()), "gif"),
 }
 

@@ -10,8 +10,9 @@ from drawable import footnote, points, texts
 from matplotlib.figure import Figure
 from scipy.stats import qmc
 
-from evogt_study.analysis.plots import Places, distribution, pairs, sensitivity, trend
-from evogt_study.analysis.plots.kinds import drawn, fitting
+from evogt_study.analysis.plots import Places, dependence, distribution, pairs, sensitivity, trend
+from evogt_study.analysis.plots.kinds import Wish, drawn, fitting
+from evogt_study.analysis.plots.parts.canvas import Look, grid
 from evogt_study.analysis.plots.trend import smooth
 from evogt_study.errors import InputError
 
@@ -41,7 +42,7 @@ def test_a_sample_has_its_own_pictures_and_none_over_the_number_of_a_point(data)
     assert [choice.kind for choice in fitting(data)] == ["distribution", "sensitivity", "trend", "pairs", "settling"]
     told = drawn(data, "sensitivity").alt
     assert told.startswith("total Sobol index of relative error: gamma 0.")
-    assert told.endswith("; from 59 of 64.")
+    assert "; from 59 of 64; failures in a corner: gamma mostly from" in told
 
 
 def test_bars_are_in_order_with_the_seed_last_and_say_in_which_corner_runs_fail(data):
@@ -102,6 +103,42 @@ def test_settings_that_somebody_changed_are_respected(data):
         figure = trend(data, places=Places(along="k"))
     assert figure.axes[0].xaxis.label.get_size() == 16.0
     assert figure.get_figwidth() == 5.0
+
+
+def test_a_narrow_figure_has_fewer_panels_in_a_row_and_the_size_that_was_asked_for(data):
+    four = data.assign_coords(tau=("point", 10.0 ** (-12 + 6 * UNIT[:, 1])))
+    design = {"kind": "sample", "parameters": {"gamma": {}, "k": {}, "tau": {}, "dictionary": {}}}
+    four["point"].attrs = {"design": json.dumps(design)}
+    figure = drawn(four, "pairs", Wish(look=Look(size=(3.4, 5.0)))).figure
+    assert tuple(figure.get_size_inches()) == (3.4, 5.0)
+    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    assert len({round(axes.get_position().x1, 2) for axes in panels}) == 2
+    assert len(panels) == 6
+    assert [grid(count, Figure(figsize=(6.5, 1.0))) for count in (1, 3, 4, 6)] == [(1, 1), (1, 3), (2, 2), (2, 3)]
+    assert [grid(6, Figure(figsize=(width, 1.0))) for width in (1.0, 3.0, 3.4)] == [(6, 1), (6, 1), (3, 2)]
+
+
+def test_a_parameter_of_a_sample_and_what_its_runs_measure_stand_along_a_dependence(data):
+    choice = drawn(data, "dependence", Wish(places=Places(along="gamma")))
+    assert len(points(choice.figure.axes[0], "trend")) > 10
+    assert choice.alt == drawn(data, "trend").alt
+    assert len(points(dependence(data, places=Places(along="dictionary")).axes[0])) == 118  # words
+    measured = data.assign(unknowns=data.status * (1 + data.point))
+    choice = drawn(measured, "dependence", Wish(places=Places(along="unknowns")))
+    assert choice.alt.startswith("A cloud of 118 points: unknowns from 1 to ")
+    assert len(points(choice.figure.axes[0])) == 118
+
+
+def test_title_and_labels_are_typed_with_mathematics(data):
+    look = Look("Errors at $\\gamma$", xlabel="shape $\\gamma_1$", ylabel="$e$ for 5 $")
+    figure = drawn(data, "trend", Wish(places=Places(along="gamma"), look=look)).figure
+    assert {"Errors at $\\gamma$", "shape $\\gamma_1$", "$e$ for 5 $"} <= set(texts(figure))
+    bars = drawn(data, "sensitivity", Wish(look=Look(ylabel="parameter"))).figure
+    assert bars.axes[0].get_ylabel() == "parameter"
+    with pytest.raises(InputError, match="`--xlabel` must have mathematics .* reads, got .*unknown"):
+        drawn(data, "trend", Wish(look=Look(xlabel=r"$\unknown$")))
+    with pytest.raises(InputError, match="`ax` must be left out where a title"):
+        drawn(data, "trend", Wish(look=Look("one"), ax=Figure().subplots(1, 3)))
 
 
 def test_a_result_without_a_sample_has_none_of_these_pictures(data):

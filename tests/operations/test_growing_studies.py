@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -101,6 +102,68 @@ def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evog
     assert (code, len(lines), "gamma" in lines[0]) == (0, 29, True)
     assert evogt("report", path, "-o", "page.html")[0] == 0
     assert evogt("plot", path, "-o", "picture.png")[0] == 0
+
+
+FAILING = """
+    import numpy as np
+
+    def method(gamma, k, tau, seed):
+        if gamma > 20.0 and k > 7.0:
+            raise ValueError("singular")
+        chance = np.random.default_rng([seed, round(gamma * 1e9), round(k * 1e9)])
+        if chance.random() < 0.05:
+            raise ValueError("an unlucky draw")
+        return {"error": np.log(gamma) ** 2 + k + chance.normal(0.0, 0.1), "unknowns": int(40 * k)}
+"""
+BOX = """
+    axes = {{ seed = {{ start = 0, count = 2 }} }}
+    [[sample]]
+    name = "point"
+    rule = "{rule}"
+    count = {count}
+    gamma = {{ from = 2, to = 30, scale = "log" }}
+    k = {{ from = 4, to = 10 }}
+    tau = {{ from = 1e-12, to = 1e-6, scale = "log" }}
+"""
+
+
+@pytest.mark.parametrize(("rule", "count"), [("sobol", 128), ("saltelli", 64), ("morris", 40)])
+def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
+    rule, count, own_study, result_of, evogt, tmp_path
+):
+    path = result_of(own_study(FAILING, BOX.format(rule=rule, count=count)), tmp_path / "own.nc")
+    with evs.open(path) as data:
+        failed, every = (len(np.unique(data.case_key.values[where])) for where in (data.status == 2, data.status > 0))
+        known = evs.sensitivity(data.error, missing="drop")
+    assert 0 < int(known.n_ok) < int(known.n_planned)
+    code, out, err = evogt("summary", path, "--sensitivity", "error")
+    rows = [line.split() for line in out.splitlines() if line.startswith(("gamma", "k ", "tau"))]
+    assert [row[0] for row in rows] == ["gamma", "k", "tau"]  # the largest first
+    assert {row[-1] for row in rows} == {f"{int(known.n_ok)}/{int(known.n_planned)}"}
+    assert (code, "nan" in str(rows), "failures in a corner: gamma" in out) == (0, False, True), out
+    assert f"{failed} of {every} runs have no finite `error`" in err
+    code, out, _ = evogt("summary", path, "--sensitivity", "status")
+    assert (code, out.split("---\n")[-1].split()[0]) == (0, "gamma"), out  # which explains most of the failures
+
+
+def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, result_of, evogt, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result_of(own_study(FAILING, BOX.format(rule="saltelli", count=32)), tmp_path / "own.nc")
+    code, out, _ = evogt("plot", "own.nc", "sensitivity", "-o", "p.png", "--title", "$E$", "--size", "3.4x2.6")
+    assert (code, "failures in a corner: gamma" in out) == (0, True), out
+    code, out, _ = evogt("plot", "own.nc", "dependence", "--along", "unknowns", "-o", "one.svg")
+    assert (code, "A cloud of" in out) == (0, True), out
+    assert evogt("plot", "own.nc", "trend", "--size", "3x") [0::2] == (
+        2, "evogt: `--size` must be width x height in inches up to 50, got '3x'; use e.g. 3.4x2.6\n"
+    )  # fmt: skip
+    assert evogt("report", "own.nc", "-o", "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "What the variance of error is made of" in page
+    assert "failures in a corner: gamma" in page
+    assert evogt("export", "own.nc", "-o", "runs.csv")[0] == 0
+    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 32 * 5 * 2 + 1
+    code, out, err = evogt("verify", "own.nc", "--code", "method.py")
+    assert (code, out.count("equal bit for bit")) == (0, 3), (out, err)
 
 
 def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_path):

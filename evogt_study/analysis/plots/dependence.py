@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import xarray as xr
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import (
@@ -25,6 +26,9 @@ from evogt_study.analysis.plots.parts.style import (
     titled,
     wrapped,
 )
+from evogt_study.analysis.plots.scatter import scatter
+from evogt_study.analysis.plots.trend import trend
+from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other
 MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size
@@ -49,10 +53,18 @@ def dependence(
 
     Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
     logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
-    are drawn as lines c x^p, from below the largest median at the end where they are highest.  Raises InputError for a
-    parameter without numbers, and for axes or variables that are none.
+    are drawn as lines c x^p, from below the largest median at the end where they are highest.
+
+    A recorded variable `along`, such as a number of unknowns, has its medians over the same groups of runs; of a sample
+    it is drawn as `scatter`, and along a sampled parameter the picture is `trend`.  Raises InputError for a parameter
+    without numbers, and for axes or variables that are none.
     """
-    runs = arranged(data, variable, places or Places(), numeric=True)
+    wish = places or Places()
+    if along_sample(data, wish.along):
+        return trend(data, variable, wish, ax=ax)
+    if against_each_run(data, wish):
+        return scatter(data, str(wish.along), variable, replace(wish, along=None), ax=ax)
+    runs = along_numbers(data, variable, wish)
     canvas = panels(len(runs.panels.labels), ax=ax)
     drawn = canvas.axes
     numbers = np.zeros(runs.planned.shape[:3]) if runs.x is None else runs.x
@@ -77,6 +89,21 @@ def dependence(
     line_legend(canvas, runs, *references, markers=True)
     note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(canvas)
+
+
+def against_each_run(data: xr.Dataset, places: Places) -> bool:
+    """Test for an `along` that is measured at points that were drawn, of which no two are a group."""
+    return bool(drawn_dimensions(data)) and is_measured(data, places)
+
+
+def along_numbers(data: xr.Dataset, variable: str, places: Places) -> Arranged:
+    """The runs over a numeric axis; where `along` is measured in each run, its medians are the numbers along."""
+    name = places.along
+    if name is None or not is_measured(data, places):
+        return arranged(data, variable, places, numeric=True)
+    groups = replace(places, along=None)
+    runs, other = (arranged(data, each, groups, numeric=True) for each in (variable, name))
+    return replace(runs, x=other.medians, along=replace(runs.along, name=name, title=other.title))
 
 
 def _told(runs: Arranged, bars: bool) -> str:

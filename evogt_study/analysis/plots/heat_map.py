@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_numeric
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
 from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
     TEXT_WIDTH,
@@ -39,12 +39,11 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
     """
     runs = cells(data, variable, places or Places())
     count = len(runs.panels.labels)
-    columns = min(count, 3) if count != 4 else 2
+    rows, columns = grid(count, ax)
     medians = runs.medians
     write = len(runs.along.labels) * columns <= WRITTEN[columns > 1] and len(runs.series.labels) <= 2 * WRITTEN[0]
-    rows = -(-count // columns)
     size = (COLUMN_WIDTH if count == 1 else TEXT_WIDTH, 0.8 + 1.8 * rows)
-    canvas = new_canvas(*((rows, columns) if ax is None else (1, count)), size, ax, sharex=True, sharey=True)
+    canvas = new_canvas(rows, columns, size, ax, sharex=True, sharey=True)
     drawn = canvas.axes
     for spare in drawn[count:]:
         spare.remove()

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
+from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.plots.budget import budget, has_budget, limits
-from evogt_study.analysis.plots.dependence import dependence
+from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
@@ -31,6 +32,7 @@ from evogt_study.analysis.plots.parts.arranged import (
     numbers_in,
     title_of,
 )
+from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look, restyled
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
@@ -40,7 +42,7 @@ from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
 from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import contested, verdict
 from evogt_study.analysis.report.page import Drawn
-from evogt_study.analysis.sensitivity.sampled import drawn_dimensions
+from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
@@ -54,11 +56,13 @@ ENOUGH = 20
 
 @dataclass(frozen=True)
 class Wish:
-    """Request for a picture: the variable (None: what the study is about), places, and reference slopes."""
+    """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes."""
 
     variable: str | None = None
     places: Places = field(default_factory=Places)
     slopes: tuple[float, ...] | None = None
+    look: Look = field(default_factory=Look)
+    ax: Given = None
 
 
 class Choice(NamedTuple):
@@ -107,7 +111,12 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     check_kind(kind)
     asked = wish or Wish()
     variable = asked.variable or _default(data, kind)
-    figure = KINDS[kind].draw(data, variable, asked)
+    if asked.ax is not None and asked.look != Look():
+        raise InputError(
+            "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
+        )
+    room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
+    figure = restyled(KINDS[kind].draw(data, variable, replace(asked, ax=room)), asked.look)
     title = KINDS[kind].title.format(variable.replace("_", " "))
     alt = KINDS[kind].words(data, variable, asked.places)
     return Drawn(
@@ -268,7 +277,8 @@ def _sensitivity_words(data: xr.Dataset, variable: str, places: Places) -> str:
         f"{text} {float(value):.2g}" for text, value in zip(first["parameter"].values, first[name].values, strict=True)
     )
     counts = f"{int(first['n_ok'])} of {int(first['n_planned'])}"
-    return f"{first[name].attrs['long_name']}: {told}; from {counts}."
+    doubts = [f"; {note}" for note in [str(first[NOTE].item())] if note]
+    return f"{first[name].attrs['long_name']}: {told}; from {counts}{''.join(doubts)}."
 
 
 def _sample_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -291,8 +301,17 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
     return f"{what} {runs.title}: {span}. {runs.counted()}."
 
 
-def _group_words(data: xr.Dataset, variable: str, places: Places, *, numeric: bool = False) -> str:
-    runs = arranged(data, variable, places, numeric=numeric)
+def _dependence_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    if along_sample(data, places.along):
+        return _sample_words(data, variable, places)
+    if against_each_run(data, places):
+        return _scatter_words(str(places.along))(data, variable, places)
+    runs = along_numbers(data, variable, places)
+    return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
+
+
+def _group_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs = arranged(data, variable, places)
     return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
 
 
@@ -370,28 +389,28 @@ KINDS: Mapping[str, Kind] = {
         "{} of every run",
         "Every run's value, side by side for each point of the study; bars are medians.",
         _distributions,
-        lambda data, variable, wish: distribution(data, variable, wish.places),
+        lambda data, variable, wish: distribution(data, variable, wish.places, ax=wish.ax),
         _group_words,
     ),
     "dependence": Kind(
         "{} against a parameter",
         "How the values follow a parameter; grey lines, where there are some, have the slopes that are named.",
         _dependences,
-        lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes),
-        lambda data, variable, places: _group_words(data, variable, places, numeric=True),
+        lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes, ax=wish.ax),
+        _dependence_words,
     ),
     "heat_map": Kind(
         "{} over two axes",
         "Medians over two axes.",
         _heat_maps,
-        lambda data, variable, wish: heat_map(data, variable, wish.places),
+        lambda data, variable, wish: heat_map(data, variable, wish.places, ax=wish.ax),
         _cell_words,
     ),
     "budget": Kind(
         "what the final error is made of",
         "Shares of the squared error by cause, medians over the seeds.",
         lambda data, about, places: ["error_retained"] if has_budget(data) and about in (None, "error") else [],
-        lambda data, _, wish: budget(data, wish.places),
+        lambda data, _, wish: budget(data, wish.places, ax=wish.ax),
         lambda data, _, places: limits(data, places),
         spoken=True,
     ),
@@ -399,14 +418,15 @@ KINDS: Mapping[str, Kind] = {
         "what the variance of {} is made of",
         "Shares of the sampled parameters in the variance: total (light) and first order (dark), with 95 % intervals.",
         _of_samples,
-        lambda data, variable, wish: sensitivity(data, variable, wish.places),
+        lambda data, variable, wish: sensitivity(data, variable, wish.places, ax=wish.ax),
         _sensitivity_words,
+        spoken=True,
     ),
     "trend": Kind(
         "{} against the sampled parameters",
         "Every run against each parameter of the sample; lines are local linear fits.",
         _of_samples,
-        lambda data, variable, wish: trend(data, variable, wish.places),
+        lambda data, variable, wish: trend(data, variable, wish.places, ax=wish.ax),
         _sample_words,
     ),
     "pairs": Kind(
@@ -415,63 +435,63 @@ KINDS: Mapping[str, Kind] = {
         lambda data, name, places: [
             each for each in _of_samples(data, name, places) if len(sampled_runs(data, each, places).names) > 1
         ],
-        lambda data, variable, wish: pairs(data, variable, wish.places),
+        lambda data, variable, wish: pairs(data, variable, wish.places, ax=wish.ax),
         _sample_words,
     ),
     "histories": Kind(
         "{}",
         "What changes along the run: medians, in a band of the runs.",
         _histories,
-        lambda data, variable, wish: histories(data, variable, wish.places),
+        lambda data, variable, wish: histories(data, variable, wish.places, ax=wish.ax),
         _history_words,
     ),
     "spectrum": Kind(
         "{}",
         "Decay of the singular values of the trial matrix; what is below a threshold is cut.",
         _spectra,
-        lambda data, _, wish: spectrum(data, wish.places),
+        lambda data, _, wish: spectrum(data, wish.places, ax=wish.ax),
         _spectrum_words,
     ),
     "rank": Kind(
         "{} against rank",
         "Each run's error against the rank of its retained space.",
         _scatters("rank"),
-        lambda data, variable, wish: rank_error(data, variable, wish.places),
+        lambda data, variable, wish: rank_error(data, variable, wish.places, ax=wish.ax),
         _scatter_words("rank"),
     ),
     "work": Kind(
         "{} against work",
         "Each run's error against its wall time.",
         _scatters("wall_seconds"),
-        lambda data, variable, wish: work_accuracy(data, variable, wish.places),
+        lambda data, variable, wish: work_accuracy(data, variable, wish.places, ax=wish.ax),
         _scatter_words("wall_seconds"),
     ),
     "settling": Kind(
         "mean {} and the number of runs",
         "The mean (the median where it is not known), with its interval, as runs are added.",
         _settlings,
-        lambda data, variable, wish: settling(data, variable, wish.places),
+        lambda data, variable, wish: settling(data, variable, wish.places, ax=wish.ax),
         _settling_words,
     ),
     "precision": Kind(
         "how well {} is known",
         "Half the width of the 95 % interval, in parts of the number, as runs are added.",
         _precisions,
-        lambda data, variable, wish: precision(data, variable, wish.places),
+        lambda data, variable, wish: precision(data, variable, wish.places, ax=wish.ax),
         _precision_words,
     ),
     "verdict": Kind(
         "verdict on {}",
         "The mean of each label in terms of the best one's; intervals hold for all pairs together.",
         _verdicts,
-        lambda data, variable, wish: verdict(data, variable, wish.places),
+        lambda data, variable, wish: verdict(data, variable, wish.places, ax=wish.ax),
         _verdict_words,
     ),
     "fields": Kind(
         "{} of one run",
         "The solution of one run.",
         _fields,
-        lambda data, _, wish: fields(data, wish.places),
+        lambda data, _, wish: fields(data, wish.places, ax=wish.ax),
         _field_words,
     ),
 }

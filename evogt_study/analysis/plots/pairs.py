@@ -9,10 +9,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
 from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
@@ -43,10 +42,9 @@ def pairs(data: xr.Dataset, variable: str = "error", places: Places | None = Non
             f"`FILE` must have two sampled parameters to draw pairs of them, got {', '.join(names) or 'none'}"
         )
     drawn_pairs = list(combinations(range(len(names)), 2))
-    columns = 1 if len(drawn_pairs) == 1 or ax is not None else 3
-    rows = -(-len(drawn_pairs) // columns) if ax is None else 1
-    shape = (rows, columns) if ax is None else (1, len(drawn_pairs))
-    canvas = new_canvas(*shape, (COLUMN_WIDTH if columns == 1 else TEXT_WIDTH, 0.7 + 2.0 * rows), ax)
+    one_panel = len(drawn_pairs) == 1
+    rows, columns = grid(len(drawn_pairs), ax)
+    canvas = new_canvas(rows, columns, (COLUMN_WIDTH if one_panel else TEXT_WIDTH, 0.7 + 2.0 * rows), ax)
     for spare in canvas.axes[len(drawn_pairs) :]:
         spare.remove()
     medians, norm = runs.medians, _norm(runs.medians)
@@ -62,21 +60,14 @@ def pairs(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         lost = ~there & runs.planned
         axes.plot(x[lost], y[lost], color="#D55E00", marker="x", markersize=3.5, linestyle="none", gid="lost")
         for which, place in (("x", i), ("y", j)):
-            runs.scale(axes, which, place)
-            if (
-                columns > 1
-                and getattr(axes, f"get_{which}scale")() == "log"
-                and np.ptp(np.log10(runs.points[:, place])) > 3
-            ):
-                getattr(axes, f"{which}axis").set_major_locator(LogLocator(numticks=4))  # there is room for so many
-        one_panel = len(drawn_pairs) == 1
+            runs.scale(axes, which, place, narrow=not one_panel)
         labels = [titled(runs.titles[k], runs.names[k], 40) if one_panel else symbol(runs.names[k]) for k in (i, j)]
         axes.set_xlabel(labels[0], fontsize=label_size())
         axes.set_ylabel(labels[1], fontsize=label_size())
         axes.tick_params(labelsize=tick_size(), which="both")
     if mesh is not None and there.any():
         bar = canvas.figure.colorbar(mesh, ax=canvas.axes[: len(drawn_pairs)], aspect=40, location="top")
-        bar.set_label(wrapped(runs.title, 44 if columns == 1 else 80), fontsize=label_size())
+        bar.set_label(wrapped(runs.title, int(12.5 * canvas.figure.get_figwidth())), fontsize=label_size())
         logarithmic(bar.ax, "x", medians)
         bar.ax.tick_params(labelsize=tick_size(), which="both")
     crosses = "crosses: no run has a value" if (~there & runs.planned).any() else ""

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, Places
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
@@ -41,12 +41,9 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         else range(len(runs.names))
     )
     chosen = chosen[:MAX_PANELS]
-    columns = min(3, len(chosen)) if len(chosen) != 4 else 2
-    rows = -(-len(chosen) // columns)
+    rows, columns = grid(len(chosen), ax)
     size = (COLUMN_WIDTH if len(chosen) == 1 else TEXT_WIDTH, 2.3 if len(chosen) == 1 else 0.3 + 1.8 * rows)
-    canvas = new_canvas(
-        *((rows, columns) if ax is None else (1, len(chosen))), size, ax, **({} if ax is not None else {"sharey": True})
-    )
+    canvas = new_canvas(rows, columns, size, ax, sharey=True)
     for spare in canvas.axes[len(chosen) :]:
         spare.remove()
     drawn = canvas.axes[: len(chosen)]
@@ -60,7 +57,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
             x[there], y[there], color=mark.colour, marker="o", linestyle="none", markersize=2.4, alpha=0.45,
             markeredgewidth=0.0, gid="runs", rasterized=int(there.sum()) > MOST_MARKS,
         )  # fmt: skip
-        runs.scale(axes, "x", place)
+        runs.scale(axes, "x", place, narrow=len(chosen) > 1)
         if not runs.words[place]:
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
@@ -69,7 +66,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         axes.tick_params(labelsize=tick_size(), which="both")
         axes.grid(color="0.9", linewidth=0.5)
         axes.set_axisbelow(True)
-    for axes in drawn[:: columns if ax is None else len(drawn)]:
+    for axes in drawn[::columns]:
         axes.set_ylabel(wrapped(runs.title, 32 if len(chosen) == 1 else 24), fontsize=label_size())
     left = f"{len(chosen)} of {len(runs.names)} parameters" if 1 < len(chosen) < len(runs.names) else ""
     note(canvas, runs.footnote("line: local linear fit", left))

@@ -13,9 +13,8 @@ import xarray as xr
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
+from evogt_study.schema.variables import DESIGN
 
-DESIGN = "design"
-"""Attribute of a design's dimension: JSON that says kind, rule, count and parameters."""
 LEVELS = 4
 """Levels of Morris' trajectories where nothing says how many: SALib's default."""
 
@@ -59,6 +58,11 @@ def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
 def drawn_dimensions(data: xr.DataArray | xr.Dataset) -> tuple[str, ...]:
     """Dimensions whose points were drawn, as their design says."""
     return tuple(str(dim) for dim in data.dims if design_of(data, str(dim)).get("kind") == "sample")
+
+
+def along_sample(data: xr.DataArray | xr.Dataset, name: str | None) -> bool:
+    """Test for a parameter along points that were drawn."""
+    return name is not None and name in data.coords and data[name].dims in [(dim,) for dim in drawn_dimensions(data)]
 
 
 def sampled(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str] | None = None) -> Sampled:

@@ -16,7 +16,7 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
-from evogt_study.analysis.sensitivity.sampled import drawn_dimensions
+from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
@@ -195,9 +195,33 @@ def title_of(array: xr.DataArray) -> str:
 def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
     """A variable that can be drawn.  Raises InputError, naming those that can."""
     drawable = numeric_variables(data)
-    if variable not in drawable:
+    if variable not in drawable and not _of_each_run(data, variable):
         raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
     return data[variable]
+
+
+def _of_each_run(data: xr.Dataset, name: str) -> bool:
+    """Test for a variable or a coordinate of numbers, one for each run, that is no axis of the study."""
+    if name not in data.variables or name in data.dims or "status" not in data or data[name].dtype.kind not in "iufb":
+        return False
+    return data[name].ndim > 0 and set(data[name].dims) <= set(data["status"].dims)
+
+
+def _with_each_run(data: xr.Dataset, array: xr.DataArray) -> xr.Dataset:
+    """The data with a coordinate over some of the study's axes as a variable over all of them."""
+    name = str(array.name)
+    if name in data.data_vars:
+        return data
+    bare = data.reset_coords(name)
+    return bare.assign({name: bare[name].broadcast_like(bare["status"])})
+
+
+def is_measured(data: xr.Dataset, places: Places) -> bool:
+    """Test for an `along` that is one number of each run, and follows no single axis."""
+    name, axes = places.along, [] if "status" not in data else list(map(str, data["status"].dims))
+    if name is None or name in axes or name in _followers(data, axes, {"by": places.by, "panel": places.panel}):
+        return False
+    return _of_each_run(data, name)
 
 
 def at(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
@@ -226,7 +250,7 @@ def check_places(data: xr.Dataset, places: Places) -> None:
     axes = tuple(map(str, data["status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
-    if places.along is not None:
+    if places.along is not None and not (is_measured(data, places) or along_sample(data, places.along)):
         _axis_behind(data, axes, {"along": places.along}, numeric=False)
     for option, name in (("by", places.by), ("panel", places.panel), *(("over", name) for name in places.over or ())):
         if name is not None and name not in axes:
@@ -244,7 +268,7 @@ def arranged(
     sample instead of being held at their first value; most, most_series: values along, and series; own: the variable
     has dimensions of its own.  Raises InputError for an axis that is none.
     """
-    numbers_in(data, variable)
+    data = _with_each_run(data, numbers_in(data, variable))
     if not own and len(axes_of(data, variable)) < data[variable].ndim:
         dims = ", ".join(str(dim) for dim in data[variable].dims if dim not in axes_of(data, variable))
         raise InputError(f"`--variable` must be one number of each run here, {variable} has more, over {dims}")
@@ -323,17 +347,22 @@ def _axis_behind(
     name = given["along"]
     if name in axes:
         return name, None
+    followers = _followers(data, axes, given)
+    if name not in followers:
+        known = [*(_numeric(data, axes) if numeric else axes), *followers]
+        raise InputError(f"`--along` must be one of {', '.join(known) or 'none'}, got {shortened(name)}")
+    return followers[name], name
+
+
+def _followers(data: xr.Dataset, axes: Sequence[str], given: Mapping[str, str | None]) -> dict[str, str]:
+    """Parameters of numbers by the axis that they follow, beside that of series, panels and dictionaries."""
     others = {given.get("by"), given.get("panel"), "dictionary"}
-    followers = {
-        str(other): dims
+    return {
+        str(other): dims[0]
         for other, coord in data.coords.items()
         if other not in axes and coord.dtype.kind in "iuf" and set(coord.dims) <= set(axes)
         and len(dims := [str(dim) for dim in coord.dims if len(coord.dims) == 1 or dim not in others]) == 1
     }  # fmt: skip
-    if name not in followers:
-        known = [*(_numeric(data, axes) if numeric else axes), *followers]
-        raise InputError(f"`--along` must be one of {', '.join(known) or 'none'}, got {shortened(name)}")
-    return followers[name][0], name
 
 
 def _numeric(data: xr.Dataset, axes: Sequence[str]) -> list[str]:

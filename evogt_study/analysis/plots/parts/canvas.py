@@ -17,16 +17,21 @@ from evogt_study.analysis.plots.parts.style import (
     QUIET,
     TEXT_WIDTH,
     changed,
+    label_size,
     plain,
     png,
     svg,
     tick_size,
+    typeset,
 )
 from evogt_study.errors import InputError
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
-Given = Axes | Sequence[Axes] | None
-"""Axes to draw on, as many as the picture has panels; None for a figure of our own."""
+PANEL_WIDTH = 1.6
+"""Inches from panel to panel, at the least: of less, a third are the numbers and the label to its left."""
+Given = Axes | Sequence[Axes] | Figure | None
+"""Axes to draw on, as many as the picture has panels; an empty figure, whose width says how many panels stand in a row;
+None for a figure of our own."""
 
 
 class DisplayedFigure(Figure):
@@ -49,22 +54,68 @@ class Canvas:
     own: bool = True
 
 
+@dataclass(frozen=True)
+class Look:
+    """Wishes for the whole of a picture, as they are typed, mathematics between dollars: a title above it, other labels
+    of its panels, and its size in inches."""
+
+    title: str = ""
+    xlabel: str | None = None
+    ylabel: str | None = None
+    size: tuple[float, float] | None = None
+
+
+def restyled(figure: Figure, look: Look) -> Figure:
+    """The figure with its title, labels and size as wished, laid out again.
+
+    Labels stand where the picture has some, or at its first panel.  Raises InputError for mathematics that is none.
+    """
+    if look == Look():
+        return figure
+    if look.size is not None:
+        figure.set_size_inches(look.size)  # its height without what legend and small print have added
+    if look.title:
+        figure.suptitle(typeset("title", look.title), fontsize=label_size() + 1.0)
+    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    for name, text in (("x", look.xlabel), ("y", look.ylabel)):
+        if text is not None:
+            labelled = [axes for axes in drawn if getattr(axes, f"get_{name}label")()] or drawn[:1]
+            for axes in labelled:
+                getattr(axes, f"set_{name}label")(typeset(f"{name}label", text), fontsize=label_size())
+    figure.set_layout_engine("constrained")
+    settle(figure)
+    return figure
+
+
 def new_canvas(rows: int, columns: int, size: tuple[float, float], ax: Given = None, **subplots: Any) -> Canvas:
-    """A figure of `size` inches with rows x columns axes; or the axes that are given.
+    """A figure of `size` inches with rows x columns axes; or the axes or figure that are given.
 
     A size that rcParams were given stands in the place of ours.  Raises InputError for another number of axes.
     """
-    if ax is not None:
+    if ax is not None and not isinstance(ax, Figure):
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))
         if len(given) != rows * columns:
             raise InputError(f"`ax` must be as many axes as there are panels, {rows * columns}, got {len(given)}")
         root = given[0].figure.figure  # of a subfigure the figure
         return Canvas(root, given, own=False)
-    if changed("figure.figsize"):
-        size = tuple(matplotlib.rcParams["figure.figsize"])
-    figure = DisplayedFigure(figsize=size, layout="constrained")
+    figure = ax or DisplayedFigure(figsize=wished_size() or size)
+    figure.set_layout_engine("constrained")
     drawn = figure.subplots(rows, columns, squeeze=False, **subplots).ravel()
     return Canvas(figure, list(drawn))
+
+
+def wished_size() -> tuple[float, float] | None:
+    """Width and height that rcParams were given; None where nobody has."""
+    return tuple(matplotlib.rcParams["figure.figsize"]) if changed("figure.figsize") else None
+
+
+def grid(count: int, ax: Given = None) -> tuple[int, int]:
+    """Rows and columns of `count` panels: at most three in a row that are `PANEL_WIDTH` wide; one row of given axes."""
+    if ax is not None and not isinstance(ax, Figure):
+        return 1, count
+    width = (wished_size() or (TEXT_WIDTH, 0.0))[0] if ax is None else ax.get_figwidth()
+    columns = min(count, 2 if count == 4 else 3, max(1, int(width / PANEL_WIDTH)))
+    return -(-count // columns), columns
 
 
 def panels(count: int, height: float = 2.3, ax: Given = None) -> Canvas:
@@ -72,16 +123,14 @@ def panels(count: int, height: float = 2.3, ax: Given = None) -> Canvas:
 
     Raises InputError where axes are given, and another number of them.
     """
-    if ax is not None:
-        given = new_canvas(1, count, (COLUMN_WIDTH, height), ax)
-        for axes in given.axes:
+    rows, columns = grid(count, ax)
+    size = (COLUMN_WIDTH, height) if count == 1 else (TEXT_WIDTH, 0.9 * height * rows)
+    made = new_canvas(rows, columns, size, ax, sharex=True, sharey=True)
+    if not made.own:
+        for axes in made.axes:
             axes.tick_params(labelsize=tick_size(), which="both")
             axes.set_axisbelow(True)
-        return given
-    columns = min(count, 3) if count != 4 else 2
-    rows = -(-count // columns)
-    size = (COLUMN_WIDTH, height) if count == 1 else (TEXT_WIDTH, 0.9 * height * rows)
-    made = new_canvas(rows, columns, size, sharex=True, sharey=True)
+        return made
     for spare in made.axes[count:]:
         spare.remove()
     for number, axes in enumerate(made.axes[:count]):
@@ -126,7 +175,7 @@ def note(canvas: Canvas, text: str) -> None:
     if not canvas.own:
         canvas.axes[-1].set_title(plain(text.partition(";")[0], 600), loc="right", fontsize=size, color=QUIET)
         return
-    room = int(figure.get_figwidth() * 72.0 / (0.5 * size))
+    room = int(figure.get_figwidth() * 72.0 / (0.53 * size))
     lines = textwrap.wrap(plain(text, 600), room)
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=size, color=QUIET)
     figure.set_figheight(figure.get_figheight() + 0.05 + 0.125 * len(lines))

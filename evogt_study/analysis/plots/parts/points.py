@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from evogt_study.analysis.plots.parts.arranged import Array, Places, arranged, at, axes_of, title_of
-from evogt_study.analysis.plots.parts.style import logarithmic, plain
+from evogt_study.analysis.plots.parts.style import TEXT_WIDTH, logarithmic, plain
 from evogt_study.analysis.sensitivity.sampled import sample_dimensions, sampled
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
@@ -40,7 +41,7 @@ class SampledRuns:
         found[there] = np.nanmedian(np.where(np.isfinite(self.values), self.values, np.nan)[there], axis=1)
         return found
 
-    def scale(self, axes: Axes, which: str, place: int) -> None:
+    def scale(self, axes: Axes, which: str, place: int, *, narrow: bool) -> None:
         """Scale axis "x" or "y" for a parameter: logarithmic where it suits, words at the places of words."""
         if self.words[place]:
             labels = [plain(word) for word in self.words[place]]
@@ -48,6 +49,10 @@ class SampledRuns:
             (axes.set_xlim if which == "x" else axes.set_ylim)(-0.6, len(labels) - 0.4)
         else:
             logarithmic(axes, which, self.points[:, place])
+            log = getattr(axes, f"get_{which}scale")() == "log"
+            if narrow and log and np.ptp(np.log10(self.points[:, place])) > 3:
+                room = 4 if axes.figure.figure.get_figwidth() >= TEXT_WIDTH else 3  # numbers that do not meet
+                getattr(axes, f"{which}axis").set_major_locator(LogLocator(numticks=room))
 
     def spread(self, place: int) -> Array:
         """Values of a parameter for each run, (n k,), words a little apart so that runs do not hide each other."""

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, cast
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from evogt_study.errors import InputError, cut
+from evogt_study.errors import InputError, cut, shortened
 from evogt_study.printable import shown
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
@@ -193,6 +195,21 @@ def plain(text: str, limit: int = LABEL_LIMIT) -> str:
     lines = [shown(" ".join(line.split())) for line in text.split("\n")]
     lines = ["".join(c if ord(c) in known else "?" for c in line) for line in lines]
     return cut("\n".join(lines), limit).replace("$", r"\$")
+
+
+def typeset(option: str, text: str) -> str:
+    """Text as it was typed, with mathematics between dollars.  Raises InputError where that cannot be read."""
+    known = _characters()
+    line = "".join(c if ord(c) in known else "?" for c in shown(text))
+    try:
+        if is_math_text(line):
+            MathTextParser("path").parse(line)
+    except ValueError:
+        raise InputError(
+            f"`--{option}` must have mathematics between its dollars that Matplotlib reads, got {shortened(text)}; "
+            r"write \$ for a dollar"
+        ) from None
+    return line
 
 
 @cache

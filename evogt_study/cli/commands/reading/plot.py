@@ -9,6 +9,7 @@ import click
 
 from evogt_study.analysis.plots.kinds import Wish, check_kind
 from evogt_study.analysis.plots.parts.arranged import Places
+from evogt_study.analysis.plots.parts.canvas import Look
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.options import names, over_option
 from evogt_study.cli.plot_files import draw_files
@@ -16,18 +17,27 @@ from evogt_study.errors import InputError
 from evogt_study.printable import tell
 from evogt_study.study.typed_points import read_point
 
+MOST_INCHES = 50
+"""Of a picture's side: at 300 dots an inch 15,000, which an image of 900 MB has."""
+
 
 @click.command()
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
 @click.argument("kind", metavar="[KIND]", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture: .png, .pdf or .svg.  [beside FILE]")
 @click.option("--variable", help="Variable to draw.  [default: what the study is about]")
-@click.option("--along", metavar="AXIS", help="Axis, or parameter that follows one, that stands horizontally.")
+@click.option(
+    "--along", metavar="AXIS", help="Axis, parameter that follows one, or recorded variable that stands horizontally."
+)
 @click.option("--by", metavar="AXIS", help="Axis whose values are series, told apart by colour and marker.")
 @click.option("--panel", metavar="AXIS", help="Axis with a panel for each value.")
 @over_option
 @click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="Hold axes at one value.")
 @click.option("--slopes", metavar="P,...", help="Slopes of reference lines of a dependence; 0 for none.")
+@click.option("--title", default="", help="Title above the picture; mathematics stands between dollars.")
+@click.option("--xlabel", help="Label of the horizontal axes.")
+@click.option("--ylabel", help="Label of the vertical axes.")
+@click.option("--size", metavar="WxH", help="Width and height in inches, as 3.4x2.6.")
 @click.option("--pilot", is_flag=True, help="Draw the pilot's runs.")
 def plot(
     file: Path,
@@ -40,6 +50,10 @@ def plot(
     over: str | None,
     points: tuple[str, ...],
     slopes: str | None,
+    title: str,
+    xlabel: str | None,
+    ylabel: str | None,
+    size: str | None,
     pilot: bool,
 ) -> None:
     """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
@@ -49,13 +63,27 @@ def plot(
     """
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
-    wish = Wish(variable, places, None if slopes is None else _slopes(slopes))
+    look = Look(title, xlabel, ylabel, None if size is None else _size(size))
+    wish = Wish(variable, places, None if slopes is None else _slopes(slopes), look)
     data = runs_of_phase(file, "pilot" if pilot else "study")
     for made in draw_files(data, file, kind, wish, output):
         if isinstance(made, str):
             tell(f"evogt: {made}", err=True)
         else:
             tell(f"{made.path}: {made.drawn.title}. {made.drawn.alt}")
+
+
+def _size(text: str) -> tuple[float, float]:
+    """Width and height in inches.  Raises InputError."""
+    try:
+        width, height = (float(each) for each in text.split("x"))
+        if not (0.5 <= width <= MOST_INCHES and 0.5 <= height <= MOST_INCHES):
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"`--size` must be width x height in inches up to {MOST_INCHES}, got {text!r}; use e.g. 3.4x2.6"
+        ) from None
+    return width, height
 
 
 def _slopes(text: str) -> tuple[float, ...]:
