@@ -90,7 +90,7 @@ def summary(
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
     question = Question(
-        variables=names(variable), over=names(over or "seed"), statistics=names(statistic),
+        variables=names(variable), over=names("seed" if over is None else over), statistics=names(statistic),
         at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
         ratio=ratio, form=form,
         numbers=NumberFormat(digits, notation),
