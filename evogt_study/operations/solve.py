@@ -221,7 +221,9 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
     }  # fmt: skip
     shown = {name: labels([value])[0] for name, value in parameters.items() if value is not None}
     known = PARAMETERS | declared([type(run.integrator)])
-    constants = {name: ((), label, known[name].attributes(label)) for name, label in shown.items()}
+    # a dictionary of another package may have parameters of its own
+    about = {name: known[name] if name in known else formula_parameter(name) for name in shown}
+    constants = {name: ((), label, about[name].attributes(label)) for name, label in shown.items()}
     own = {
         name: ((), value, formula_parameter(name).attributes(value))
         for name, value in solution.problem.parameters.items()

@@ -57,6 +57,20 @@ class Monomials(Dictionary):
         return TensorProducts(by_total_degree(self.N, dimension), powers)
 
 
+@dataclass(frozen=True)
+class Stretched(Monomials):
+    """Another family with a parameter that no other has."""
+
+    stretch: float = 1.0
+
+
+def test_a_parameter_that_no_other_family_has_is_a_coordinate_of_its_runs(registered):
+    registered("stretched", Stretched)
+    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    one = evs.solve(problem, evs.Dictionary("stretched", 6, stretch=2.0), 0, quadrature=40, dt=0.01, final_time=0.02)
+    assert one.stretch == 2.0
+
+
 def test_a_family_is_a_class_and_a_name(registered, client):
     registered("monomials", Monomials)
     problem = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()

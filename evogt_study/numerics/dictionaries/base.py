@@ -44,7 +44,7 @@ class Dictionary(ABC):
     """A family of N features psi_1, ..., psi_N: scalars only, so that it can identify a run.
 
     ``Dictionary("gtransnet", N=60, N1=240, gamma=20)`` makes one of the family that it names.  The fields of a family's
-    class are its parameters, in a study file too.
+    class are its parameters; a study file has those of them that it knows of other families.
 
     Raises ParameterError for an unknown family or a value outside its range.
     """
