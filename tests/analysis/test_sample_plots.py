@@ -133,8 +133,11 @@ def test_title_and_labels_are_typed_with_mathematics(data):
     look = Look("Errors at $\\gamma$", xlabel="shape $\\gamma_1$", ylabel="$e$ for 5 $")
     figure = drawn(data, "trend", Wish(places=Places(along="gamma"), look=look)).figure
     assert {"Errors at $\\gamma$", "shape $\\gamma_1$", "$e$ for 5 $"} <= set(texts(figure))
-    bars = drawn(data, "sensitivity", Wish(look=Look(ylabel="parameter"))).figure
+    bars = drawn(data, "sensitivity", Wish(look=Look("Shares", ylabel="parameter"))).figure
     assert bars.axes[0].get_ylabel() == "parameter"
+    title = next(text for text in bars.texts if text.get_text() == "Shares").get_window_extent()
+    legend, panel = bars.legends[0].get_window_extent(), bars.axes[0].get_window_extent()
+    assert title.y0 > legend.y1 > legend.y0 > panel.y1  # one above the other
     with pytest.raises(InputError, match="`--xlabel` must have mathematics .* reads, got .*unknown"):
         drawn(data, "trend", Wish(look=Look(xlabel=r"$\unknown$")))
     with pytest.raises(InputError, match="`ax` must be left out where a title"):

@@ -79,7 +79,7 @@ def dependence(
             _intervals(axes, beside, medians[where], limits[where], style(one))
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        across = titled(runs.along.title, runs.along.name, 48 if len(drawn) == 1 else 30)
+        across = titled(runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30))
         axes.set_xlabel(across, fontsize=label_size())
     drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)

@@ -58,7 +58,7 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         if number % columns == 0:
             axes.set_ylabel(wrapped(runs.series.title, 30), fontsize=label_size())
         if number + columns >= count:
-            axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
+            axes.set_xlabel(wrapped(runs.along.title, canvas.characters(48)), fontsize=label_size())
     if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
         drawn[0].invert_yaxis()
     if np.isfinite(medians).any() and mesh is not None:

@@ -61,7 +61,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         if not runs.words[place]:
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
-        across = titled(runs.titles[place], runs.names[place], 48 if len(chosen) == 1 else 26)
+        across = titled(runs.titles[place], runs.names[place], canvas.characters(48 if len(chosen) == 1 else 26))
         axes.set_xlabel(across, fontsize=label_size())
         axes.tick_params(labelsize=tick_size(), which="both")
         axes.grid(color="0.9", linewidth=0.5)

@@ -19,6 +19,7 @@ from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.style import svg
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
+from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.tables import rows
@@ -34,6 +35,8 @@ MOST_ROWS = 60
 MOST_SLOW = 10  # cells: what is slow is known by its parameters, not by a long list
 MOST_TABLES = 12
 MOST_PICTURES = 12
+FEW_POINTS = 12
+"""Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
 
 
@@ -237,13 +240,17 @@ def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> b
 
 
 def following(data: xr.Dataset) -> list[Table]:
-    """Parameters that follow the axes, as the study's rules or its pilot set them."""
+    """Points of designs, a table each, and parameters that follow axes as the study's rules or its pilot set them."""
     names = list(map(str, data["status"].dims))
     brought = recorded(data)
+    points: dict[str, list[xr.DataArray]] = {}
     found = []
     for name, coord in data.coords.items():
         dims = list(map(str, coord.dims))
         if not dims or name in data.dims or {name} & {*brought, *BOOKKEEPING} or not set(dims) <= set(names):
+            continue
+        if len(dims) == 1 and design_of(data, dims[0]):
+            points.setdefault(dims[0], []).append(coord)
             continue
         sizes = [coord.sizes[dim] for dim in dims]
         body = [
@@ -252,7 +259,17 @@ def following(data: xr.Dataset) -> list[Table]:
         ]
         title = f"{coord.attrs.get('long_name', name)}, which follows {' and '.join(dims)}"
         found.append(Table(title, [*dims, str(name)], body, len(dims), max(0, coord.size - MOST_ROWS)))
-    return found
+    return [*(_points(data, dim, along) for dim, along in points.items()), *found]
+
+
+def _points(data: xr.Dataset, dim: str, along: Sequence[xr.DataArray]) -> Table:
+    """The points of a design, with a column for each parameter; of those that were drawn the first."""
+    design, size = design_of(data, dim), data.sizes[dim]
+    most = FEW_POINTS if dim in drawn_dimensions(data) else MOST_ROWS
+    columns = [data[dim].values[:most], *(coord.values[:most] for coord in along)]
+    rows = [[str(number), *(_cut(_word(value)) for value in values)] for number, *values in zip(*columns, strict=True)]
+    title = f"The {size:,} points of {dim}: {design.get('rule', design.get('kind', 'design'))}"
+    return Table(title, [dim, *(str(coord.name) for coord in along)], rows, 1, max(0, size - most))
 
 
 def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:

@@ -27,7 +27,8 @@ def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberForm
     rest = [str(dim) for dim in found["n_ok"].dims]
     kept = found[[name for name in COLUMNS if name in found]].transpose(*rest, ...)
     kept = _with_seed(kept, found) if SEED_SHARE in found else kept
-    parts = [rendered(*rows(_counted(kept, found, [PARAMETER]), [*rest, PARAMETER], numbers), form)]
+    head, body = rows(_counted(kept, found, [PARAMETER]), [*rest, PARAMETER], numbers)
+    parts = [rendered(head, [_without_first_order(head, row) for row in body], form)]
     if "second_order" in found:
         pairs = _pairs(found)
         if pairs.sizes[PARAMETER]:
@@ -53,6 +54,13 @@ def _with_seed(kept: xr.Dataset, found: xr.Dataset) -> xr.Dataset:
     return xr.concat(
         [kept, row], PARAMETER, coords="minimal", compat="override", join="outer", combine_attrs="override"
     )
+
+
+def _without_first_order(head: list[str], row: list[str]) -> list[str]:
+    """The row; that of the seed, of which only the whole share is known, with nothing in its first-order columns."""
+    if row[head.index(PARAMETER)] != DRAWN:
+        return row
+    return ["" if name.startswith("first_order") else text for name, text in zip(head, row, strict=True)]
 
 
 def _pairs(found: xr.Dataset) -> xr.Dataset:

@@ -53,6 +53,13 @@ class Canvas:
     axes: list[Axes]
     own: bool = True
 
+    def characters(self, most: int) -> int:
+        """Characters of a label below a panel that do not meet those of the next, at most `most`: 14.2 an inch."""
+        spec = self.axes[0].get_subplotspec()
+        if not self.own or spec is None:
+            return most
+        return min(most, int(14.2 * self.figure.get_figwidth() / spec.get_gridspec().ncols))
+
 
 @dataclass(frozen=True)
 class Look:
@@ -74,8 +81,6 @@ def restyled(figure: Figure, look: Look) -> Figure:
         return figure
     if look.size is not None:
         figure.set_size_inches(look.size)  # its height without what legend and small print have added
-    if look.title:
-        figure.suptitle(typeset("title", look.title), fontsize=label_size() + 1.0)
     drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     for name, text in (("x", look.xlabel), ("y", look.ylabel)):
         if text is not None:
@@ -83,8 +88,24 @@ def restyled(figure: Figure, look: Look) -> Figure:
             for axes in labelled:
                 getattr(axes, f"set_{name}label")(typeset(f"{name}label", text), fontsize=label_size())
     figure.set_layout_engine("constrained")
+    if look.title:
+        _entitled(figure, typeset("title", look.title), higher=look.size is None)
     settle(figure)
     return figure
+
+
+def _entitled(figure: Figure, title: str, *, higher: bool) -> None:
+    """Put a title above all of a figure, legends too, which is made higher by it if that is free."""
+    points = label_size() + 1.0
+    inches = 1.8 * points / 72.0  # a line with room above and below
+    if higher:
+        figure.set_figheight(figure.get_figheight() + inches)
+    top = 1.0 - inches / figure.get_figheight()
+    for each in figure.legends:
+        each.set_bbox_to_anchor((0.0, 0.0, 1.0, top), figure.transFigure)
+    legends = max((each.get_window_extent().height for each in figure.legends), default=0.0) / figure.bbox.height
+    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top - 1.05 * legends))
+    figure.text(0.5, 0.5 * (1.0 + top), title, ha="center", va="center", fontsize=points).set_in_layout(False)
 
 
 def new_canvas(rows: int, columns: int, size: tuple[float, float], ax: Given = None, **subplots: Any) -> Canvas:

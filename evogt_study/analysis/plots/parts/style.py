@@ -182,7 +182,7 @@ def titled(title: str, name: str, width: int) -> str:
     sign = symbol(name) if name else ""
     if title == name and sign:
         return sign
-    words = wrapped(title, width)
+    words = wrapped(title.removesuffix(f" {name}") if sign != name else title, width)
     if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
         return words
     quantity, opening, units = words.rpartition(" (")  # of units
