@@ -60,7 +60,7 @@ def hosts(tmp_path):
     (tmp_path / "home").mkdir()
 
     def inside(process):
-        return ["nsenter", "-t", str(process.pid), "-U", "-n", "-m", "--preserve-credentials"]
+        return ["nsenter", "-t", str(process.pid), "-U", "-n", "-m", "--wd=.", "--preserve-credentials"]
 
     def ip(process, *arguments):
         done = subprocess.run([*inside(process), "ip", *arguments], capture_output=True, text=True)
