@@ -186,7 +186,7 @@ def test_the_orders_of_the_time_step():
                 assert f"{float(orders.sel(dt=float(row['dt']))):.3f}" == row["value"]
 
 
-def test_the_readme_shows_the_papers_table():
+def test_the_page_on_the_paper_shows_its_table():
     with opened(DATA / "results" / "oscillatory_1d.nc") as data:
         question = Question(columns=("dictionary",), ratio="transnet/gtransnet", numbers=NumberFormat(3))
-        assert f"```\n{summary_table(data, question)}\n```" in (DATA.parent / "README.md").read_text()
+        assert f"```\n{summary_table(data, question)}\n```" in (DATA.parent / "docs/tutorials/paper.md").read_text()
