@@ -69,12 +69,14 @@ def script(name, tmp_path):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_which_gamma(tmp_path):
     transnet, gtransnet = script("which_gamma", tmp_path).splitlines()
     assert transnet == "transnet: gamma = 4, mean error 2.20e-04 over 10 seeds"
     assert gtransnet.startswith("gtransnet: gamma = 8, mean error 2.17e-05")
 
 
+@pytest.mark.slow
 def test_how_many_seeds(tmp_path):
     printed = script("how_many_seeds", tmp_path)
     shown = next(block for block in re.findall(r"```\n(.*?)```", (ROOT / "studies/README.md").read_text(), re.DOTALL))

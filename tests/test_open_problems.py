@@ -163,6 +163,7 @@ def test_a_problem_of_functions_is_that_of_formulas():
     assert solved(given).errors == pytest.approx(solved(stated).errors, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_errors_against_finite_elements_are_those_against_the_truth():
     """Known answers, from Chebyshev polynomials and Radau at 1e-11: 8.525e-4, 2.131e-4, 5.327e-5."""
     problem = evs.Statement(

@@ -165,6 +165,7 @@ def test_pilot_ran_whole_on_its_own_seeds(result, name):
     assert set(pilot.seed.values.tolist()) == {100, 101, 102, 103, 104}
 
 
+@pytest.mark.slow
 def test_what_explains_the_difference_of_the_fixed_operator():
     """Runs that end at half the stated time give the printed number, refined to 48 points as the others are."""
     problem = evs.Study.from_file(ROOT / "studies/paper/refined_operator_2d.toml").spec.problem

@@ -93,6 +93,7 @@ def own_result(folder, axes, source=None, name="own"):
 # --- what is on it ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_page_of_a_published_result():
     path = RESULTS / "oscillatory_1d.nc"
     text = page_of(path)
