@@ -48,7 +48,7 @@ class DepositedStudy:
 
     @property
     def title(self) -> str:
-        """What the study is called."""
+        """The study's title, or its name if it has none."""
         return self.attributes.get("title") or self.name
 
     @property

@@ -89,7 +89,7 @@ def _root(deposit: Deposit, files: Iterable[Entity], people: Iterable[Entity]) -
 
 
 def _files(study: DepositedStudy) -> Iterator[Entity]:
-    """What each file of a study is."""
+    """Entities that describe each file of a study."""
     yield {
         "@id": _id(study.text),
         "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],

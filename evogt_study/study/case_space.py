@@ -32,7 +32,7 @@ Enough that NumPy's calls take no time, and few enough that what is remembered i
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What the numbers of an index axis stand for: values of several parameters, those of number `first` first.
+    """Points that the numbers of an index axis stand for: values of several parameters, those of number `first` first.
 
     description: JSON of how they came about; empty where other tables say what a number stands for, as of candidates.
     """

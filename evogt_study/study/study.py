@@ -366,7 +366,7 @@ class _Reader:
             raise StudyError(f"{told}, got {shortened(raw)} ({self.file}, {where})") from None
 
     def _constants(self, varying: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
-        """What is the same in all cases; what is computed by a formula is left out."""
+        """Values that are the same in all cases; those computed by a formula are left out."""
         stated = self.table.constants
         constants = {
             name: parameter.default

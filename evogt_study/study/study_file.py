@@ -48,7 +48,7 @@ class _ParametersTable(_Table):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the table says of parameters, by their names."""
+        """Entries of the table for parameters, by their names."""
         return self.model_extra or {}
 
 

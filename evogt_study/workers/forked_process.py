@@ -11,6 +11,7 @@ import multiprocessing
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -50,7 +51,7 @@ def quick_records(plan: Plan, numbers: Order, run_seconds: float | None) -> Iter
             well = np.flatnonzero(records.status == Status.ok)
             if len(well):
                 yield records.selected(well)
-    except EOFError:  # all are computed, or one has ended the process
+    except (EOFError, OSError):  # all are computed, or one has ended the process, perhaps while it sent
         pass
     finally:
         process.kill()
@@ -62,7 +63,8 @@ def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Co
     """Compute the cases in turn, in batches that grow, and send their records."""
     receiver.close()  # so that a parent that is gone ends this process when it sends
     cases, size = plan.cases(numbers), 1
-    while batch := list(itertools.islice(cases, size)):
-        begun = time.monotonic()
-        sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))
-        size = 2 * size if time.monotonic() - begun < BATCH_SECONDS else max(1, size // 2)
+    with suppress(Exception):  # told by the cluster, which computes it again
+        while batch := list(itertools.islice(cases, size)):
+            begun = time.monotonic()
+            sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))
+            size = 2 * size if time.monotonic() - begun < BATCH_SECONDS else max(1, size // 2)

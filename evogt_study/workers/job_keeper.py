@@ -148,6 +148,6 @@ class JobKeeper:
 
 
 def _reason(error: Exception) -> str:
-    """What a batch system's command said: dask-jobqueue puts it behind the word stderr, after the command."""
+    """The message of a batch system's command: dask-jobqueue puts it behind the word stderr, after the command."""
     _, found, said = str(error).partition("stderr:")
     return " ".join((said if found and said.strip() else str(error)).split())

@@ -29,7 +29,7 @@ class Queue:
     system: str
 
     def jobs(self) -> dict[str, str] | None:
-        """What the queue says of each of this user's jobs, by its number; None where it does not answer."""
+        """State of each of this user's jobs in the queue, by its number; None where it does not answer."""
         try:
             done = subprocess.run(  # noqa: S603  # fixed words
                 [*LISTS[self.system], getpass.getuser()],
@@ -48,7 +48,7 @@ class Queue:
 
 
 def in_words(said: Iterable[str]) -> str:
-    """What a queue says of several jobs: "2 PENDING Resources, 1 RUNNING None"."""
+    """Counted states of several jobs: "2 PENDING Resources, 1 RUNNING None"."""
     counts = Counter(said)
     return ", ".join(f"{count} {words}" for words, count in counts.most_common()) or "no jobs"
 

@@ -62,7 +62,7 @@ class EnergyBound:
 
 @dataclass(frozen=True)
 class Growth:
-    """What the terms without diffusion add to the energy: a growth of errors, and what is left of decay.
+    """Growth of errors by the terms without diffusion, and what is left of the decay of energy.
 
     rate: g >= 0, the least with c + div b / 2 <= g, or more where there is no Dirichlet face; mass: m > 0, the least of
     g - c - div b / 2, there.

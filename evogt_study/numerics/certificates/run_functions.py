@@ -42,7 +42,7 @@ class RunFunctions:
 
     @property
     def box(self) -> UnitBox:
-        """Where the grid is in the domain."""
+        """The part of the domain that the grid covers."""
         return UnitBox.of(self.space.domain)
 
     @cached_property

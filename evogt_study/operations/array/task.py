@@ -166,7 +166,7 @@ class _Task:
 
 
 class _Share:
-    """What one task computes of a plan's missing cases.
+    """The cases that one task computes of those that a plan misses.
 
     before: identity of the result when the `table` was filled; once it is another, somebody has joined it.
     """

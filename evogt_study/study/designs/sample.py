@@ -74,7 +74,7 @@ def warn_of_count(table: SampleTable, place: Place) -> None:
 
 
 def _description(table: SampleTable, options: dict[str, Any]) -> dict[str, Any]:
-    """How the points came about, for whoever reads them."""
+    """Rule, count and parameters of a sample, for whoever reads its points."""
     stated = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
     start = {"start": table.start} if table.start else {}
     return {**stated, **start, **options, "parameters": table.parameters}

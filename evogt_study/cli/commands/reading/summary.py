@@ -100,11 +100,8 @@ def summary(
     data = runs_of_phase(file, "pilot" if pilot else "study")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
-            tell_lines(
-                shares_table(
-                    data, replace(question, variables=(sensitivity,)), None if over is None else names(over), log
-                )
-            )
+            asked, parameters = replace(question, variables=(sensitivity,)), None if over is None else names(over)
+            tell_lines(shares_table(data, asked, parameters, log))
         elif orders is not None:
             tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
         else:
