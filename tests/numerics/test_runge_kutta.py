@@ -197,7 +197,7 @@ def test_a_step_without_solution_is_named():
 
 
 def test_an_explicit_reaction_takes_no_memory_for_its_steps():
-    flow = system_of(evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4", diffusion="1/100")(), N=12)
+    flow = system_of(evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4", diffusion="1/100")(), N=80)
     flow = dataclasses.replace(flow, load=lambda times: np.zeros((len(times), len(flow.initial))))
 
     def peak(steps):
@@ -208,8 +208,8 @@ def test_an_explicit_reaction_takes_no_memory_for_its_steps():
         return most
 
     peak(10)
-    more = min(peak(2000) - peak(1000) for _ in range(3))  # what is collected meanwhile is not the steps' own
-    assert more < 1000 * 8 * len(flow.initial)  # energies and times of the steps, and no state
+    more = min(peak(4000) - peak(1000) for _ in range(3))  # what is collected meanwhile is not the steps' own
+    assert more < 3000 * 8 * len(flow.initial)  # energies and times of the steps, and no state
 
 
 # Known answers
@@ -236,9 +236,10 @@ def test_incompatible_data_need_a_damping_start():
     )  # fmt: skip
     assert plain[:2] == pytest.approx([0.26, 0.12], rel=0.05)
     assert started[:2] == pytest.approx([4.1e-3, 1.0e-3], rel=0.05)
-    # 0.0101 by rank 34; 0.0171 by rank 36, at tau = 3e-13, whose largest eigenvalue is 15 % larger: what is left of it
-    # after 40 steps, ((z - 2)/(z + 2))^40 at z = dt lambda = 56, has the third power of such a change
-    assert plain[2] == pytest.approx(0.012, rel=0.2)
+    # 0.012 had been asked for.  It is 0.0101 by rank 34, and 0.0171 by rank 36, at tau = 3e-13, whose largest
+    # eigenvalue is 15 % larger: what is left of it after 40 steps, ((z - 2)/(z + 2))^40 at z = dt lambda = 56, has the
+    # third power of such a change
+    assert plain[2] == pytest.approx(0.010095, rel=1e-3)
 
 
 def test_a_stiff_retained_system_is_where_l_stability_pays():
