@@ -322,6 +322,7 @@ def test_a_scheduler_file_that_is_not_there(refused):
     assert "No such file" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -369,6 +370,7 @@ def test_what_is_no_time_limit_of_a_run(refused, no_workers, limit):
     assert "`run_seconds` (--run-limit) must be a finite number of seconds > 0, got " in line
 
 
+@pytest.mark.long
 def test_a_time_limit_of_centuries_is_none(folder):
     command = [COMMAND, "run", "own.toml", "-q", "--workers", "1", "--run-limit", "1e10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)  # what workers print is seen here only

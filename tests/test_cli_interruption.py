@@ -19,6 +19,8 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.workers.interruption import deferred, interruptible, seconds
 
+pytestmark = pytest.mark.long
+
 SLOW = """
     import os, time
     def method(seed):

@@ -21,6 +21,8 @@ from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.workers.local_cluster import ON_THIS_MACHINE, SETTINGS
 from evogt_study.workers.worker_server import ONE_THREAD
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 NAMES = (

@@ -324,6 +324,7 @@ def peak(*arguments):
     return int(re.search(r"VmHWM:\s*(\d+) kB", done.stderr)[1]) / 1024, done.stdout
 
 
+@pytest.mark.long
 def test_arrays_stay_in_the_file_until_they_are_drawn(folder):
     """They are 8 MB of each run, and one run's are drawn."""
     declaring(folder / "own.nc", 24, fields)
@@ -334,6 +335,7 @@ def test_arrays_stay_in_the_file_until_they_are_drawn(folder):
     assert drawn < 300
 
 
+@pytest.mark.long
 def test_too_little_memory_is_said_to_be_that(own_study, result_of, evogt, folder):
     """Of a good file: not that it is none."""
     method = "import numpy as np\ndef method(seed):\n    return {'trace': ('n', np.zeros(16_000_000))}\n"

@@ -87,6 +87,7 @@ def code_blocks(file, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(), re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_documented_script_runs(tmp_path):
     """As a script, as a reader would paste it."""
     script = tmp_path / "script.py"
@@ -113,6 +114,7 @@ def test_the_documented_questions_have_answers(capsys):
     assert names["best"]["settled"].all()
 
 
+@pytest.mark.long
 def test_the_readmes_script_is_that_of_the_example(tmp_path):
     assert code_blocks("README.md", "python")[0] == (ROOT / "studies" / "examples" / "lorenz.py").read_text()
     command = [sys.executable, str(ROOT / "studies" / "examples" / "lorenz.py")]
@@ -132,6 +134,7 @@ def test_the_factory_of_the_documentation(client, tmp_path):
     assert float(norms[1]) < float(norms[0]) < np.sqrt(0.5)
 
 
+@pytest.mark.long
 def test_four_solvers_on_two_problems(client, tmp_path):
     path = tmp_path / "four_solvers.nc"
     data = evs.run(study("four_solvers"), client=client, output=path)

@@ -415,6 +415,7 @@ def settings_of(values: dict[str, Any]) -> Settings:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_case_of_a_study(name: str) -> None:
     text = f"""
@@ -507,6 +508,7 @@ BENCHMARKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_several_dimensions(name: str) -> None:
     """eq:2d_fixed_coeff, eq:2d_time_coeff and the nonseparable benchmarks, at epsilon = 0.2."""

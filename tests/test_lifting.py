@@ -214,6 +214,7 @@ def test_the_loads_of_the_equivalent_homogeneous_problem_are_the_same(case):
 # Solutions
 
 
+@pytest.mark.long
 @cases
 @integrators
 def test_the_error_is_that_of_the_equivalent_homogeneous_problem(case, integrator):

@@ -17,6 +17,8 @@ from evogt_study.results.shards import shard_files, shard_folder
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_extensions"))
 from executed_notebooks import KEPT, SECONDS, TUTORIALS, execute  # of the documentation
 
+pytestmark = pytest.mark.long
+
 SLOW = """
 import os, time
 def method(seed):

@@ -93,6 +93,7 @@ def solved(problem, integrator="gauss_2", dt=0.02, reference=None):
     return solve(problem, run, reference=reference)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_method_solves_it(name):
     problem = problem_of(name)
@@ -198,6 +199,7 @@ def test_heat_on_the_disk_decays_with_the_square_of_the_first_zero_of_the_bessel
     assert abs(found[2]) < 1e-5  # of which 3e-6 is the curved side
 
 
+@pytest.mark.long
 def test_heat_on_the_l_shape_decays_with_its_first_eigenvalue():
     found = [decay({"polygon": L_SHAPE}, N, 4, 3.0) / 9.6397238 - 1.0 for N in (20, 40, 80)]
     assert 0.0 < found[2] < found[1] < found[0] < 5e-2

@@ -104,6 +104,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS)
 def test_published_number(result, row):
     (entry,) = judged([row], OnDemand(result, TABLES[row.file].studies(row.labels)), KNOWN)

@@ -165,6 +165,7 @@ def test_it_is_shown_without_being_swamped(data):
     assert "summary, compare, ranking, verdict, orders, sensitivity, return_level, shares, plot" in repr(data.evogt)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["open", "run", "solve", "summary", "merge"])
 def test_the_accessor_comes_with_every_name_that_gives_a_dataset(name):
     code = f"import evogt_study as evs\nevs.{name}\nimport xarray as xr\nprint(xr.Dataset().evogt)"

@@ -75,6 +75,7 @@ def test_what_dask_holds_is_never_there_as_a_whole():
     assert peak(lambda: summary(array, statistics=["mean", "std", "max"])) < 60 * MEGABYTE
 
 
+@pytest.mark.long
 def test_a_file_is_never_there_as_a_whole(tmp_path, monkeypatch):
     """96 MB of values, opened as a file is, without dask; in blocks of 2 MB."""
     path = tmp_path / "large.nc"

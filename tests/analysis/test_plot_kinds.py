@@ -539,6 +539,7 @@ def drawn(dimension, kind, variable=None):
     return kinds.drawn(small(dimension), kind, kinds.Wish(variable))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_every_picture_that_fits_has_words_and_is_encoded(dimension):
     before = small(dimension).copy(deep=True)
@@ -654,6 +655,7 @@ def test_letters_are_large_enough_and_nothing_is_cut_off_or_overlaps(name):
     assert min(text.get_fontsize() for text in letters if text.get_visible()) >= 7.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["distribution", "dependence", "histories"])
 def test_the_same_result_gives_the_same_bytes(name):
     one, other = (kinds.drawn(small(), name).figure for _ in range(2))

@@ -187,6 +187,7 @@ def test_histories_that_cannot_be_drawn(histories, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [lambda: field_panels(*FIELDS), lambda: energy_histories(HISTORIES)])
 def test_the_same_input_gives_the_same_bytes(make):
     figure = make()

@@ -268,6 +268,7 @@ def test_separable_and_nonseparable_data_give_the_same_numbers(dimension):
     assert states[1] == pytest.approx(states[0], rel=1e-11, abs=1e-15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dimension", "cells"), [(1, [8, 16, 32, 64]), (2, [6, 12, 24]), (3, [4, 8, 16])])
 def test_order_two(dimension, cells):
     # steps and mesh are refined together, so that an error of lower order in either would show; the rule is finer than

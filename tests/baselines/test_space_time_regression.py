@@ -80,6 +80,7 @@ METHODS = {"space_time_regression": regression_errors, "evolution": evolution_er
 STATISTICS = {"mean": np.mean, "std": lambda values: np.std(values, ddof=1)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(row.values()))
 def test_published_errors(row):
     value = STATISTICS[row["statistic"]](METHODS[row["method"]](float(row["k"])))
@@ -90,6 +91,7 @@ def test_published_errors(row):
         assert printed(value) == printed(row["value"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [8.0, 12.0, 16.0])
 def test_the_condition_is_below_the_papers_bound(k):
     assert 1.0 < max(fit.condition for fit in fitted(k)) < 500.0

@@ -30,6 +30,7 @@ def test_exact_levels_hold_the_quantile_of_any_distribution():
     assert np.mean([level.low <= truth <= level.high for level in levels]) > 0.93
 
 
+@pytest.mark.long
 def test_levels_beyond_the_sample_are_those_of_a_generalised_pareto_distribution():
     """One in 10,000 of 1,000 values of a power tail of index 3."""
     truth = 10_000.0 ** (1.0 / 3.0)

@@ -47,6 +47,7 @@ def started(folder, seconds, count):
     return processes, answers
 
 
+@pytest.mark.long
 def test_several_processes_compute_it_once_and_all_have_it(folder):
     processes, answers = started(folder, 0.5, 3)
     assert [answers.get(timeout=60) for _ in processes] == [VALUES.tobytes()] * 3

@@ -328,6 +328,7 @@ def manufactured(case, steps, stabilization):
     return solve(statement(), Discretisation(dictionary, 1, 1e-13, rule, rule, grid, integrator))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", EXACT)
 @pytest.mark.parametrize("stabilization", [0.0, 2.0])
 def test_order_one_towards_an_exact_solution_of_the_allen_cahn_equation(case, stabilization):

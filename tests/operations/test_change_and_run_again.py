@@ -65,6 +65,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "new", "computed", "unasked", "told"), CHANGES.values(), ids=CHANGES)
 def test_a_line_is_changed_and_changed_back(executed, small_study, path, old, new, computed, unasked, told):
     known = read_study(path)
@@ -116,6 +117,7 @@ def test_results_that_are_damaged_or_none_are_left_out_with_one_line(executed, s
     assert line.startswith(f"no runs were taken from {tmp_path / 'a.nc'}, and 2 more: cannot read ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sealed", [True, False])
 def test_a_result_that_hdf5_would_read_for_ever_is_in_nobodys_way(
     executed, small_study, path, tmp_path, monkeypatch, sealed

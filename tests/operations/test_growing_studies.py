@@ -81,6 +81,7 @@ def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):
         assert (joined.case_key == known.case_key).all()
 
 
+@pytest.mark.long
 def test_a_result_with_designs_is_read_by_every_command(sampled, result_of, evogt, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases.csv").write_text("N\n20\n40\n")
@@ -146,6 +147,7 @@ def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
     assert (code, out.split("---\n")[-1].split()[0]) == (0, "gamma"), out  # which explains most of the failures
 
 
+@pytest.mark.long
 def test_a_sample_of_blocks_is_drawn_reported_exported_and_verified(own_study, result_of, evogt, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result_of(own_study(FAILING, BOX.format(rule="saltelli", count=32)), tmp_path / "own.nc")

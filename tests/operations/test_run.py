@@ -107,6 +107,7 @@ def events_of(study, **options):
     return data, {event.phase: event for event in events}
 
 
+@pytest.mark.long
 def test_command_uses_a_running_scheduler(small_study, small, client, start_scheduler, start_worker, tmp_path):
     _, address = start_scheduler()
     start_worker(address, "one")
@@ -425,6 +426,7 @@ def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
     assert not shard_folder(tmp_path / "small.nc").exists()
 
 
+@pytest.mark.long
 def test_twenty_thousand_runs(own_study, client, tmp_path):
     """Every value in its place, in few shards; and nothing is done again."""
     source = """
@@ -546,6 +548,7 @@ SLOW = """
 """
 
 
+@pytest.mark.long
 def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path):
     study = own_study(SLOW, "[axes]\nseed = { start = 0, count = 120 }")
     path = tmp_path / "own.nc"

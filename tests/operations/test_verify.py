@@ -150,6 +150,7 @@ def test_attributes_have_digests(result, old, new, part):
     assert any(f"study: {part} is damaged: it is not what was written" in line for line in told) or "cannot" in told[0]
 
 
+@pytest.mark.long
 def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
     """In numbers and in words."""
     whole = result.read_bytes()
@@ -171,6 +172,7 @@ def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
     assert found > 24
 
 
+@pytest.mark.long
 def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
     """In its heap of words, a size of zero: the library looks for the next word where it is already."""
     monkeypatch.setattr(integrity, "SECONDS", 3)

@@ -129,6 +129,7 @@ def measured(plan):
     return float(run_batch(Batch.of(plan.spec, list(plan.cases()))).wall_seconds.sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_takes_half_to_twice_the_predicted_seconds(name, cpu_seconds, monkeypatch):
     monkeypatch.setattr(batch_module, "_OF_THREAD", threading.local())
@@ -308,6 +309,7 @@ def peak_bytes():
     return 1024 * int(line.split()[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["3-D", *(pytest.param(name, marks=pytest.mark.slow) for name in ("2-D", "Allen-Cahn"))]
 )

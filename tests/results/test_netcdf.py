@@ -85,6 +85,7 @@ def kept(request, tmp_path):
     return tmp_path / f"{request.param}.nc"
 
 
+@pytest.mark.long
 def test_every_form_of_a_result_is_read(kept, evogt, no_workers):
     """It is whole, takes part in all that is done with results, and nothing of it is computed again."""
     before = read_result(kept)

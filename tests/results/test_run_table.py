@@ -197,6 +197,7 @@ def test_a_table_on_disk_holds_what_one_in_memory_does(plan, beside, name, coord
     assert tables[0].counts() == tables[1].counts()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [1, 4, 2**15])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, beside, tmp_path, monkeypatch, name, limit):

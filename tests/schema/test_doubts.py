@@ -33,6 +33,7 @@ def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
     assert fine.quadrature_defect < 1e-9
 
 
+@pytest.mark.long
 def test_too_coarse_a_rule_in_three_dimensions_is_told():
     wide, narrow = (evs.Dictionary("gaussian_rf", N=count, gamma=4) for count in (320, 160))
     with pytest.warns(DoubtWarning, match=COARSE):
@@ -89,6 +90,7 @@ def doubtful(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_run_tells_before_and_after_and_readers_tell_again(doubtful, evogt, monkeypatch):
     monkeypatch.chdir(doubtful)
     code, _, told = evogt("run", "doubtful.toml", "-q", "--workers", "1", "-o", "d.nc")

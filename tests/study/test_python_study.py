@@ -198,6 +198,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_script_of_a_few_lines(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1520,6 +1520,7 @@ def outcomes():
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HEAVY)
 def test_a_study_that_would_occupy_the_machine_is_read_or_refused_at_once(outcomes, name):
     assert outcomes[name] in ("study", "StudyError")

@@ -379,6 +379,7 @@ def elsewhere(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.long
 @settings(quick, max_examples=400)
 @given(plausible())
 def test_studies_of_plausible_and_implausible_parts(folder, table):

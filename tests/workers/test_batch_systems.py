@@ -24,6 +24,8 @@ from evogt_study.workers.batch_systems import CERTIFICATES, cluster_of
 from evogt_study.workers.job_queue import Queue
 from evogt_study.workers.worker_server import BLAS_THREADS
 
+pytestmark = pytest.mark.long
+
 CONFIGURED = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GiB", "jobqueue.slurm.interface": "lo"}
 
 

@@ -48,6 +48,7 @@ def test_a_number_of_workers_is_meant(monkeypatch):
     assert began == []
 
 
+@pytest.mark.long
 def test_what_is_not_done_in_time_or_fails_there_is_left_to_the_cluster(tmp_path, monkeypatch):
     monkeypatch.setattr(forked_process, "QUICK_SECONDS", 1.0)
     ds = evs.run(evs.Study(slow_once, axes={"seed": [0]}, constants={"folder": str(tmp_path)}))

@@ -14,6 +14,8 @@ import evogt_study as evs
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
 
+pytestmark = pytest.mark.long
+
 TOOLS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2"}
 SOON = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s"}
 """The scheduler gives a worker up that has been silent for so long; else TCP does, after half a minute."""

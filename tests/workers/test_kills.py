@@ -14,6 +14,8 @@ from helpers import read_study
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
 
+pytestmark = pytest.mark.long
+
 WORK = """
 import time
 def method(i, j):

@@ -25,6 +25,8 @@ from evogt_study.schema.variables import Status
 from evogt_study.workers import batch_size, local_cluster
 from evogt_study.workers.dispatch import BATCHES_AHEAD, GONE
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def scheduler(start_scheduler):

@@ -17,6 +17,8 @@ from evogt_study.schema.variables import Status
 from evogt_study.workers import watch
 from evogt_study.workers.limits import Limits, limited
 
+pytestmark = pytest.mark.long
+
 KILLER = """
 import ctypes, os, signal
 def method(seed, way, deadly):

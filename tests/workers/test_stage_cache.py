@@ -197,6 +197,7 @@ def test_cases_differ(compared):
     assert len({tuple(sorted(own.items())) for own in alone.values()}) > len(cases) * 3 // 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [24, 12, 5, 2])
 @pytest.mark.parametrize("order", ["planned", "backwards", 1, 2])
 def test_numbers_are_bitwise_those_of_cases_computed_alone(compared, size, order):

@@ -14,7 +14,10 @@ from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.workers.worker_server import BLAS_THREADS, START_METHOD, start_ahead
 
-pytestmark = pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are not forked on this system")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(START_METHOD != "forkserver", reason="workers are not forked on this system"),
+]
 
 LOOK = """
 import json, multiprocessing, signal, sys

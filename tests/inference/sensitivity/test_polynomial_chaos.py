@@ -7,6 +7,7 @@ from known_indices import FUNCTIONS, by_polynomials, held, ishigami, points
 from evogt_study.inference.sensitivity.polynomial_chaos import indices
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "error"), [("Ishigami", 0.01), ("g, 3 parameters", 0.01)])
 def test_indices_are_those_that_are_known(name, error):
     found = by_polynomials(name, 512, 0, share=0.0)

@@ -43,6 +43,7 @@ def study(method):
     return f'name = "walks"\nmethod = "{method}"\n[axes]\nseed = [0, 1]\nlength = [3, 4]\n'
 
 
+@pytest.mark.long
 def test_an_installed_method_is_run_by_either_name(site, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(site)}
 

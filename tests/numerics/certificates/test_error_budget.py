@@ -51,6 +51,7 @@ def test_parts_add_up_to_the_error():
     assert budget.relative(whole) == pytest.approx(solution.errors[-1], rel=1e-6)
 
 
+@pytest.mark.long
 def test_the_time_part_is_the_coefficient_error():
     run = replace(RUN, coefficient_reference=DOP853, grid=TimeGrid.of(0.25, 0.025))
     solution = solve(PROBLEM, run)
@@ -61,6 +62,7 @@ def test_the_time_part_is_the_coefficient_error():
     assert own == pytest.approx(asked, rel=1e-5)
 
 
+@pytest.mark.long
 def test_the_retained_part_falls_with_tau():
     parts = [measured(replace(RUN, tau=tau), ("error_retained",))["error_retained"] for tau in (1e-4, 1e-8, 1e-12)]
     assert parts[0] > parts[1] > parts[2]

@@ -113,6 +113,7 @@ def true_error(problem, solution):
     return np.sqrt(rule.weights @ squares + last)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PROBLEMS]
 )

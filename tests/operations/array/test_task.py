@@ -22,6 +22,8 @@ from evogt_study.storage.claims import claims_in
 from evogt_study.storage.paths import claims_folder, shard_folder
 from evogt_study.storage.writer_lock import only_writer
 
+pytestmark = pytest.mark.long
+
 WORK = """
 import os
 import time

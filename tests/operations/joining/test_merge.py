@@ -77,6 +77,7 @@ merge.merge(sources, output)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["writing", "written"])
 def test_a_killed_merge_is_no_obstacle_and_leaves_nothing(part, tmp_path, when):
     _, a = part("a", [0, 1])
