@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
-from inspect import isabstract
 from typing import Generic, TypeVar
 
 from evogt_study.errors import ParameterError
@@ -27,8 +26,8 @@ class Registry(Mapping[str, K], Generic[K]):
         if name not in self.kinds:
             self.kinds[name] = self._installed(name)
         kind = self.kinds[name]
-        if isabstract(kind):
-            missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        if lacking := getattr(kind, "__abstractmethods__", None):
+            missing = ", ".join(sorted(lacking))
             raise ParameterError(self.parameter, f"complete; `{name}` is without {missing}", name)
         return kind
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -96,8 +97,7 @@ class Dictionary(ABC):
 
     def content(self) -> dict[str, Any]:
         """Name and parameters, by which it is identified."""
-        names = {"family", *self.takes()}
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
+        return {name: getattr(self, name) for name in _identifying(type(self))}
 
     def labels(self, dimension: int) -> dict[str, Any]:
         """Parameters as a result shows them, with the defaults of `dimension` directions."""
@@ -106,6 +106,12 @@ class Dictionary(ABC):
     @abstractmethod
     def sample(self, seed: int, dimension: int) -> Features:
         """Draw the features of `seed` on (0, 1)^`dimension`."""
+
+
+@cache  # for each case: a look at the fields took as long as all the rest
+def _identifying(family: type[Dictionary]) -> tuple[str, ...]:
+    names = {"family", *family.takes()}
+    return tuple(field.name for field in fields(family) if field.name in names)
 
 
 def is_width(value: object) -> bool:

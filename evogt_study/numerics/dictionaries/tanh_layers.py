@@ -6,6 +6,7 @@ every machine.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, InitVar, dataclass
@@ -70,8 +71,7 @@ class TanhDictionary(Dictionary):
         super().__post_init__()
         if not all(is_width(width) for width in self.hidden):
             raise ParameterError("hidden", "integers of at least 1", self.hidden)
-        gammas = np.atleast_1d(np.asarray(self.gamma, dtype=float))
-        if not (np.isfinite(gammas).all() and (gammas > 0).all()):
+        if not all(0 < gamma < math.inf for gamma in _numbers(self.gamma)):
             raise ParameterError("gamma", "positive", self.gamma)
         if isinstance(self.gamma, tuple) and len(self.gamma) != self.first_width:
             raise ParameterError(
@@ -81,7 +81,7 @@ class TanhDictionary(Dictionary):
             raise ParameterError("delta", "in (0, 1]", self.delta)
         if self.radius is not None and not 0 < self.radius < np.inf:
             raise ParameterError("radius", "positive and finite", self.radius)
-        if not np.isfinite(self.centre).all():
+        if not all(map(math.isfinite, _numbers(self.centre))):
             raise ParameterError("centre", "finite", self.centre)
 
     @classmethod
@@ -147,7 +147,13 @@ def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Arr
     return directions
 
 
+def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def _scalar_or_tuple(name: str, value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
+    if type(value) is float:  # as a rule, and once for each case
+        return value
     try:
         return float(value) if np.ndim(value) == 0 else tuple(float(entry) for entry in value)  # type: ignore[arg-type,union-attr]  # by its dimension
     except (TypeError, ValueError):
