@@ -4,97 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Set
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 T = TypeVar("T")
 
-KEPT_BYTES = 96 * 2**20
-"""Large results of stages that a batch keeps, by the size of their arrays.
+KEPT_BYTES = 48 * 2**20
+"""Results of stages that a worker keeps, by the size of their arrays; a batch has the latest of each stage beside them.
 
-More than that stays only while it is the latest of its stage, and until that stage is computed anew.  What is forgotten
-is computed again: cases are in an order in which neighbours share what is large.
-
-The retained space of 320 features on 8,000 nodes in three dimensions is 82 MB with its gradients: one fits.
+A reference and matrices that took a second have a few MB.  The latest is what the next case will most likely ask for,
+since neighbours share what is large: the retained space of 320 features on 8,000 nodes in three dimensions is 82 MB
+with its gradients.  An idle worker would hold that for nothing.
 """
-SMALL_BYTES = 128 * 2**20
-"""As `KEPT_BYTES`, for results that are not large: a matrix that took a second has a megabyte, and a sweep over many
-values of epsilon comes back to the references of all of them with the next seed."""
 LARGE_BYTES = 8 * 2**20
-"""Bytes from which a result counts as large: it is not kept while its successor is computed, where memory is short.
+"""Bytes from which a result is not kept while its successor is computed, where memory is short.
 
 A square matrix of 1,024 features has this size; larger results have a row for each quadrature node.
 """
-IDLE_BYTES = 16 * 2**20
-"""As `KEPT_BYTES` and `SMALL_BYTES`, from one batch to the next.
-
-A reference and small matrices are worth it; an idle worker would hold anything larger for nothing.
-"""
-LEAST_BYTES = 512
-"""Bytes that a result without arrays counts as, so that it is forgotten at last."""
+LEAST_BYTES = 32 * 2**10
+"""Bytes that a small result counts as, so that no more than 1,500 are there to be looked through."""
+ROOM = 0.25
+"""Part of `KEPT_BYTES` that is made free at once, so that results are looked through every few runs."""
 
 Name = tuple[str, Hashable]
 """A stage and a key of it."""
 
 
 class _Kept(NamedTuple):
-    """A stage's result, the number of its computation in this batch (None: an earlier one), and its arrays' bytes.
+    """A stage's result, the bytes of its arrays, the seconds that it took, and the number of its computation.
 
-    ingredient: whether only other stages have asked for it so far.
+    rank: by which results are forgotten.  number: None of an earlier batch's.  ingredient: whether only other stages
+    have asked for it so far.
     """
 
     result: Any
-    number: int | None
     size: int
-    ingredient: bool = False
-
-
-class _Pool:
-    """Results, least recently used first, and their bytes, counted as they come and go."""
-
-    def __init__(self) -> None:
-        self.kept: OrderedDict[Name, _Kept] = OrderedDict()
-        self.bytes = 0
-        self.latest: dict[str, Hashable] = {}
-
-    def use(self, name: Name, nested: bool) -> _Kept | None:
-        """Look up the result of that name, now the latest of its stage; `nested` where another stage asks for it."""
-        kept = self.kept.get(name)
-        if kept is not None:
-            if kept.ingredient and not nested:
-                self.kept[name] = kept._replace(ingredient=False)
-            self.kept.move_to_end(name)
-            self.latest[name[0]] = name[1]
-        return kept
-
-    def put(self, name: Name, kept: _Kept) -> None:
-        """Keep a result, the latest of its stage."""
-        self.kept[name] = kept
-        self.latest[name[0]] = name[1]
-        self.bytes += kept.size
-
-    def drop(self, names: Iterable[Name]) -> None:
-        """Forget these."""
-        for name in names:
-            self.bytes -= self.kept.pop(name).size
-
-    # the latest of each stage is what the next case will most likely ask for, however long ago it was used
-    def trim(self, limit: int, spare: bool = True) -> None:
-        """Forget what was used longest ago until `limit` bytes are left.
-
-        The latest of each stage is spared, unless it is an ingredient: what was made of it is there.
-        """
-        excess, dropped = self.bytes - limit, []
-        for name, kept in self.kept.items():
-            if excess <= 0:
-                break
-            if not spare or kept.ingredient or self.latest[name[0]] != name[1]:
-                dropped.append(name)
-                excess -= kept.size
-        self.drop(dropped)
+    seconds: float
+    rank: float
+    number: int | None
+    ingredient: bool
 
 
 class _Frame:
@@ -113,7 +64,9 @@ class StageCache:
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = defaultdict(int)
-        self._large, self._small = _Pool(), _Pool()
+        self._kept: dict[Name, _Kept] = {}
+        self._bytes, self._forgotten = 0, 0.0
+        self._latest: dict[str, Name] = {}
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
         self._parts: list[set[int]] = []
@@ -124,10 +77,13 @@ class StageCache:
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """As `evogt_study.numerics.pipeline.Share`."""
-        kept = self._small.use((stage, key), nested=bool(self._open))
-        kept = kept or self._large.use((stage, key), nested=bool(self._open))
+        name = (stage, key)
+        kept = self._kept.get(name)
         if kept is None:
-            return self._computed(stage, key, compute)
+            return self._computed(name, compute)
+        self._latest[stage] = name
+        del self._kept[name]  # of two that cost alike the one that was used before goes first
+        self._kept[name] = kept._replace(rank=self._rank(kept), ingredient=kept.ingredient and bool(self._open))
         if kept.number is not None:
             self._charge(kept.number)
         return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
@@ -139,8 +95,8 @@ class StageCache:
         if self._open:
             self._open[-1].parts |= {number, *self._parts[number]}
 
-    def _computed(self, stage: str, key: Hashable, compute: Callable[[], T]) -> T:
-        self._make_room(stage)
+    def _computed(self, name: Name, compute: Callable[[], T]) -> T:
+        self._make_room(name[0])
         frame = _Frame()
         self._open.append(frame)
         started = time.perf_counter()
@@ -153,17 +109,18 @@ class StageCache:
         self._open.pop()
         seconds = time.perf_counter() - started
         self._spent(seconds)
-        self.calls[stage] += 1
+        self.calls[name[0]] += 1
         number = len(self._costs)
         self._costs.append(seconds - frame.seconds)
         self._users.append(set())
         self._parts.append(frame.parts)
         self._charge(number)
         size = max(size_of(result), LEAST_BYTES)
-        pool = self._large if size >= LARGE_BYTES else self._small
-        pool.put((stage, key), _Kept(result, number, size, ingredient=bool(self._open)))
-        self._large.trim(KEPT_BYTES)
-        self._small.trim(SMALL_BYTES)
+        kept = _Kept(result, size, seconds, 0.0, number, ingredient=bool(self._open))
+        self._kept[name] = kept._replace(rank=self._rank(kept))
+        self._bytes += size
+        self._latest[name[0]] = name
+        self._trim({each for each in self._latest.values() if each in self._kept and not self._kept[each].ingredient})
         return result
 
     def _spent(self, seconds: float) -> None:
@@ -173,25 +130,46 @@ class StageCache:
         else:
             self._inside += seconds
 
+    # GreedyDual-Size (Cao & Irani 1997): by last use alone a reference, for which each run asks before it makes its
+    # features, would be forgotten first, and by cost alone what nobody asks for any more last
+    def _rank(self, kept: _Kept) -> float:
+        """Seconds a byte, above the rank of what was forgotten last."""
+        return self._forgotten + kept.seconds / kept.size
+
+    def _trim(self, spared: Set[Name] = frozenset()) -> None:
+        """Forget what has the least rank, until `KEPT_BYTES` are left beside what is spared."""
+        excess = self._bytes - KEPT_BYTES - sum(self._kept[name].size for name in spared)
+        if excess <= 0:
+            return
+        others = [name for name in self._kept if name not in spared]
+        for name in sorted(others, key=lambda each: self._kept[each].rank):
+            if excess <= -ROOM * KEPT_BYTES:
+                return
+            self._forgotten = max(self._forgotten, self._kept[name].rank)
+            excess -= self._kept[name].size
+            self._drop(name)
+
+    def _drop(self, name: Name) -> None:
+        self._bytes -= self._kept.pop(name).size
+
     def _make_room(self, stage: str) -> None:
         """Drop a large stage's latest result before the next, and what came from it, where too much is kept.
 
         A result came from another if its key holds the other's.
         """
-        latest = self._large.latest.get(stage)
-        if self._large.bytes <= KEPT_BYTES or (stage, latest) not in self._large.kept:
+        latest = self._latest.get(stage)
+        if self._bytes <= KEPT_BYTES or latest not in self._kept or self._kept[latest].size < LARGE_BYTES:
             return
-        for pool in (self._large, self._small):
-            pool.drop([name for name in pool.kept if _holds(name[1], latest)])
+        for name in [name for name in self._kept if _holds(name[1], latest[1])]:
+            self._drop(name)
 
     # what an earlier batch has paid for is free to later ones, so that the times of a batch add up to what it took
     def next_batch(self) -> None:
         """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""
         self.calls.clear()
         self._costs, self._users, self._parts = [], [], []
-        for pool in (self._large, self._small):
-            pool.trim(IDLE_BYTES, spare=False)
-            pool.kept = OrderedDict((name, kept._replace(number=None)) for name, kept in pool.kept.items())
+        self._trim()
+        self._kept = {name: kept._replace(number=None) for name, kept in self._kept.items()}
 
     def start(self, user: Hashable) -> None:
         """Charge what is computed from now on to `user`."""

@@ -142,8 +142,8 @@ def test_the_next_batch_of_a_worker_goes_on_with_what_is_left(stages):
     assert second["Galerkin system"] == 1
 
 
-def test_large_results_are_not_kept_from_batch_to_batch(stages, monkeypatch):
-    monkeypatch.setattr(shared_module, "IDLE_BYTES", 0)
+def test_an_idle_worker_keeps_no_more_than_it_may(stages, monkeypatch):
+    monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
     plan = plan_of("seed", "epsilon")
     cases = list(plan.cases())
     for half in (cases[:2], cases[2:3]):
@@ -311,33 +311,55 @@ def test_the_same_key_of_two_stages_are_two_results():
     assert share("a", 0, lambda: "anew") == "of a"
 
 
-def test_what_was_used_longest_ago_is_forgotten_and_the_latest_of_a_stage_never(monkeypatch):
-    """Three results of 800 bytes where 2000 are kept: each stage has its last one, whatever its size."""
-    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
-    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+@pytest.fixture
+def small(monkeypatch):
+    """2,000 bytes are kept, by which nothing is too small, and nothing beyond is made free."""
+    for name, number in {"KEPT_BYTES": 2000, "LEAST_BYTES": 1, "ROOM": 0.0}.items():
+        monkeypatch.setattr(shared_module, name, number)
+
+
+def asked(share, clock, stage, key, seconds=1.0, size=800):
+    """Ask for a result of so many bytes, which takes so long; True where it had to be computed."""
+    before = share.calls[stage]
+    share(stage, key, lambda: (clock.pass_by(seconds), np.zeros(size // 8)))
+    return share.calls[stage] > before
+
+
+def test_of_results_of_one_cost_that_used_longest_ago_is_forgotten(clock, small):
     share = StageCache()
-
-    def use(stage, key, entries=100):
-        return share(stage, key, lambda: np.full(entries, float(key)))[0]
-
-    assert [use("a", key) for key in (0, 1, 0, 2)] == [0, 1, 0, 2]  # 1 is forgotten for 2, since 0 was used again
-    assert share.calls["a"] == 3
-    assert use("a", 0) == 0
-    assert share.calls["a"] == 3
-    assert use("a", 1) == 1
-    assert share.calls["a"] == 4
-    assert use("b", 0, entries=10_000) == 0  # more than all that is kept
-    assert use("b", 0, entries=10_000) == 0
-    assert share.calls["b"] == 1
+    for key in (0, 1, 2, 0, 3):  # the latest is kept beside 2,000 bytes of the others
+        asked(share, clock, "a", key)
+    assert [asked(share, clock, "a", key) for key in (3, 0, 2)] == [False, False, False]
+    for key in (4, 5):
+        assert asked(share, clock, "a", key)
+    assert asked(share, clock, "a", 3)
 
 
-def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, monkeypatch):
+def test_what_takes_longest_for_its_bytes_is_kept_longest_but_not_for_ever(clock, small):
+    share, others = StageCache(), 0
+    for key in (0, 1):  # 1 is the latest
+        asked(share, clock, "reference", key, seconds=10.0)
+    while ("reference", 0) in share._kept:
+        assert asked(share, clock, "a", others)
+        others += 1
+    assert others == 33  # by last use alone 3, and it took ten times as long
+
+
+def test_the_latest_of_each_stage_is_kept_within_a_batch_whatever_its_size(clock, small):
+    share = StageCache()
+    for stage in "abc":
+        asked(share, clock, stage, 0, size=80_000)
+    assert not any(asked(share, clock, stage, 0) for stage in "abc")
+    share.next_batch()
+    assert all(asked(share, clock, stage, 0) for stage in "abc")
+
+
+def test_a_forgotten_result_is_paid_by_those_who_used_it(clock, small, monkeypatch):
     monkeypatch.setattr(shared_module, "KEPT_BYTES", 0)
-    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
     share = StageCache()
     for user, key in enumerate([0, 0, 1, 0]):
         share.start(user)
-        share("a", key, lambda: np.full(3, clock.pass_by(6.0)))
+        asked(share, clock, "a", key, seconds=6.0)
     assert share.calls["a"] == 3
     assert dict(share.shares()) == {0: 3.0, 1: 3.0, 2: 6.0, 3: 6.0}
     assert sum(share.shares().values()) == clock.now
@@ -441,19 +463,11 @@ def test_a_stage_that_fails_after_a_part_of_it_was_made(clock, monkeypatch):
     assert records.wall_seconds.sum() == clock.now
 
 
-def test_an_ingredient_is_forgotten_before_what_was_made_of_it(monkeypatch):
-    monkeypatch.setattr(shared_module, "KEPT_BYTES", 2000)
-    monkeypatch.setattr(shared_module, "LARGE_BYTES", 0)
+def test_an_ingredient_is_not_spared_where_what_was_made_of_it_is(clock, small):
     share = StageCache()
-
-    def made():
-        return share("dish", 0, lambda: np.full(150, share("ingredient", 0, lambda: np.full(150, 1.0))[0]))
-
-    made()  # 2400 bytes in all
-    assert made()[0] == 1.0
-    assert dict(share.calls) == {"ingredient": 1, "dish": 1}
-    share("ingredient", 0, lambda: np.zeros(1))
-    assert share.calls["ingredient"] == 2
+    share("dish", 0, lambda: (share("ingredient", 0, lambda: np.zeros(400)), np.zeros(400)))
+    assert ("dish", 0) in share._kept
+    assert ("ingredient", 0) not in share._kept
 
 
 def test_the_diffusion_is_checked_at_each_cases_own_times():
@@ -485,9 +499,8 @@ def test_the_diffusion_is_checked_at_each_cases_own_times():
 
 def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch):
     """They are not summed for each stage: a batch of small runs would take time quadratic in their number."""
-    monkeypatch.setattr(shared_module, "KEPT_BYTES", 4000)
-    monkeypatch.setattr(shared_module, "IDLE_BYTES", 1000)
-    monkeypatch.setattr(shared_module, "LARGE_BYTES", 800)
+    for name, number in {"KEPT_BYTES": 1500, "LEAST_BYTES": 100, "LARGE_BYTES": 800}.items():
+        monkeypatch.setattr(shared_module, name, number)
     stages, draw = StageCache(), random.Random(3)
     for number in range(300):
         stages.start(number)
@@ -495,8 +508,7 @@ def test_the_bytes_that_are_kept_are_counted_as_results_come_and_go(monkeypatch)
         stages(stage, (stage, draw.randrange(40)), lambda size=size: np.zeros(size))
         if number % 50 == 49:
             stages.next_batch()
-        for pool in (stages._large, stages._small):
-            assert pool.bytes == sum(kept.size for kept in pool.kept.values())
+        assert stages._bytes == sum(kept.size for kept in stages._kept.values())
 
 
 def test_a_batch_of_many_small_runs_takes_time_in_proportion():
