@@ -267,7 +267,9 @@ def test_the_page_needs_nothing_else(failing):
     without_images = re.sub(r'src="data:[^"]*"', "", text)
     without_images = without_images.replace("http://www.w3.org/2000/svg", "")  # the name of a kind of elements
     assert not re.search(r"https?://|url\(|@import|<iframe|<object|<form|fetch|import\(|innerHTML", without_images)
-    digest = base64.b64encode(hashlib.sha256(text.split("<script>")[1].split("</script>")[0].encode()).digest()).decode()
+    digest = base64.b64encode(
+        hashlib.sha256(text.split("<script>")[1].split("</script>")[0].encode()).digest()
+    ).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     assert policy in text
 

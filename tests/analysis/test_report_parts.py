@@ -195,7 +195,9 @@ def test_a_page_tells_of_some_of_many_runs_only(tmp_path):
 
 
 def test_no_text_ends_the_script_of_data():
-    data = small().assign_coords(dictionary=np.array(["</script><script>alert(1)</script>", "\u2028&\u202e"], dtype=object))
+    data = small().assign_coords(
+        dictionary=np.array(["</script><script>alert(1)</script>", "\u2028&\u202e"], dtype=object)
+    )
     text = pointer_data("</script>.nc", {"study": (data, [])})
     assert not set("<>&\u2028\u202e") & set(text)
     assert json.loads(text)["phases"][0]["labels"][0][0] == "</script><script>alert(1)</script>"
