@@ -47,7 +47,7 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
-LEVELS = 6  # of red, green and blue on a page: no colour is further than a tenth from what was drawn
+LEVELS = 9  # of red, green and blue on a page: no colour is further than a sixteenth from what was drawn
 
 _LOCK = threading.Lock()
 
