@@ -14,7 +14,7 @@ from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.marks import marks
 from evogt_study.analysis.plots.verdict import judged
 from evogt_study.analysis.report.equation import problems
-from evogt_study.analysis.report.finding import finding
+from evogt_study.analysis.report.finding import finding, judgement
 from evogt_study.analysis.report.mathml import formula
 from evogt_study.analysis.report.pointer import MOST_RUNS, Marked, pointer_data
 from evogt_study.results.netcdf import read_result
@@ -119,7 +119,7 @@ def test_the_finding_is_the_verdict_with_its_interval():
     found = judged(data, "error", Places()).found.isel(epsilon=0)
     assert float(found["effect"].sel(pair="transnet/gtransnet")) == pytest.approx(55.2, abs=0.05)
     low, high = found["effect_ci"].sel(pair="transnet/gtransnet").values
-    assert finding(data).sentence == (
+    assert finding(judgement(data)).sentence == (
         "The lowest mean error is that of gtransnet; that of transnet, the next, is 55.2 times as large (95% interval "
         f"{low:.3g} to {high:.3g}, which holds for all pairs together); best on average with probability 0.999; on 20 "
         "common seeds, from 80/80 runs."
@@ -137,7 +137,7 @@ def method(seed, kind, N):
     return {"error": float(rng.lognormal()) * (0.01 if kind == "best" and N == 10 else 1.0)}
 """
     axes = '[axes]\nkind = ["other", "best"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
-    found = finding(runs(own(tmp_path, axes, source)))
+    found = finding(judgement(runs(own(tmp_path, axes, source))))
     assert "in 1 of 2 the best kind is told apart from every other" in found.sentence
     first, second = found.cells
     assert first.startswith("At N = 10, the lowest mean error is that of best; that of other, the next, is ")
@@ -147,10 +147,10 @@ def method(seed, kind, N):
 
 
 def test_there_is_no_finding_without_an_error_or_enough_seeds(tmp_path):
-    assert finding(small()) is None  # three seeds
+    assert judgement(small()) is None  # three seeds
     source = "def method(seed, kind):\n    return {'score': seed + len(kind)}\n"
     axes = '[axes]\nkind = ["a", "bb"]\nseed = { start = 0, count = 9 }\n'
-    assert finding(runs(own(tmp_path, axes, source))) is None
+    assert judgement(runs(own(tmp_path, axes, source))) is None
 
 
 # --- the pointer ------------------------------------------------------------------------------------------------------

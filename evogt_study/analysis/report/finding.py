@@ -13,7 +13,7 @@ from evogt_study.analysis.blocks import BOUND
 from evogt_study.analysis.labels import shown
 from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.verdict import contested, judged
+from evogt_study.analysis.plots.verdict import Judged, contested, judged
 from evogt_study.analysis.verdict import PAIR
 from evogt_study.inference.simultaneous import pairs_of, winner
 from evogt_study.study.typed_points import listed
@@ -31,22 +31,24 @@ class Finding:
     left_out: int = 0
 
 
-def finding(data: xr.Dataset) -> Finding | None:
-    """The best label of the axis of words by the mean error, from `verdict`.
-
-    None without such an axis, without an error, or with too few seeds to judge.
-    """
+def judgement(data: xr.Dataset) -> Judged | None:
+    """The verdict on the axis of words by the mean error; None without either, or with too few seeds to judge."""
     variable = kinds.subject(data)
     if variable is None or "error" not in variable or not contested(data, variable, Places()):
         return None
-    found, by, cells = judged(data, variable, Places())
+    return judged(data, variable, Places())
+
+
+def finding(made: Judged) -> Finding | None:
+    """The best label of a verdict; None where no cell has enough common seeds."""
+    found, by, cells = made
     rest = [str(dim) for dim in found["n_common"].dims]
     parts = [found.isel(dict(zip(rest, place, strict=True))) for place in np.ndindex(*found["n_common"].shape)]
     told = [(name, part, _best(part)) for name, part in zip(cells, parts, strict=True)]
     known = [(name, part, best) for name, part, best in told if best is not None]
     if not known:
         return None
-    what = variable.replace("_", " ")
+    what = str(found.attrs["of"]).replace("_", " ")
     sentences = [f"{_upper(_told(part, by, best, what, name))}." for name, part, best in known]
     if len(known) == 1:
         return Finding(sentences[0])

@@ -19,8 +19,9 @@ from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.marks import marks
 from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, webp
+from evogt_study.analysis.plots.verdict import Judged
 from evogt_study.analysis.report.equation import problems
-from evogt_study.analysis.report.finding import finding
+from evogt_study.analysis.report.finding import finding, judgement
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, script, template
 from evogt_study.analysis.report.pointer import Marked, pointer_data
 from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
@@ -96,7 +97,11 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
     numbers = tables(main) if study is not None else []
     if state:
         numbers += slowest_cells(main)
-    parts = {phase: part(phase, data, numbers if data is main else [], dpi) for phase, data in groups.items()}
+    judged = judgement(main) if study is not None else None
+    parts = {
+        phase: part(phase, data, numbers, judged, dpi) if data is main else part(phase, data, [], None, dpi)
+        for phase, data in groups.items()
+    }
     marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
     own = script("page.js")
     page = template("report.html.j2").render(
@@ -104,7 +109,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         state=state,
         summary=attributes.get("summary", ""),
         source=attributes.get("source", ""),
-        finding=finding(main) if study is not None else None,
+        finding=finding(judged) if judged is not None else None,
         problems=problems(attributes.get("study", "")),
         axes=axes(main),
         constants=constants(main),
@@ -127,12 +132,15 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
     return page.lstrip()
 
 
-def part(phase: str, data: xr.Dataset, numbers: Sequence[Table], dpi: float) -> Part:
+def part(
+    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None = None, dpi: float = DPI
+) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     about, pictures, marked = kinds.subject(data), [], []
     for number, choice in enumerate(kinds.fitting(data)[:MOST_PICTURES], 1):
-        each, name = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)), f"{phase}-picture-{number}"
+        name = f"{phase}-picture-{number}"
+        each = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged))
         pictures.append(picture(each, name, dpi))
         marked.append(Marked(name, choice.variable, marks(each.figure)))
     return Part(completeness(data), list(doubts(data)), numbers, pictures, marked, lacking, about is not None)
