@@ -66,8 +66,8 @@ def column(there, number):
 def mark(there, picture="study-picture-1"):
     """The first run of a picture with its labels and its value, and where it is from the middle of the picture."""
     told = json.loads(there.execute_script("return document.getElementById('marks').textContent"))["phases"][0]
-    x, y, run = told["pictures"][picture]["runs"][:3]
-    cell, at = told["cells"][run], {}
+    x, y, run = told["pictures"][picture]["runs"][:3]  # of the first run the step is its number
+    cell, at = sum(told["cells"][: run + 1]), {}
     for axis, labels in reversed(list(zip(told["axes"], told["labels"], strict=True))):
         cell, place = divmod(cell, len(labels))
         at[axis] = labels[place]

@@ -70,8 +70,9 @@ const dot = mark => `M${mark.x} ${mark.y}h0`;
 function marks(phase, picture) {
   const found = [];
   const speak = name => name.replaceAll("_", " ");
-  for (let i = 0; i < picture.runs.length; i += 3) {
-    const [x, y, run] = picture.runs.slice(i, i + 3);
+  for (let i = 0, run = 0; i < picture.runs.length; i += 3) {
+    const [x, y, step] = picture.runs.slice(i, i + 3);
+    run += step;
     const at = labels(phase, phase.cells[run]);
     const where = Object.entries(at).map(([axis, label]) => `\n${axis} = ${label}`).join("");
     const value = phase.values[picture.variable][run];
@@ -97,6 +98,8 @@ function nearest(all, box, event) {
 }
 const filtered = [];  // what has to be done when another label is chosen
 for (const phase of told.phases) {
+  let cell = 0;
+  phase.cells = phase.cells.map(step => cell += step);
   for (const [name, picture] of Object.entries(phase.pictures)) {
     const frame = document.getElementById(name);
     const all = marks(phase, picture);

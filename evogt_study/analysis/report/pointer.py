@@ -17,9 +17,9 @@ from evogt_study.printable import shown
 from evogt_study.schema.values import canonical, text_label
 
 MOST_RUNS = 2000
-"""Runs that a picture tells of: more are closer than a pointer can tell apart, and take 12 bytes each."""
-MOST_OTHERS = 160
-"""Other marks of a kind, as points of a line: a dozen lines of thirteen."""
+"""Runs that a picture tells of: more are closer than a pointer can tell apart, and take 10 bytes each."""
+MOST_OTHERS = 120
+"""Other marks of a kind, as points of a line: a dozen lines of ten."""
 MOST_CHOICES = 100
 """Values of an axis up to which the page offers to choose among them: longer lists are not read."""
 GRID = 1000
@@ -48,7 +48,8 @@ def pointer_data(file: str, phases: Mapping[str, tuple[xr.Dataset, Sequence[Mark
 def _phase(name: str, data: xr.Dataset, pictures: Sequence[Marked]) -> dict[str, Any]:
     """The axes of a phase, the pictures with the places of their marks, and the values of the runs among them.
 
-    runs of a picture: x, y and the number of the run, three by three; others: x, y, value and number along.
+    runs of a picture: x, y and the step to the number of the run, three by three; others: x, y, value and number
+    along.  cells: steps from run to run.
     """
     dims = list(map(str, data["status"].dims))
     cells = {each.name: _cells(data, each) for each in pictures if each.name}
@@ -56,9 +57,7 @@ def _phase(name: str, data: xr.Dataset, pictures: Sequence[Marked]) -> dict[str,
     shown_pictures = {
         each.name: {
             "variable": each.variable,
-            "runs": np.column_stack([cells[each.name][0], np.searchsorted(listed, cells[each.name][1])])
-            .ravel()
-            .tolist(),
+            "runs": _stepwise(cells[each.name][0], np.searchsorted(listed, cells[each.name][1])),
             "others": _others(each.marks),
         }
         for each in pictures
@@ -70,8 +69,8 @@ def _phase(name: str, data: xr.Dataset, pictures: Sequence[Marked]) -> dict[str,
     labels, places = _labels(data, dims, listed)
     chosen = [dim for dim in dims if 1 < data.sizes[dim] <= MOST_CHOICES]
     return {
-        "pilot": name == "pilot", "axes": dims, "labels": labels, "filters": chosen, "cells": places,
-        "values": values, "pictures": shown_pictures,
+        "pilot": name == "pilot", "axes": dims, "labels": labels, "filters": chosen,
+        "cells": np.diff(places, prepend=0).tolist(), "values": values, "pictures": shown_pictures,
     }  # fmt: skip
 
 
@@ -85,6 +84,13 @@ def _cells(data: xr.Dataset, picture: Marked) -> tuple[Places, Places]:
     cells = _runs_of(data, picture.variable, values[kept])
     known = cells >= 0
     return np.round(GRID * places[kept][known]).astype(np.int64), cells[known]
+
+
+def _stepwise(places: Places, runs: Places) -> list[int]:
+    """x, y and the step from the run before, three by three: steps are mostly 1, and numbers are longer."""
+    order = np.argsort(runs, kind="stable")
+    found: list[int] = np.column_stack([places[order], np.diff(runs[order], prepend=0)]).ravel().tolist()
+    return found
 
 
 def _others(marks: Sequence[Marks]) -> list[dict[str, Any]]:
@@ -130,7 +136,7 @@ def _runs_of(data: xr.Dataset, variable: str, wanted: npt.NDArray[np.float64]) -
     return found
 
 
-def _labels(data: xr.Dataset, dims: Sequence[str], runs: Places) -> tuple[list[list[str]], list[int]]:
+def _labels(data: xr.Dataset, dims: Sequence[str], runs: Places) -> tuple[list[list[str]], Places]:
     """Labels along each axis, of a long one those of these runs alone; and the cells of the runs among them."""
     at = np.unravel_index(runs, tuple(data.sizes[dim] for dim in dims))
     kept = [
@@ -144,4 +150,4 @@ def _labels(data: xr.Dataset, dims: Sequence[str], runs: Places) -> tuple[list[l
     cells = np.zeros(len(runs), dtype=np.int64)
     for each, place in zip(kept, at, strict=True):
         cells = cells * max(1, len(each)) + np.searchsorted(each, place)
-    return labels, cells.tolist()
+    return labels, cells
