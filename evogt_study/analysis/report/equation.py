@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from evogt_study.analysis.report.mathml import SPACE, fenced, formula, matrix, name, operator, row
-from evogt_study.errors import StudyError
+from evogt_study.errors import StudyError, shortened
 from evogt_study.problems import BUILT_IN
 from evogt_study.study.study_file import ProblemTable, read_problem
 
 MOST_PROBLEMS = 12
 """Of an axis of problems: a page has room for these, and the study file below has all."""
+MOST_ENTRIES, MOST_FACES = 3, 6
+"""Entries of a vector, and faces of a box in three dimensions: a file may list more, which is no problem's."""
 _NABLA = Markup("<mi>∇</mi>")
 _NORMAL = Markup("<mi>n</mi>")
 
@@ -40,7 +42,7 @@ def problems(study: str) -> list[Stated]:
     """The problems that the text of a study states; none of a text that is no study's, or of a method without one."""
     try:
         table = tomllib.loads(study)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return []
     axes = table.get("axes")
     several = axes.get("problem") if isinstance(axes, dict) else None
@@ -92,7 +94,9 @@ def _coefficients(stated: ProblemTable) -> Iterator[Line]:
     if isinstance(rows, str):
         yield _is(name("a"), formula(rows))
     elif all(isinstance(each, list) for each in rows):
-        yield _is(name("A"), matrix([[formula(entry) for entry in each] for each in rows]))
+        yield _is(
+            name("A"), matrix([[formula(entry) for entry in each[:MOST_ENTRIES]] for each in rows[:MOST_ENTRIES]])
+        )
     else:
         yield _is(name("A"), row(Markup("<mi>diag</mi>"), _vector(rows)))
     if stated.advection is not None:
@@ -117,7 +121,7 @@ def _data(stated: ProblemTable) -> Iterator[Line]:
 
 def _boundary(stated: ProblemTable) -> Iterator[Line]:
     """What holds on the faces: as they are named, and the rest, where u is the lifting or zero."""
-    for face, given in stated.boundary.items():
+    for face, given in list(stated.boundary.items())[:MOST_FACES]:
         data = given if isinstance(given, Mapping) else {}
         if "flux" in data:
             yield _is(_outward(stated), formula(data["flux"]), f"on the face {face}")
@@ -151,8 +155,8 @@ def _domain(dimension: object, domain: Mapping[str, Any] | None) -> tuple[Markup
         product = [part for side in sides for part in (operator("×"), side)][1:]
         return row(omega, operator("="), *product), ""
     kind, given = next(iter(domain.items()), ("", ""))
-    told = PurePath(given).name if isinstance(given, str) else given
-    return omega, f"is the {kind} {told}"
+    which = PurePath(given).name if isinstance(given, str) else shortened(given, 200)
+    return omega, f"is the {kind} {which}"
 
 
 def _letter(diffusion: object) -> Markup:
@@ -165,7 +169,7 @@ def _given(letter: str, index: str) -> Markup:
 
 
 def _vector(entries: list[Any]) -> Markup:
-    parts = [part for entry in entries for part in (operator(","), formula(entry))][1:]
+    parts = [part for entry in entries[:MOST_ENTRIES] for part in (operator(","), formula(entry))][1:]
     return fenced(row(*parts))
 
 

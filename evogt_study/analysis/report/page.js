@@ -1,7 +1,7 @@
 "use strict";
 // The page is whole without this: it sorts and filters tables, tells the values of marks under the pointer, and
 // gives the command that computes the run of a mark again.  It loads nothing and writes nothing but text.
-const told = JSON.parse(document.getElementById("marks").textContent);
+const data = JSON.parse(document.getElementById("marks").textContent);
 const chosen = {};  // labels by axis
 const made = (tag, text = "", parent = null) => {
   const element = document.createElement(tag);
@@ -49,7 +49,7 @@ const point = at => Object.entries(at).map(([axis, label]) => `${axis}=${label}`
 const fits = at => Object.entries(chosen).every(([axis, label]) => !(axis in at) || at[axis] === label);
 const replay = document.getElementById("replay");
 function show(phase, at) {
-  const code = made("code", `evogt replay ${quoted(told.file)}${phase.pilot ? " --pilot" : ""} --at ${quoted(point(at))}`);
+  const code = made("code", `evogt replay ${quoted(data.file)}${phase.pilot ? " --pilot" : ""} --at ${quoted(point(at))}`);
   const close = made("button", "Close");
   close.addEventListener("click", () => { replay.hidden = true; });
   replay.replaceChildren(made("p", "Compute this run again, beside the result file:"), code, close);
@@ -97,7 +97,7 @@ function nearest(all, box, event) {
   return best;
 }
 const filtered = [];  // what has to be done when another label is chosen
-for (const phase of told.phases) {
+for (const phase of data.phases) {
   let cell = 0;
   phase.cells = phase.cells.map(step => cell += step);
   for (const [name, picture] of Object.entries(phase.pictures)) {
@@ -130,7 +130,7 @@ for (const phase of told.phases) {
 }
 
 // --- rows: of single runs their command, and a filter by the axes
-const study = told.phases[0];
+const study = data.phases[0];
 for (const table of document.querySelectorAll("table.pivot")) {
   const heads = [...table.tHead.rows[0].cells].map(head => head.textContent);
   const at = row => Object.fromEntries(heads.flatMap((head, i) =>
@@ -152,7 +152,7 @@ for (const table of document.querySelectorAll("table.pivot")) {
   made("th", "run", table.tHead.rows[0]).scope = "col";
 }
 const bar = document.getElementById("filter");
-for (const phase of told.phases) {
+for (const phase of data.phases) {
   for (const axis of phase.filters.filter(each => ![...bar.querySelectorAll("select")].some(one => one.name === each))) {
     const select = made("select", "", made("label", `${axis.replaceAll("_", " ")} `, bar));
     select.name = axis;

@@ -38,8 +38,8 @@ class Marked(NamedTuple):
 
 def pointer_data(file: str, phases: Mapping[str, tuple[xr.Dataset, Sequence[Marked]]]) -> Markup:
     """JSON for a script element, which no text in it can end."""
-    told = {"file": shown(file), "phases": [_phase(name, *each) for name, each in phases.items()]}
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    page = {"file": shown(file), "phases": [_phase(name, *each) for name, each in phases.items()]}
+    text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)  # noqa: S704  # letters of JSON, of which none is a sign of HTML any more
