@@ -25,8 +25,8 @@ from evogt_study.storage.atomic_files import folder_written_whole
 
 SMALL_PAGES = 160_000
 """Bytes of report pages, all together, that weigh little beside the smallest results."""
-COARSE = 96.0
-"""Pixels an inch of the pictures of a page that would weigh more: those of a screen."""
+COARSE = 90.0
+"""Pixels an inch of the pictures of a page that would weigh more: about those of a screen."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:

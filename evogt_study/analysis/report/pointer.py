@@ -18,8 +18,8 @@ from evogt_study.schema.values import canonical, text_label
 
 MOST_RUNS = 2000
 """Runs that a picture tells of: more are closer than a pointer can tell apart, and take 10 bytes each."""
-MOST_OTHERS = 120
-"""Other marks of a kind, as points of a line: a dozen lines of ten."""
+MOST_OTHERS = 100
+"""Other marks of a kind, as points of a line: ten lines of ten."""
 MOST_CHOICES = 100
 """Values of an axis up to which the page offers to choose among them: longer lists are not read."""
 GRID = 1000
