@@ -65,6 +65,22 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     Raises FormulaError for anything outside the grammar.
     """
     text = text.strip()
+    return _Translation(text, key).part(_read(text, key), 0).expression
+
+
+def syntax_tree(text: str, key: str = "formula") -> ast.expr:
+    """The syntax tree of `text`, all of which is within the grammar, for those who typeset it as it stands.
+
+    Raises FormulaError as `parse` does.
+    """
+    text = text.strip()
+    tree = _read(text, key)
+    _Translation(text, key).part(tree, 0)
+    return tree
+
+
+def _read(text: str, key: str) -> ast.expr:
+    """Python's syntax tree of a text of the right characters, of which nothing is checked yet."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
@@ -77,7 +93,7 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None
-    return _Translation(text, key).part(tree.body, 0).expression
+    return tree.body
 
 
 def parameters_of(expression: sympy.Expr) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import xarray as xr
 
 from evogt_study.analysis.report.report import report
 from evogt_study.errors import InputError, ResultError
@@ -20,6 +22,11 @@ from evogt_study.publishing.ro_crate import METADATA, ro_crate
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.storage.atomic_files import folder_written_whole
+
+SMALL_PAGES = 160_000
+"""Bytes of report pages, all together, that weigh little beside the smallest results."""
+COARSE = 90.0
+"""Pixels an inch of the pictures of a page that would weigh more: about those of a screen."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -47,7 +54,7 @@ def _write(made: Deposit, folder: Path) -> None:
     """Write the payload, its metadata, and the manifests last, which hold the checksums of all."""
     root = folder / PAYLOAD
     for study in made.studies:
-        _write_study(study, root)
+        _write_study(study, root, SMALL_PAGES // len(made.studies))
     _put(root / "README.md", guide(made))
     _put(root / "CITATION.cff", citation(made))
     _put(root / "datacite.json", _json(datacite(made)))
@@ -63,7 +70,14 @@ def _write(made: Deposit, folder: Path) -> None:
     write_bag(folder, {name: text for name, text in info.items() if text})
 
 
-def _write_study(study: DepositedStudy, root: Path) -> None:
+def _page(result: Path, groups: Mapping[str, xr.Dataset], most_bytes: int) -> str:
+    """The report page, its pictures coarser where it has more than `most_bytes` and a twenty-fifth of the result."""
+    phases = {phase: with_numbers(data) for phase, data in groups.items()}
+    page = report(result, phases)
+    return page if len(page) <= max(most_bytes, result.stat().st_size // 25) else report(result, phases, dpi=COARSE)
+
+
+def _write_study(study: DepositedStudy, root: Path, most_bytes: int) -> None:
     result = root / study.result
     result.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(study.path, result)
@@ -74,7 +88,7 @@ def _write_study(study: DepositedStudy, root: Path) -> None:
     _put(root / study.text, study.attributes["study"])
     _put(root / study.lock, environment_lock(study))
     with opened(result) as groups:
-        _put(root / study.page, report(result, {phase: with_numbers(data) for phase, data in groups.items()}))
+        _put(root / study.page, _page(result, groups, most_bytes))
 
 
 def _json(content: Any) -> str:

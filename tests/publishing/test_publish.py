@@ -91,6 +91,7 @@ def test_the_folder_holds_what_it_takes_and_little_more(made):
     every = [path.relative_to(made / "deposit") for path in (made / "deposit").rglob("*") if path.is_file()]
     added = [path for path in every if path.parent == Path() or path.parts[1] not in described]
     assert sum((made / "deposit" / path).stat().st_size for path in added) < 25_000
+    assert all(path.stat().st_size < 50_000 for path in (payload / "reports").iterdir())
 
 
 @pytest.mark.slow

@@ -114,7 +114,10 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
     if len(shown) > 1:
         bar = [centre - 0.45 * width, centre + 0.45 * width]
         if many:  # which is drawn on a dark ground
-            axes.plot(bar, [np.median(sample)] * 2, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3)
+            axes.plot(
+                bar, [np.median(sample)] * 2, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3,
+                gid="ground",
+            )  # fmt: skip
         axes.plot(
             bar, [np.median(sample)] * 2, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median"
         )

@@ -40,7 +40,7 @@ from evogt_study.analysis.plots.sensitivity import indices, sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
 from evogt_study.analysis.plots.trend import trend
-from evogt_study.analysis.plots.verdict import contested, verdict
+from evogt_study.analysis.plots.verdict import Judged, contested, verdict
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
@@ -56,13 +56,17 @@ ENOUGH = 20
 
 @dataclass(frozen=True)
 class Wish:
-    """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes."""
+    """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes.
+
+    judged: the verdict on the variable, where it is known already: of 100,000 runs it takes seconds.
+    """
 
     variable: str | None = None
     places: Places = field(default_factory=Places)
     slopes: tuple[float, ...] | None = None
     look: Look = field(default_factory=Look)
     ax: Given = None
+    judged: Judged | None = None
 
 
 class Choice(NamedTuple):
@@ -484,7 +488,7 @@ KINDS: Mapping[str, Kind] = {
         "verdict on {}",
         "The mean of each label in terms of the best one's; intervals hold for all pairs together.",
         _verdicts,
-        lambda data, variable, wish: verdict(data, variable, wish.places, ax=wish.ax),
+        lambda data, variable, wish: verdict(data, variable, wish.places, ax=wish.ax, made=wish.judged),
         _verdict_words,
     ),
     "fields": Kind(

@@ -70,13 +70,16 @@ def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
     return Judged(found, by, cells)
 
 
-def verdict(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
+def verdict(
+    data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None,
+    made: Judged | None = None,
+) -> Figure:  # fmt: skip
     """Ratios of the mean of each label to that of the best in its cell, with intervals that hold together.
 
     A filled marker is told apart from the best, an empty one is not.  Differences where a value is not positive.
-    Raises InputError where there are no labels to judge.
+    made: the verdict, where it is known already.  Raises InputError where there are no labels to judge.
     """
-    made = judged(data, variable, places or Places())
+    made = made or judged(data, variable, places or Places())
     names = shown(made.found, made.by)
     ratios = made.found.attrs["effect"] == "ratio"
     canvas = panels(1, height=0.9 + 0.16 * min(len(made.cells), MOST_CELLS) * max(1, len(names) - 1) ** 0.5, ax=ax)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from evogt_study.printable import shown
 
@@ -44,12 +46,24 @@ WIDE = 440.0  # points of an SVG's width: less than a page of paper, more than a
 
 
 class Picture(NamedTuple):
-    """A figure of a page; `image` is SVG text, or the bytes of a PNG or SVG file."""
+    """A figure of a page; `image` is SVG text, or the bytes of a file of PNG, WebP or SVG.
+
+    name: of its place in the page; size: width and height in inches, where they are known.
+    """
 
     title: str
     caption: str
     alt: str
     image: str | bytes
+    name: str = ""
+    size: tuple[float, float] = (0.0, 0.0)
+
+
+class Script(NamedTuple):
+    """A script of the package, and the digest by which a page's policy admits it and no other."""
+
+    text: Markup
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +93,12 @@ def spoken(word: str) -> str:
     return SPOKEN.get(word, word.replace("_", " "))
 
 
+def script(name: str) -> Script:
+    """One of the package's scripts."""
+    text = "\n".join(line.strip() for line in _source(name).splitlines())  # an eighth of it is indentation
+    return Script(Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704
+
+
 def _source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
@@ -94,7 +114,7 @@ def _content(image: str | bytes) -> bytes:
 def _data_uri(image: str | bytes) -> str:
     """The image inside the page.  As an <img> of its own, an SVG can neither run anything nor clash with another."""
     content = _content(image)
-    form = "png" if _is_png(content) else "svg+xml"
+    form = "png" if _is_png(content) else "webp" if content.startswith(b"RIFF") else "svg+xml"
     return f"data:image/{form};base64,{base64.b64encode(content).decode()}"
 
 

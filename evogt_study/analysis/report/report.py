@@ -1,6 +1,6 @@
 """One page of a result to share: the question, what came out, in numbers and pictures, what failed, and how to redo it.
 
-The page needs nothing else, loads nothing and runs nothing; every text of the file is escaped.
+The page needs nothing else and loads nothing; its one script is its own, and every text of the file is escaped.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.parts.style import svg
-from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, template
+from evogt_study.analysis.plots.parts.marks import marks
+from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, webp
+from evogt_study.analysis.plots.verdict import Judged
+from evogt_study.analysis.report.equation import problems
+from evogt_study.analysis.report.finding import finding, judgement
+from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, script, template
+from evogt_study.analysis.report.pointer import Marked, pointer_data
 from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
@@ -38,17 +43,20 @@ MOST_PICTURES = 12
 FEW_POINTS = 12
 """Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
+DPI = 144.0
+"""Pixels an inch of pictures, which are drawn in print size: as a page shows them, half as large again."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
+    """A table of the page: the first `heads` columns name the row; left_out rows are not shown; runs: a row each."""
 
     title: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     heads: int
     left_out: int = 0
+    runs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +70,7 @@ class Part:
     doubts: Sequence[str]
     tables: Sequence[Table]
     pictures: Sequence[Picture]
+    marked: Sequence[Marked]
     lacking: str
     headline: bool
 
@@ -76,10 +85,11 @@ class Parameter:
     count: int
 
 
-def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
+def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI) -> str:
     """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
 
     state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
+    dpi: of its pictures, which are more than half of its bytes.
     """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
@@ -87,12 +97,20 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
     numbers = tables(main) if study is not None else []
     if state:
         numbers += slowest_cells(main)
-    parts = {phase: part(data, numbers if data is main else []) for phase, data in groups.items()}
+    judged = judgement(main) if study is not None else None
+    parts = {
+        phase: part(phase, data, numbers, judged, dpi) if data is main else part(phase, data, [], None, dpi)
+        for phase, data in groups.items()
+    }
+    marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
+    own = script("page.js")
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
         state=state,
         summary=attributes.get("summary", ""),
         source=attributes.get("source", ""),
+        finding=finding(judged) if judged is not None else None,
+        problems=problems(attributes.get("study", "")),
         axes=axes(main),
         constants=constants(main),
         study_text=attributes.get("study", ""),
@@ -103,29 +121,35 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         following=following(main),
         provenance=provenance(path, main),
         commands=commands(path, main, parts.get("study")),
+        column=COLUMN_WIDTH,
         own_code=".py:" in attributes.get("study", ""),
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
+        marks=pointer_data(path.name, marked),
+        script=own.text,
+        script_hash=own.digest,
     )
     return page.lstrip()
 
 
-def part(data: xr.Dataset, numbers: Sequence[Table]) -> Part:
+def part(
+    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None = None, dpi: float = DPI
+) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
-    pictures, about = [picture(each) for each in drawn(data)], kinds.subject(data)
-    return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, about is not None)
+    about, pictures, marked = kinds.subject(data), [], []
+    for number, choice in enumerate(kinds.fitting(data)[:MOST_PICTURES], 1):
+        name = f"{phase}-picture-{number}"
+        each = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged))
+        pictures.append(picture(each, name, dpi))
+        marked.append(Marked(name, choice.variable, marks(each.figure)))
+    return Part(completeness(data), list(doubts(data)), numbers, pictures, marked, lacking, about is not None)
 
 
-def drawn(data: xr.Dataset) -> list[Drawn]:
-    """The pictures that fit."""
-    choices = kinds.fitting(data)[:MOST_PICTURES]
-    return [kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)) for choice in choices]
-
-
-def picture(each: Drawn) -> Picture:
+def picture(each: Drawn, name: str, dpi: float) -> Picture:
     """A drawn figure as the page shows it."""
-    return Picture(each.title, each.caption, each.alt, svg(each.figure))
+    width, height = each.figure.get_size_inches()
+    return Picture(each.title, each.caption, each.alt, webp(each.figure, dpi), name, (width, height))
 
 
 def tables(data: xr.Dataset) -> list[Table]:
@@ -196,7 +220,7 @@ def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
         for number in planned[:MOST_ROWS]
     ]
     title = "; ".join(f"{name}: {_described(data[name])}" for name in names)
-    return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS))
+    return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS), runs=True)
 
 
 def _labels(data: xr.DataArray | xr.Dataset, dims: Sequence[str], sizes: Sequence[int], number: int) -> list[str]:
@@ -311,6 +335,10 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
     ]
     if stated.startswith("study "):  # it was stated in Python, and is in no file
         found = found[1:]
+    pattern = ",".join(f"{name}=..." for name in map(str, data["status"].dims))
+    found.append(
+        (f"evogt replay {file} --at {shlex.quote(pattern)}", "one run, by its value of each axis, bit for bit")
+    )
     if study is not None and study.runs.messages:
         first = study.runs.messages[0]
         point = shlex.quote(",".join(f"{name}={value}" for name, value in first.at.items()))

@@ -5,4 +5,5 @@
 - `legends`: legends of series
 - `arranged`: runs arranged into panels, series and samples
 - `points`: runs of a sample, with parameters at its points
+- `marks`: the marks of a drawn figure, for a page that shows their values
 """

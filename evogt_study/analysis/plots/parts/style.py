@@ -23,6 +23,7 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+from PIL import Image
 
 from evogt_study.errors import InputError, cut, shortened
 from evogt_study.printable import shown
@@ -46,6 +47,8 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
+# of red, green and blue on a page: close where bands are, pale, of which a shift would be another colour
+LEVELS = (0, 64, 112, 160, 200, 216, 228, 238, 247, 255)
 
 _LOCK = threading.Lock()
 
@@ -231,6 +234,19 @@ def png(figure: Figure, dpi: float = 200.0) -> bytes:
     """The figure as PNG; the same figure gives the same bytes."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def webp(figure: Figure, dpi: float) -> bytes:
+    """The figure as WebP in `LEVELS` of each colour, a seventh of the bytes of SVG; the same figure, the same bytes.
+
+    Lines and letters look the same in these levels, and compress to half; a field has steps where it is flat.
+    """
+    stream, content = io.BytesIO(), io.BytesIO(png(figure, dpi))
+    pixels = np.asarray(Image.open(content).convert("RGB"))
+    nearest = np.abs(np.subtract.outer(np.arange(256), LEVELS)).argmin(axis=1)
+    levels = Image.fromarray(np.array(LEVELS, dtype=np.uint8)[nearest[pixels]])
+    levels.save(stream, "WEBP", lossless=True, quality=100, method=4)
     return stream.getvalue()
 
 

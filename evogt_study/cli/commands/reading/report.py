@@ -14,9 +14,10 @@ from evogt_study.printable import tell
 @click.argument("file", metavar="FILE.nc", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Page to write.  [default: beside FILE]")
 def report(file: Path, output: Path | None) -> None:
-    """Write one HTML page of a result to share: question, numbers, pictures, failures, and how to compute it again.
+    """Write one HTML page of a result to share: question, finding, numbers, pictures, failures, commands.
 
-    The page needs nothing else and opens in any browser, without a network.
+    The page needs nothing else and opens in any browser, without a network.  A click sorts a table, and on a mark of a
+    picture gives the command that replays its run.
     """
     path = output or file.with_suffix(".html")
     check_page(path, "--output")

@@ -1,0 +1,177 @@
+"""The problem of a study, typeset: the equation with the formulas that the study file states."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from evogt_study.analysis.report.mathml import SPACE, fenced, formula, matrix, name, operator, row
+from evogt_study.errors import StudyError, shortened
+from evogt_study.problems import BUILT_IN
+from evogt_study.study.study_file import ProblemTable, read_problem
+
+MOST_PROBLEMS = 12
+"""Of an axis of problems: a page has room for these, and the study file below has all."""
+MOST_ENTRIES, MOST_FACES = 3, 6
+"""Entries of a vector, and faces of a box in three dimensions: a file may list more, which is no problem's."""
+_NABLA = Markup("<mi>∇</mi>")
+_NORMAL = Markup("<mi>n</mi>")
+
+
+class Line(NamedTuple):
+    """One line of a problem: MathML, which may be empty, and words beside it."""
+
+    formula: Markup
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A problem by its label, which is empty where there is one alone."""
+
+    label: str
+    lines: tuple[Line, ...]
+
+
+def problems(study: str) -> list[Stated]:
+    """The problems that the text of a study states; none of a text that is no study's, or of a method without one."""
+    try:
+        table = tomllib.loads(study)
+    except (ValueError, RecursionError):
+        return []
+    axes = table.get("axes")
+    several = axes.get("problem") if isinstance(axes, dict) else None
+    if isinstance(several, list):
+        several = {str(each): each for each in several}
+    labelled = several if isinstance(several, dict) else {"": table.get("problem")}
+    found = [Stated(str(label), tuple(_lines(raw))) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
+    return [each for each in found if each.lines]
+
+
+def _lines(raw: Any) -> Iterator[Line]:
+    """The lines of one problem as a study file has it: a table, or a name."""
+    if isinstance(raw, str) and raw in BUILT_IN:
+        raw = BUILT_IN[raw].content
+        raw = {key: value for key, value in raw.items() if key in ProblemTable.model_fields}
+    if isinstance(raw, str):
+        yield Line(Markup(""), f"The problem is made by {PurePath(raw.replace(chr(92), '/')).name}.")
+    if not isinstance(raw, dict):
+        return
+    try:
+        stated = read_problem(raw, "problem")
+    except StudyError:
+        return
+    yield Line(_equation(stated), "in Ω, for 0 < t ≤ T")
+    yield from _coefficients(stated)
+    yield from _data(stated)
+    yield from _boundary(stated)
+    yield Line(*_domain(stated.dimension, stated.domain))
+
+
+def _equation(stated: ProblemTable) -> Markup:
+    """u_t = div(a grad u) - b . grad u + g - F'(u) + f, of what the problem has."""
+    slope = row(_NABLA, name("u"))
+    spread = fenced(row(_letter(stated.diffusion), SPACE, slope))
+    parts = [_given("u", "t"), operator("="), Markup("<mi>div</mi>"), spread]
+    if stated.advection is not None:
+        parts += [operator("−"), name("b"), operator("·"), slope]
+    if stated.reaction is not None:
+        parts += [operator("+"), name("g")]
+    if stated.potential is not None:
+        parts += [operator("−"), Markup("<msup><mi>F</mi><mo>′</mo></msup>"), fenced(name("u"))]
+    if stated.exact is not None or stated.source is not None:
+        parts += [operator("+"), name("f")]
+    return row(*parts)
+
+
+def _coefficients(stated: ProblemTable) -> Iterator[Line]:
+    rows = stated.diffusion
+    if isinstance(rows, str):
+        yield _is(name("a"), formula(rows))
+    elif all(isinstance(each, list) for each in rows):
+        yield _is(
+            name("A"), matrix([[formula(entry) for entry in each[:MOST_ENTRIES]] for each in rows[:MOST_ENTRIES]])
+        )
+    else:
+        yield _is(name("A"), row(Markup("<mi>diag</mi>"), _vector(rows)))
+    if stated.advection is not None:
+        yield _is(name("b"), _vector(stated.advection))
+    if stated.reaction is not None:
+        yield _is(name("g"), formula(stated.reaction))
+    if stated.potential is not None:
+        yield _is(row(name("F"), fenced(name("u"))), formula(stated.potential))
+
+
+def _data(stated: ProblemTable) -> Iterator[Line]:
+    """The exact solution, or the source and the initial value."""
+    if stated.exact is not None:
+        yield _is(name("u"), formula(stated.exact), "the exact solution, from which f and the initial value follow")
+    if stated.source is not None:
+        yield _is(name("f"), formula(stated.source))
+    if stated.initial is not None:
+        yield _is(
+            row(name("u"), fenced(row(operator("·"), operator(","), Markup("<mn>0</mn>")))), formula(stated.initial)
+        )
+
+
+def _boundary(stated: ProblemTable) -> Iterator[Line]:
+    """What holds on the faces: as they are named, and the rest, where u is the lifting or zero."""
+    for face, given in list(stated.boundary.items())[:MOST_FACES]:
+        data = given if isinstance(given, Mapping) else {}
+        if "flux" in data:
+            yield _is(_outward(stated), formula(data["flux"]), f"on the face {face}")
+        elif {"transfer", "outside"} <= set(data):
+            inflow = row(
+                fenced(formula(data["transfer"])), fenced(row(formula(data["outside"]), operator("−"), name("u")))
+            )
+            yield _is(_outward(stated), inflow, f"on the face {face}")
+        else:
+            yield Line(Markup(""), f"{face}: {given}")
+    value = Markup("<mn>0</mn>") if stated.lifting is None else formula(stated.lifting)
+    rest = "on the rest of the boundary, where there is one" if stated.boundary else "on the boundary"
+    yield _is(name("u"), value, rest)
+
+
+def _outward(stated: ProblemTable) -> Markup:
+    flux = fenced(row(_letter(stated.diffusion), SPACE, _NABLA, name("u")))
+    return row(_NORMAL, operator("·"), flux)
+
+
+def _domain(dimension: object, domain: Mapping[str, Any] | None) -> tuple[Markup, str]:
+    """Ω as a formula, or in words where it has none."""
+    omega = Markup("<mi>Ω</mi>")
+    if domain is None:
+        unit = fenced(row(Markup("<mn>0</mn>"), operator(","), Markup("<mn>1</mn>")))
+        cube = unit if dimension == 1 else Markup("<msup>{}<mn>{}</mn></msup>").format(unit, str(dimension)[:9])
+        return row(omega, operator("="), cube), ""
+    lower, upper = domain.get("lower"), domain.get("upper")
+    if isinstance(lower, list) and isinstance(upper, list) and len(lower) == len(upper):
+        sides = [fenced(row(formula(a), operator(","), formula(b))) for a, b in zip(lower, upper, strict=True)]
+        product = [part for side in sides for part in (operator("×"), side)][1:]
+        return row(omega, operator("="), *product), ""
+    kind, given = next(iter(domain.items()), ("", ""))
+    which = PurePath(given).name if isinstance(given, str) else shortened(given, 200)
+    return omega, f"is the {kind} {which}"
+
+
+def _letter(diffusion: object) -> Markup:
+    """a of a scalar, A of a tensor."""
+    return name("a" if isinstance(diffusion, str) else "A")
+
+
+def _given(letter: str, index: str) -> Markup:
+    return Markup("<msub>{}{}</msub>").format(name(letter), name(index))
+
+
+def _vector(entries: list[Any]) -> Markup:
+    parts = [part for entry in entries[:MOST_ENTRIES] for part in (operator(","), formula(entry))][1:]
+    return fenced(row(*parts))
+
+
+def _is(left: Markup, right: Markup, beside: str = "") -> Line:
+    return Line(row(left, operator("="), right), beside)

@@ -1,0 +1,208 @@
+"""Parts of a report page: formulas and problems as MathML, the finding, and what the script knows of pictures."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from conftest import written_result
+from drawable import AXES, own, runs, small
+
+from evogt_study.analysis.plots import kinds
+from evogt_study.analysis.plots.parts.arranged import Places
+from evogt_study.analysis.plots.parts.marks import marks
+from evogt_study.analysis.plots.verdict import judged
+from evogt_study.analysis.report.equation import problems
+from evogt_study.analysis.report.finding import finding, judgement
+from evogt_study.analysis.report.mathml import formula
+from evogt_study.analysis.report.pointer import MOST_RUNS, Marked, pointer_data
+from evogt_study.results.netcdf import read_result
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(text):
+    """Letters and signs of a formula in their order, fractions as (above/below), powers as ^."""
+    return _read(ElementTree.fromstring(f"<math>{text}</math>"))
+
+
+def _read(node):
+    parts = [_read(each) for each in node]
+    if node.tag == "mfrac":
+        return f"({parts[0]}/{parts[1]})"
+    return {"msup": "^", "msub": "_"}.get(node.tag, "").join(parts) + (node.text or "")
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "typeset"),
+    [
+        ("exp(-t)*sin(16*pi*x)", "e^−tsin(16πx)"),
+        ("1 + cos(2*pi*x/epsilon)/2", "1+(cos((2πx/ε))/2)"),
+        ("1e-3", "0.001"),
+        ("2e-20*x", "2×10^−20x"),
+        ("x1*(a - (b - c))", "x_1(a−(b−c))"),
+        ("-(1 + x)*u", "−(1+x)u"),
+        ("(1/2)**x - -y", "((1/2))^x−−y"),
+        ("sin(x)**2 + sqrt(x)**3", "sin^2(x)+x^3"),
+        ("exp(x/2)", "exp((x/2))"),
+        ("x*2", "x·2"),
+    ],
+)
+def test_a_formula_is_typeset_as_it_stands(text, typeset):
+    assert read(formula(text)) == typeset
+
+
+@pytest.mark.parametrize("text", ["__import__('os').system('true')", "x.y", "<b>x</b>", "", "a\u202eb", "9**9**9"])
+def test_what_is_no_formula_is_text(text):
+    node = ElementTree.fromstring(formula(text))
+    assert node.tag == "mtext"
+    assert "\u202e" not in (node.text or "")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda path: path.stem)
+def test_problems_of_all_studies_are_typeset(path):
+    text = path.read_text(encoding="utf-8")
+    for stated in problems(text):
+        for line in stated.lines:
+            read(line.formula)
+            assert "<mtext" not in line.formula
+    assert bool(problems(text)) == ("problem" in text)
+
+
+def test_the_equation_has_the_terms_of_its_problem():
+    study = """
+    [problem]
+    dimension = 2
+    diffusion = [["1", "x"], ["x", "2"]]
+    advection = ["1 - y", "x"]
+    reaction = "-u"
+    initial = "x"
+    source = "t"
+    domain = { lower = [0, 0], upper = [1, 0.5] }
+    [problem.boundary]
+    x = "periodic"
+    y0 = { flux = "exp(-t)" }
+    y1 = { transfer = "3/2", outside = "1" }
+    """
+    (stated,) = problems(study)
+    assert [(read(line.formula), line.words) for line in stated.lines] == [
+        ("u_t=div(A∇u)−b·∇u+g+f", "in Ω, for 0 < t ≤ T"),
+        ("A=(1xx2)", ""),
+        ("b=(1−y,x)", ""),
+        ("g=−u", ""),
+        ("f=t", ""),
+        ("u(·,0)=x", ""),
+        ("", "x: periodic"),
+        ("n·(A∇u)=e^−t", "on the face y0"),
+        ("n·(A∇u)=((3/2))(1−u)", "on the face y1"),
+        ("u=0", "on the rest of the boundary, where there is one"),
+        ("Ω=(0,1)×(0,0.5)", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "study", ["[", "problem = 3", "[problem]\ndimension = 1\nnothing = 1", "[axes]\nproblem = 'x'", "x = 1"]
+)
+def test_what_states_no_problem_has_none(study):
+    assert problems(study) == []
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+def test_the_finding_is_the_verdict_with_its_interval():
+    data = read_result(ROOT / "data" / "results" / "oscillatory_1d.nc")["study"].sel(epsilon=[0.05])
+    found = judged(data, "error", Places()).found.isel(epsilon=0)
+    assert float(found["effect"].sel(pair="transnet/gtransnet")) == pytest.approx(55.2, abs=0.05)
+    low, high = found["effect_ci"].sel(pair="transnet/gtransnet").values
+    assert finding(judgement(data)).sentence == (
+        "The lowest mean error is that of gtransnet; that of transnet, the next, is 55.2 times as large (95% interval "
+        f"{low:.3g} to {high:.3g}, which holds for all pairs together); best on average with probability 0.999; on 20 "
+        "common seeds, from 80/80 runs."
+    )
+
+
+def test_a_finding_over_cells_counts_them_and_says_what_is_open(tmp_path):
+    source = """
+import numpy as np
+
+def method(seed, kind, N):
+    rng = np.random.default_rng([seed, N, len(kind)])
+    if kind == "other" and N == 20 and seed == 0:
+        raise ValueError("no")
+    return {"error": float(rng.lognormal()) * (0.01 if kind == "best" and N == 10 else 1.0)}
+"""
+    axes = '[axes]\nkind = ["other", "best"]\nN = [10, 20]\nseed = { start = 0, count = 12 }\n'
+    found = finding(judgement(runs(own(tmp_path, axes, source))))
+    assert "in 1 of 2 the best kind is told apart from every other" in found.sentence
+    first, second = found.cells
+    assert first.startswith("At N = 10, the lowest mean error is that of best; that of other, the next, is ")
+    assert first.endswith("on 12 common seeds, from 24/24 runs.")
+    assert "so they are not told apart" in second
+    assert second.endswith("on 11 common seeds, from 23/24 runs.")
+
+
+def test_there_is_no_finding_without_an_error_or_enough_seeds(tmp_path):
+    assert judgement(small()) is None  # three seeds
+    source = "def method(seed, kind):\n    return {'score': seed + len(kind)}\n"
+    axes = '[axes]\nkind = ["a", "bb"]\nseed = { start = 0, count = 9 }\n'
+    assert judgement(runs(own(tmp_path, axes, source))) is None
+
+
+# --- the pointer ------------------------------------------------------------------------------------------------------
+
+
+def told(data, phase="study"):
+    choices = [choice for choice in kinds.fitting(data) if choice.kind != "histories"]
+    pictures = [
+        Marked(choice.kind, choice.variable, marks(kinds.drawn(data, choice.kind).figure)) for choice in choices
+    ]
+    known = json.loads(pointer_data("x.nc", {phase: (data, pictures)}))["phases"][0]
+    known["cells"] = np.cumsum(known["cells"])
+    for picture in known["pictures"].values():
+        picture["runs"] = np.reshape(picture["runs"], (-1, 3))
+        picture["runs"][:, 2] = picture["runs"][:, 2].cumsum()
+    return known
+
+
+def test_marks_of_runs_are_their_runs(tmp_path):
+    data = read_result(written_result(own(tmp_path, AXES, name="marks"), tmp_path / "marks.nc"))["study"]
+    known = told(data)
+    assert known["axes"] == known["filters"] == ["kind", "N", "seed"]
+    sizes = [len(each) for each in known["labels"]]
+    points = known["pictures"]["distribution"]["runs"]
+    assert len(points) == int(np.isfinite(data["error"].values).sum()) == 22
+    assert ((points[:, :2] >= 0) & (points[:, :2] <= 1000)).all()
+    for run in points[:, 2]:
+        at = np.unravel_index(known["cells"][run], sizes)
+        assert [known["labels"][i][place] for i, place in enumerate(at)] == [
+            str(data[dim].values[place]) for dim, place in zip(data["status"].dims, at, strict=True)
+        ]
+        assert known["values"]["error"][run] == float(f"{float(data['error'].values[at]):.4g}")
+    # larger errors stand higher, in the one panel
+    values = [known["values"]["error"][run] for run in points[:, 2]]
+    assert np.argmax(values) == np.argmin(points[:, 1])
+
+
+def test_a_page_tells_of_some_of_many_runs_only(tmp_path):
+    source = "def method(seed, kind):\n    return {'error': (seed * 7919 % 1000 + 1.0) * len(kind) + seed * 1e-6}\n"
+    kinds_of = ", ".join(f'"{"k" * i}"' for i in range(1, 13))
+    data = runs(own(tmp_path, f"[axes]\nkind = [{kinds_of}]\nseed = {{ start = 0, count = 300 }}\n", source))
+    known = told(data)
+    assert known["filters"] == ["kind"]  # 300 seeds are no choice
+    assert len(known["pictures"]["distribution"]["runs"]) == MOST_RUNS
+    assert len(known["labels"][1]) <= 300
+    assert "seed" in known["axes"]
+
+
+def test_no_text_ends_the_script_of_data():
+    data = small().assign_coords(
+        dictionary=np.array(["</script><script>alert(1)</script>", "\u2028&\u202e"], dtype=object)
+    )
+    text = pointer_data("</script>.nc", {"study": (data, [])})
+    assert not set("<>&\u2028\u202e") & set(text)
+    assert json.loads(text)["phases"][0]["labels"][0][0] == "</script><script>alert(1)</script>"
