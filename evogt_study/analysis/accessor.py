@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from evogt_study.analysis.report.page import Drawn
+
 NORMS = ("error", "error_h1", "error_max", "error_energy")
 """Variables that measure one error in different norms: L2, H1, maximum, energy."""
 STATUS_NAME = "status_name"
@@ -153,21 +155,40 @@ class Result:
         by: str | None = None, panel: str | None = None, over: str | Iterable[str] | None = None,
         at: Mapping[str, object] | None = None, slopes: Iterable[float] | None = None, title: str = "",
         xlabel: str | None = None, ylabel: str | None = None, size: tuple[float, float] | None = None,
-        ax: Axes | Sequence[Axes] | None = None,
+        ax: Axes | Sequence[Axes] | None = None, notes: bool = True,
     ) -> Figure:  # fmt: skip
         """One kind of picture, as `evogt plot` draws it: a Matplotlib figure.
 
         along, by, panel, over and at are as of `analysis.plots.Places`; ax: axes to draw on, as many as there are
-        panels, of which labels and size are one's own.  Raises InputError for what cannot be drawn.
+        panels, of which labels and size are one's own; notes: whether small print and counts of runs stand in the
+        picture, or in its `caption` alone.  Raises InputError for what cannot be drawn.
         """
+        look = {} if ax is not None else {"title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size}
+        places = {"along": along, "by": by, "panel": panel, "over": over, "at": at or {}}
+        return self._drawn(kind, variable, places, look, slopes=slopes, ax=ax, notes=notes).figure
+
+    def caption(
+        self, kind: str = "distribution", variable: str | None = None, *, slopes: Iterable[float] | None = None,
+        **places: Any,
+    ) -> str:  # fmt: skip
+        """Text beside a picture without notes: what it shows, long names, counts and small print.
+
+        places: as of `plot`, along, by, panel, over and at.  Raises InputError for what cannot be drawn.
+        """
+        return self._drawn(kind, variable, places, {}, slopes=slopes, notes=False).caption
+
+    def _drawn(
+        self, kind: str, variable: str | None, places: Mapping[str, Any], look: Mapping[str, Any], *,
+        slopes: Iterable[float] | None, ax: Axes | Sequence[Axes] | None = None, notes: bool,
+    ) -> Drawn:  # fmt: skip
         from evogt_study.analysis.plots import Places, kinds
         from evogt_study.analysis.plots.parts.canvas import Look
 
+        over = places.get("over")
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
-        places, lines = Places(along, by, panel, sample, at or {}), None if slopes is None else tuple(slopes)
-        look = Look(title, xlabel, ylabel, size) if ax is None else Look()
-        wish = kinds.Wish(variable, places, lines, look, ax)
-        return kinds.drawn(self._data, kind, wish).figure
+        lines = None if slopes is None else tuple(slopes)
+        wish = kinds.Wish(variable, Places(**{**places, "over": sample}), lines, Look(**look), ax, notes)
+        return kinds.drawn(self._data, kind, wish)
 
     def failures(self) -> pd.DataFrame:
         """One row for each planned run that is not ok: its labels, status in words, message, attempts and seconds."""

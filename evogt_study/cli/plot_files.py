@@ -29,8 +29,9 @@ def draw_files(
     """Draw the kind of picture, or without one all that fit, and write each; yields what was written.
 
     Files are named after `output`, or after `result` beside it as PNG; where there are several, the picture's name is
-    added.  A picture that fits, but not with the wishes, yields why, unless it is the last hope; a result without a
-    solution error yields that, unless it is told what to draw.  Raises InputError and ResultError.
+    added.  Notes that are not wished for in the picture stand in a text beside it.  A picture that fits, but not with
+    the wishes, yields why, unless it is the last hope; a result without a solution error yields that, unless it is told
+    what to draw.  Raises InputError and ResultError.
     """
     base = output or result.with_suffix(".png")
     form = base.suffix.lower().removeprefix(".")
@@ -52,6 +53,8 @@ def draw_files(
         alone = len(choices) == 1 and output is not None
         path = base if alone else base.with_stem(f"{base.stem}_{drawn.name}")
         write(path, encoded(drawn.figure, form))
+        if not its_wish.notes:
+            write(path.with_suffix(".txt"), f"{drawn.title}.  {drawn.caption}\n".encode())
         yield Written(path, drawn)
 
 

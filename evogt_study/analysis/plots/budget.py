@@ -12,7 +12,8 @@ from matplotlib.patches import Patch
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
-from evogt_study.analysis.plots.parts.style import label_size, plain, style, wrapped
+from evogt_study.analysis.plots.parts.labels import titled
+from evogt_study.analysis.plots.parts.style import label_size, plain, style
 
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 CAUSES = (
@@ -54,7 +55,7 @@ def budget(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) 
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=40 if series > 1 else None)
         axes.set_xticks(range(along), labels=[plain(label) for label in runs.along.labels])
         axes.set_ylim(0.0, 1.0)
-        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
+        axes.set_xlabel(titled(runs.along.title, runs.along.name, canvas.characters(48)), fontsize=label_size())
     drawn[0].set_ylabel("share of the squared error", fontsize=label_size())
     legend(canvas, [Patch(color=style(cause).colour) for cause in range(len(CAUSES))], list(CAUSES), "", lines=False)
     note(canvas, runs.footnote(runs.lacking_told()))

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import (
     QUIET,
@@ -23,8 +24,6 @@ from evogt_study.analysis.plots.parts.style import (
     plain,
     style,
     tick_size,
-    titled,
-    wrapped,
 )
 from evogt_study.analysis.plots.scatter import scatter
 from evogt_study.analysis.plots.trend import trend
@@ -81,7 +80,7 @@ def dependence(
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
         across = titled(runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30))
         axes.set_xlabel(across, fontsize=label_size())
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
     references = _references(drawn, numbers, medians, wanted)
     for number, axes in enumerate(drawn):
@@ -178,7 +177,7 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
             axes.annotate(
                 text, (x, free), xycoords=axes.get_xaxis_transform(), xytext=(-3 if last else 3, 0),
                 textcoords="offset points", ha="right" if last else "left", fontsize=tick_size(), color=colour,
-                annotation_clip=False,
+                annotation_clip=False, gid=COUNT,
             )  # fmt: skip
             free += COUNT_HEIGHT
 

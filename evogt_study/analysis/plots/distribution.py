@@ -10,18 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import marker_legend
-from evogt_study.analysis.plots.parts.style import (
-    QUIET,
-    Style,
-    label_size,
-    logarithmic,
-    plain,
-    style,
-    tick_size,
-    wrapped,
-)
+from evogt_study.analysis.plots.parts.style import QUIET, Style, label_size, logarithmic, plain, style, tick_size
 
 EACH = 200  # runs of one group up to which every one is a point: more hide each other
 MOST_GROUPS = 24  # along one panel: the labels of more meet
@@ -48,9 +40,9 @@ def distribution(
         lacking = bool((runs.planned & ~runs.present)[number].any())
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=36 if lacking else None)
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     for axes in drawn:
-        axes.set_xlabel(wrapped(runs.along.title, 48), fontsize=label_size())
+        axes.set_xlabel(titled(runs.along.title, runs.along.name, canvas.characters(48)), fontsize=label_size())
         axes.xaxis.grid(visible=False)
     marker_legend(canvas, runs)
     note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
@@ -127,5 +119,5 @@ def _incomplete(axes: Axes, centre: float, text: str, groups: int) -> None:
     """k/n above a group that lacks runs."""
     axes.text(
         centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=tick_size(), color=QUIET, ha="center",
-        va="bottom", rotation=90 if groups > 6 else 0, clip_on=False,
+        va="bottom", rotation=90 if groups > 6 else 0, clip_on=False, gid=COUNT,
     )  # fmt: skip

@@ -15,15 +15,8 @@ from matplotlib.ticker import MaxNLocator
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_numeric
 from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
-from evogt_study.analysis.plots.parts.style import (
-    COLUMN_WIDTH,
-    TEXT_WIDTH,
-    label_size,
-    logarithmic,
-    plain,
-    tick_size,
-    wrapped,
-)
+from evogt_study.analysis.plots.parts.labels import labelled, titled
+from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, plain, tick_size
 from evogt_study.errors import InputError
 
 MOST = 40  # values of an axis
@@ -56,14 +49,16 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
         axes.tick_params(labelsize=tick_size(), labelbottom=number + columns >= count)
         if number % columns == 0:
-            axes.set_ylabel(wrapped(runs.series.title, 30), fontsize=label_size())
+            axes.set_ylabel(titled(runs.series.title, runs.series.name, 30), fontsize=label_size())
         if number + columns >= count:
-            axes.set_xlabel(wrapped(runs.along.title, canvas.characters(48)), fontsize=label_size())
+            axes.set_xlabel(titled(runs.along.title, runs.along.name, canvas.characters(48)), fontsize=label_size())
     if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
         drawn[0].invert_yaxis()
     if np.isfinite(medians).any() and mesh is not None:
         bar = canvas.figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
-        bar.set_label(wrapped(_scale_title(runs), 38 if count == 1 else 80), fontsize=label_size())
+        bar.set_label(
+            labelled(runs.title, 38 if count == 1 else 80, "median {}" if runs.over else "{}"), fontsize=label_size()
+        )
         logarithmic(bar.ax, "x", medians)
         if not isinstance(norm, LogNorm):  # close numbers have long labels
             bar.ax.xaxis.set_major_locator(MaxNLocator(nbins=3 if count == 1 else 6))
@@ -86,10 +81,6 @@ def cells(data: xr.Dataset, variable: str, places: Places) -> Arranged:
         axes = ", ".join(name for name in (runs.along.name, runs.series.name) if name) or "none"
         raise InputError(f"a heat map must have two axes with several values besides the sample, got {axes}")
     return runs
-
-
-def _scale_title(runs: Arranged) -> str:
-    return f"median {runs.title}" if runs.over else runs.title
 
 
 def _barren(runs: Arranged) -> Any:

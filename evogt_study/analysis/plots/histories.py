@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note, panels
+from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import (
     STYLES,
@@ -53,7 +54,7 @@ def histories(
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     line_legend(canvas, runs)
     note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))
     return laid_out(canvas)

@@ -32,7 +32,8 @@ from evogt_study.analysis.plots.parts.arranged import (
     numbers_in,
     title_of,
 )
-from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look, restyled
+from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look, restyled, without_notes
+from evogt_study.analysis.plots.parts.labels import explained
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
@@ -58,7 +59,8 @@ ENOUGH = 20
 class Wish:
     """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes.
 
-    judged: the verdict on the variable, where it is known already: of 100,000 runs it takes seconds.
+    judged: the verdict on the variable, where it is known already: of 100,000 runs it takes seconds.  notes: whether
+    small print and counts of runs stand in the picture, or in its caption.
     """
 
     variable: str | None = None
@@ -67,6 +69,7 @@ class Wish:
     look: Look = field(default_factory=Look)
     ax: Given = None
     judged: Judged | None = None
+    notes: bool = True
 
 
 class Choice(NamedTuple):
@@ -108,9 +111,10 @@ def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
 
 
 def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
-    """The picture of that kind with a title, a caption and a text in its place.
+    """The picture of that kind with a title, a caption, and a text in its place.
 
-    Raises InputError for a kind that is none, and where it cannot be drawn of this result.
+    Long names of short labels stand in the caption, and small print and counts where they are not wished for in the
+    picture.  Raises InputError for a kind that is none, and where it cannot be drawn of this result.
     """
     check_kind(kind)
     asked = wish or Wish()
@@ -120,16 +124,26 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
             "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
         )
     room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
-    figure = restyled(KINDS[kind].draw(data, variable, replace(asked, ax=room)), asked.look)
+    figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
+    alone = "" if asked.notes else without_notes(figure)
+    figure = restyled(figure, asked.look)
     title = KINDS[kind].title.format(variable.replace("_", " "))
     alt = KINDS[kind].words(data, variable, asked.places)
+    spoken = f"{alt}{_sentence(alone, alt)}" if KINDS[kind].spoken or not asked.notes else ""
     return Drawn(
         name=variable if kind == "histories" else kind,
         title=title[:1].upper() + title[1:],
-        caption=f"{KINDS[kind].does}  {alt}" if KINDS[kind].spoken else KINDS[kind].does,
+        caption="  ".join(filter(None, [KINDS[kind].does, explained(figure, data, variable), spoken])),
         alt=alt,
         figure=figure,
     )
+
+
+def _sentence(notes: str, said: str) -> str:
+    """Small print as a sentence, without the count of runs at its beginning where that is said already."""
+    counted, _, rest = notes.partition("; ")
+    left = rest if counted in said else notes
+    return f"  {left[:1].upper()}{left[1:]}." if left else ""
 
 
 def check_kind(kind: str | None) -> None:
@@ -302,7 +316,8 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
         where = runs.told(int(panel), int(one), int(place))
         ends.append(f"{values[panel, one, place]:.3g}" + (f" ({where})" if where else ""))
     span = f"from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"{ends[0]}"
-    return f"{what} {runs.title}: {span}. {runs.counted()}."
+    lacking = f"; {incomplete}" if (incomplete := runs.incomplete()) else ""
+    return f"{what} {runs.title}: {span}. {runs.counted()}{lacking}."
 
 
 def _dependence_words(data: xr.Dataset, variable: str, places: Places) -> str:

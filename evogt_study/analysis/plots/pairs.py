@@ -12,17 +12,9 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.labels import labelled, symbol, titled
 from evogt_study.analysis.plots.parts.points import sampled_runs
-from evogt_study.analysis.plots.parts.style import (
-    COLUMN_WIDTH,
-    TEXT_WIDTH,
-    label_size,
-    logarithmic,
-    symbol,
-    tick_size,
-    titled,
-    wrapped,
-)
+from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, tick_size
 from evogt_study.errors import InputError
 
 MOST = 4
@@ -67,7 +59,7 @@ def pairs(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         axes.tick_params(labelsize=tick_size(), which="both")
     if mesh is not None and there.any():
         bar = canvas.figure.colorbar(mesh, ax=canvas.axes[: len(drawn_pairs)], aspect=40, location="top")
-        bar.set_label(wrapped(runs.title, int(12.5 * canvas.figure.get_figwidth())), fontsize=label_size())
+        bar.set_label(labelled(runs.title, int(12.5 * canvas.figure.get_figwidth())), fontsize=label_size())
         logarithmic(bar.ax, "x", medians)
         bar.ax.tick_params(labelsize=tick_size(), which="both")
     crosses = "crosses: no run has a value" if (~there & runs.planned).any() else ""

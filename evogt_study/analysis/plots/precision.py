@@ -10,7 +10,7 @@ from evogt_study.analysis.plots.histories import incomplete_told
 from evogt_study.analysis.plots.parts.arranged import Array, Places
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.legends import line_legend
-from evogt_study.analysis.plots.parts.style import QUIET, logarithmic, style
+from evogt_study.analysis.plots.parts.style import QUIET, logarithmic, style, wrapped
 from evogt_study.analysis.plots.settling import growing, named_panels
 from evogt_study.inference.intervals import FEWEST
 
@@ -44,7 +44,7 @@ def precision(data: xr.Dataset, variable: str = "error", places: Places | None =
         axes.axhline(GOAL, color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)))
     logarithmic(drawn[0], "y", np.concatenate(widths))
     logarithmic(drawn[0], "x", np.concatenate(sizes or [np.zeros(0)]))
-    named_panels(canvas, runs, f"half width of the 95 % interval over the {of}")
+    named_panels(canvas, runs, wrapped(f"half width of the 95 % interval over the {of}", 32))
     line_legend(canvas, runs, markers=True)
     note(canvas, runs.footnote(f"dotted: {GOAL:.0%} of the {of}", incomplete_told(runs)))
     return laid_out(canvas)

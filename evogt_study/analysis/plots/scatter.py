@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import Places, arranged
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import marker_legend
-from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style, wrapped
+from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style
 
 MOST = 2000  # points of one series and panel
 WANTED = ("by", "panel")
@@ -55,9 +56,9 @@ def scatter(
             )  # fmt: skip
         logarithmic(axes, "x", other.values[both])
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(wrapped(other.title, 48), fontsize=label_size())
+        axes.set_xlabel(labelled(other.title, 48), fontsize=label_size())
     logarithmic(drawn[0], "y", runs.values[both])
-    drawn[0].set_ylabel(wrapped(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     marker_legend(canvas, runs)
     note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
     return laid_out(canvas)

@@ -11,7 +11,8 @@ from matplotlib.patches import Patch
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, Places, at, axes_of, numbers_in, title_of
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
-from evogt_study.analysis.plots.parts.style import label_size, plain, style, symbol, tick_size, wrapped
+from evogt_study.analysis.plots.parts.labels import labelled, symbol
+from evogt_study.analysis.plots.parts.style import label_size, plain, style, tick_size
 from evogt_study.analysis.sensitivity.estimators import PARAMETER
 from evogt_study.analysis.sensitivity.sampled import sample_dimensions
 from evogt_study.analysis.sensitivity.sensitivity import sensitivity as estimated
@@ -40,7 +41,7 @@ def sensitivity(data: xr.Dataset, variable: str = "error", places: Places | None
         axes.set_title(plain(_where(found, by, number)), fontsize=label_size())
         what = "share of the variance" if "total_order" in found else "elementary effect"
         axes.set_xlabel(
-            wrapped(f"{what} of {title_of(data[variable])}", 44 if count == 1 else 26), fontsize=label_size()
+            labelled(title_of(data[variable]), 44 if count == 1 else 26, f"{what} of {{}}"), fontsize=label_size()
         )
         axes.yaxis.grid(visible=False)
     legend(canvas, *_entries(found), lines=False)

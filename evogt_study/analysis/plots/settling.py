@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from evogt_study.analysis.plots.histories import WANTED, incomplete_told
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
 from evogt_study.analysis.plots.parts.canvas import Canvas, Given, laid_out, note, panels
+from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import line_legend
-from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style, wrapped
+from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval
 from evogt_study.inference.kernels import kernel_of
@@ -50,7 +51,7 @@ def settling(data: xr.Dataset, variable: str = "error", places: Places | None = 
     if curves:
         logarithmic(drawn[0], "x", np.concatenate([each[0] for each in curves.values()]))
         logarithmic(drawn[0], "y", np.concatenate([end for each in curves.values() for end in each[2:]]))
-    named_panels(canvas, runs, f"{of} {runs.title}")
+    named_panels(canvas, runs, labelled(runs.title, 32, f"{of} {{}}"))
     line_legend(canvas, runs, markers=True)
     first = f"the first {MOST:,} of each {count:,} are used" if runs.largest > MOST else ""
     note(canvas, runs.footnote(f"band: {CONFIDENCE:.0%} interval of the {of}", first, incomplete_told(runs)))
@@ -80,7 +81,7 @@ def named_panels(canvas: Canvas, runs: Arranged, up: str) -> None:
     for number, axes in enumerate(canvas.axes):
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
         axes.set_xlabel(f"number of runs over {', '.join(runs.over)}", fontsize=label_size())
-    canvas.axes[0].set_ylabel(wrapped(up, 32), fontsize=label_size())
+    canvas.axes[0].set_ylabel(up, fontsize=label_size())
 
 
 def headline(samples: Iterable[Array]) -> str:

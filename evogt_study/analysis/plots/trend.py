@@ -8,17 +8,9 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, Places
 from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
+from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.points import sampled_runs
-from evogt_study.analysis.plots.parts.style import (
-    COLUMN_WIDTH,
-    TEXT_WIDTH,
-    label_size,
-    logarithmic,
-    style,
-    tick_size,
-    titled,
-    wrapped,
-)
+from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, style, tick_size
 from evogt_study.inference.kernels import Array
 
 SPAN = 0.4
@@ -67,7 +59,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         axes.grid(color="0.9", linewidth=0.5)
         axes.set_axisbelow(True)
     for axes in drawn[::columns]:
-        axes.set_ylabel(wrapped(runs.title, 32 if len(chosen) == 1 else 24), fontsize=label_size())
+        axes.set_ylabel(labelled(runs.title, 32 if len(chosen) == 1 else 24), fontsize=label_size())
     left = f"{len(chosen)} of {len(runs.names)} parameters" if 1 < len(chosen) < len(runs.names) else ""
     note(canvas, runs.footnote("line: local linear fit", left))
     return laid_out(canvas)

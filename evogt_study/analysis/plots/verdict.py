@@ -16,7 +16,8 @@ from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.labels import shown
 from evogt_study.analysis.plots.parts.arranged import Array, Places, at, axes_of, numbers_in, title_of
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
-from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size, wrapped
+from evogt_study.analysis.plots.parts.labels import labelled
+from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST
@@ -98,7 +99,7 @@ def verdict(
     axes.set_yticks(range(len(shown_cells)), labels=shown_cells, fontsize=tick_size())
     axes.set_ylim(len(shown_cells) - 0.4, -0.6)
     what = "ratio of means to the best" if ratios else "difference of means from the best"
-    axes.set_xlabel(wrapped(f"{title_of(data[variable])}: {what}", 44), fontsize=label_size())
+    axes.set_xlabel(labelled(title_of(data[variable]), 44, f"{{}}: {what}"), fontsize=label_size())
     marks = [style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
     legend(canvas, handles, [plain(name) for name in names], made.by, lines=False)

@@ -152,6 +152,13 @@ class Arranged:
             return ""
         return f"{ok}/{planned}" if planned < MANY else f"−{planned - ok:,}"
 
+    def incomplete(self, most: int = 12) -> str:
+        """The groups that lack runs: "3/4 at N = 40, fast"; of more than `most` the others are counted."""
+        groups = list(np.ndindex(*self.planned.shape[:3]))
+        lacking = [(ok, planned, self.told(*each)) for each in groups for ok, planned in [self.ok_of(*each)]]
+        told = [f"{ok}/{n}" + (f" at {where}" if where else "") for ok, n, where in lacking if ok < n]
+        return ", ".join(told[:most]) + (f" and {len(told) - most} more groups" if len(told) > most else "")
+
     def lacking_told(self) -> str:
         """Explanation of what `lacking` writes where groups are large, for the small print."""
         groups = self.planned.sum(axis=-1)

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from evogt_study.analysis.plots.parts.style import (
     COLUMN_WIDTH,
@@ -29,6 +30,8 @@ from evogt_study.errors import InputError
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
 """Inches from panel to panel, at the least: of less, a third are the numbers and the label to its left."""
+NOTE, COUNT = "note", "count"
+"""Identifiers of the small print, and of the counts of runs inside the panels."""
 Given = Axes | Sequence[Axes] | Figure | None
 """Axes to draw on, as many as the picture has panels; an empty figure, whose width says how many panels stand in a row;
 None for a figure of our own."""
@@ -194,12 +197,36 @@ def note(canvas: Canvas, text: str) -> None:
     """
     figure, size = canvas.figure, tick_size()
     if not canvas.own:
-        canvas.axes[-1].set_title(plain(text.partition(";")[0], 600), loc="right", fontsize=size, color=QUIET)
+        beginning = plain(text.partition(";")[0], 600)
+        canvas.axes[-1].set_title(beginning, loc="right", fontsize=size, color=QUIET).set_gid(NOTE)
         return
     room = int(figure.get_figwidth() * 72.0 / (0.53 * size))
     lines = textwrap.wrap(plain(text, 600), room)
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=size, color=QUIET)
-    figure.set_figheight(figure.get_figheight() + 0.05 + 0.125 * len(lines))
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=size, color=QUIET).set_gid(NOTE)
+    figure.set_figheight(figure.get_figheight() + _room(len(lines)))
+
+
+def _room(lines: int) -> float:
+    """Inches that lines of small print take."""
+    return 0.05 + 0.125 * lines if lines else 0.0
+
+
+def without_notes(figure: Figure) -> str:
+    """Take small print and counts of runs out of a picture, which is lower then; the small print as one line."""
+    notes = [each for each in figure.findobj(Text) if each.get_gid() == NOTE]
+    counts = [each for each in figure.findobj(Text) if each.get_gid() == COUNT]
+    lines = [line for text in notes for line in text.get_text().splitlines()]
+    for axes in dict.fromkeys(each.axes for each in counts if each.axes is not None):
+        axes.set_title(axes.get_title(), fontsize=label_size())  # nearer, where counts stood below
+    for each in counts:
+        each.remove()
+    for text in notes:
+        text.set_text("")
+    if any(text.axes is None for text in notes):  # the figure is ours to lay out
+        figure.set_figheight(figure.get_figheight() - _room(len(lines)))
+        figure.set_layout_engine("constrained")
+        settle(figure)
+    return " ".join(lines).replace(r"\$", "$")
 
 
 def laid_out(canvas: Canvas) -> Figure:

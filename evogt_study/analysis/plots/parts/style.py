@@ -7,7 +7,6 @@ draw at the same time.
 from __future__ import annotations
 
 import io
-import re
 import textwrap
 import threading
 from collections.abc import Mapping
@@ -159,37 +158,6 @@ def marked(axes: Axes, positions: Any, width: float) -> None:
 def wrapped(text: str, width: int) -> str:
     """A label on lines of about `width` characters."""
     return "\n".join(textwrap.wrap(plain(text, 160), width))
-
-
-GREEK = (
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi", "rho",
-    "sigma", "tau", "phi", "chi", "psi", "omega",
-)  # fmt: skip
-_INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
-
-
-def symbol(name: str) -> str:
-    """A parameter's name in mathematical type where it is a symbol: tau, N1, dt; else as it is."""
-    if name in GREEK:
-        return rf"$\{'var' if name == 'epsilon' else ''}{name}$"
-    if name == "dt":
-        return r"$\Delta t$"
-    found = _INDEXED.fullmatch(name)
-    if found is None:
-        return plain(name)
-    return f"${found[1]}_{{{found[2]}}}$" if found[2] else f"${found[1]}$"
-
-
-def titled(title: str, name: str, width: int) -> str:
-    """A label on lines of about `width` characters, with the parameter's symbol behind it where it has one."""
-    sign = symbol(name) if name else ""
-    if title == name and sign:
-        return sign
-    words = wrapped(title.removesuffix(f" {name}") if sign != name else title, width)
-    if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
-        return words
-    quantity, opening, units = words.rpartition(" (")  # of units
-    return f"{quantity} {sign} ({units}" if opening and units.endswith(")") else f"{words} {sign}"
 
 
 def plain(text: str, limit: int = LABEL_LIMIT) -> str:

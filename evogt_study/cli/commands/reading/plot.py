@@ -38,6 +38,9 @@ MOST_INCHES = 50
 @click.option("--xlabel", help="Label of the horizontal axes.")
 @click.option("--ylabel", help="Label of the vertical axes.")
 @click.option("--size", metavar="WxH", help="Width and height in inches, as 3.4x2.6.")
+@click.option(
+    "--caption", is_flag=True, help="Small print, counts and long names in a text beside the picture (.txt), not in it."
+)
 @click.option("--pilot", is_flag=True, help="Draw the pilot's runs.")
 def plot(
     file: Path,
@@ -54,6 +57,7 @@ def plot(
     xlabel: str | None,
     ylabel: str | None,
     size: str | None,
+    caption: bool,
     pilot: bool,
 ) -> None:
     """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
@@ -64,7 +68,7 @@ def plot(
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
     look = Look(title, xlabel, ylabel, None if size is None else _size(size))
-    wish = Wish(variable, places, None if slopes is None else _slopes(slopes), look)
+    wish = Wish(variable, places, None if slopes is None else _slopes(slopes), look, notes=not caption)
     data = runs_of_phase(file, "pilot" if pilot else "study")
     for made in draw_files(data, file, kind, wish, output):
         if isinstance(made, str):
