@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from evogt_study.analysis.pilot_choice import chosen
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import (
-    QUIET,
     Style,
     label_size,
     logarithmic,
@@ -34,6 +37,8 @@ MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an i
 FEW_LACKING = 12  # places of a series up to which k/n is written: more counts meet
 COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
 FEW = 60  # places up to which a line has markers and bars: more touch each other
+REFERENCES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
+"""Dashes of reference lines, which are wide and light: they are seen behind data that run along them."""
 SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
 """Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
 
@@ -52,7 +57,8 @@ def dependence(
 
     Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
     logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
-    are drawn as lines c x^p, from below the largest median at the end where they are highest.
+    are drawn as lines c x^p behind the data, through the largest median at the end where they are highest.  The choices
+    of a pilot have rings.
 
     A recorded variable `along`, such as a number of unknowns, has its medians over the same groups of runs; of a sample
     it is drawn as `scatter`, and along a sampled parameter the picture is `trend`.  Raises InputError for a parameter
@@ -83,10 +89,14 @@ def dependence(
     drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
     references = _references(drawn, numbers, medians, wanted)
+    choice = _chosen(data, variable, wish)
+    if choice is not None:
+        _rings(drawn, numbers, medians, choice)
     for number, axes in enumerate(drawn):
         _incomplete(axes, runs, number, numbers, medians)
     line_legend(canvas, runs, *references, markers=True)
-    note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
+    ring = "" if choice is None else "ring: the pilot's choice"
+    note(canvas, runs.footnote(ring, _told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))
     return laid_out(canvas)
 
 
@@ -191,26 +201,48 @@ def _height(axes: Axes, value: float) -> float:
 
 
 def _references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: Sequence[float]) -> list[Line2D]:
-    """Lines c x^p through all panels; none where a scale is not logarithmic."""
-    known = medians[np.isfinite(medians)]
-    if not slopes or not len(known) or any(axes.get_xscale() != "log" for axes in drawn):
-        return []
-    if drawn[0].get_yscale() != "log":
+    """Lines c x^p behind the data, through a median of each panel; none where a scale is not logarithmic."""
+    if any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
         return []
     limits = drawn[0].get_ylim()
-    low, high = np.nanmin(numbers), np.nanmax(numbers)
-    x = np.geomspace(low, high, 50)
+    x = np.geomspace(np.nanmin(numbers), np.nanmax(numbers), 50)
     lines = []
-    for number, slope in enumerate(slopes):
-        end = high if slope > 0.0 else low  # where the line is highest
-        dashes = (0, (1, 1 + 2 * number))
-        for panel, axes in enumerate(drawn):
-            there = medians[panel][numbers[panel] == end]
-            own = medians[panel][np.isfinite(medians[panel])]
-            start = np.nanmax(there) if np.isfinite(there).any() else np.max(own, initial=known.max())
-            (line,) = axes.plot(x, 0.6 * start * (x / end) ** slope, color=QUIET, linewidth=0.8, linestyle=dashes)
-            line.set_gid("reference")
-            line.set_label(f"slope {slope:g}".replace("-", "−"))
-        lines.append(line)
+    for slope, dashes in zip(slopes, cycle(REFERENCES), strict=False):
+        look: dict[str, Any] = {"color": "0.7", "linewidth": 2.6, "linestyle": dashes, "dash_capstyle": "butt"}
+        for axes, across, up in zip(drawn, numbers, medians, strict=True):
+            point = anchor(across, up, slope)
+            if point is not None:
+                axes.plot(x, point[1] * (x / point[0]) ** slope, zorder=1.5, gid="reference", **look)
+        lines.append(Line2D([], [], label=f"slope {slope:g}".replace("-", "−"), **look))
     drawn[0].set_ylim(limits)
     return lines
+
+
+def anchor(numbers: Array, medians: Array, slope: float) -> tuple[float, float] | None:
+    """The largest median at that end of the numbers, (S, X) both, where x^slope is largest; None without any.
+
+    At this end, of large time steps or of few features, errors are above the rounding that ends a slope.
+    """
+    there = np.isfinite(numbers) & (medians > 0.0)
+    if not there.any():
+        return None
+    end = float(numbers[there].max() if slope > 0.0 else numbers[there].min())
+    return end, float(medians[there & (numbers == end)].max())
+
+
+def _chosen(data: xr.Dataset, variable: str, places: Places) -> npt.NDArray[np.bool_] | None:
+    """Mask of the groups, (P, S, X), that a pilot has chosen; None for runs of no pilot."""
+    mask = chosen(data)
+    if mask is None:
+        return None
+    bare = data.assign({variable: mask.broadcast_like(data["status"]).astype(float)})
+    return np.asarray((along_numbers(bare, variable, places).values == 1.0).any(axis=-1))
+
+
+def _rings(drawn: Sequence[Axes], numbers: Array, medians: Array, choice: npt.NDArray[np.bool_]) -> None:
+    """A ring about the median of each group of a choice."""
+    for axes, across, up, here in zip(drawn, numbers, medians, choice, strict=True):
+        axes.plot(
+            across[here], up[here], marker="o", markersize=9.0, markerfacecolor="none", markeredgecolor="black",
+            markeredgewidth=1.2, linestyle="none", zorder=4, gid="chosen",
+        )  # fmt: skip

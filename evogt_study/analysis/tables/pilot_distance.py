@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
+from evogt_study.analysis.pilot_choice import ERROR, minimised, pilot_section
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE
-
-ERROR = "error"
 
 
 def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
@@ -20,8 +16,7 @@ def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
     The choice is by the least mean of `minimise`, which the study in the result names.  None for a pilot that
     minimises the error itself, or without the two variables.
     """
-    section = _section(pilot)
-    minimise, by = str(section.get("minimise", ERROR)), list(map(str, section.get("by", [])))
+    minimise, by = minimised(pilot_section(pilot))
     if minimise == ERROR or not {minimise, ERROR} <= set(pilot.data_vars) or not set(by) <= set(pilot.dims):
         return None
     over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
@@ -45,17 +40,9 @@ def distance_told(pilot: xr.Dataset) -> str:
         for dim, i in zip(map(str, distance.dims), worst, strict=True)
     )
     same = int(np.count_nonzero(distance.values == 1.0))
-    told = f"chosen by {_section(pilot)['minimise']}: {same} of {distance.size} choices are those of the error itself"
+    by, _ = minimised(pilot_section(pilot))
+    told = f"chosen by {by}: {same} of {distance.size} choices are those of the error itself"
     if same == distance.size:
         return told
     median, most = float(np.median(distance.values)), float(distance.max())
     return f"{told}; the mean error is {median:.3g} times the least (median), at most {most:.3g} times ({at})"
-
-
-def _section(pilot: xr.Dataset) -> dict[str, Any]:
-    """The ``[pilot]`` section of the study in a result, empty where it cannot be read."""
-    try:
-        section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot", {})
-    except tomllib.TOMLDecodeError:
-        return {}
-    return section if isinstance(section, dict) else {}
