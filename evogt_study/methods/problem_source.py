@@ -12,14 +12,7 @@ from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
 from evogt_study.problems import Statement
-from evogt_study.schema.parameters import Parameter, real
-
-_LETTERS = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
-    "psi omega"
-)
-# long names in a result use the symbols of formulas as papers print them
-GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +50,7 @@ class ProblemSource:
 
 def formula_parameter(name: str) -> Parameter:
     """The declaration of a parameter of a problem's formulas."""
-    return Parameter(name, "a finite number", real(), GREEK.get(name, name), "parameter of the problem's formulas")
+    return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
 def _from_statement(statement: Statement) -> ProblemSource:

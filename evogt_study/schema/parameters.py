@@ -15,6 +15,15 @@ Reader = Callable[[Any], Value]
 """Reads a raw value into canonical form; raises ValueError where it does not fit."""
 
 
+OF_FORMULAS = "parameter of the problem's formulas"
+"""Comment of such a parameter in a result."""
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
+    "psi omega"
+)
+# long names in a result use the symbols of formulas as papers print them
+GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
+
 # int64 in the file, with room for sums such as start + count of seeds
 BITS = 62
 """Integers of a parameter are below 2 to this power."""

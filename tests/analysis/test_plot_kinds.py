@@ -16,10 +16,11 @@ from evogt_study.analysis.plots.fields import field_curves, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import histories
 from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, arranged
-from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter, work_accuracy
+from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter
 from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
+from evogt_study.analysis.plots.work import work_accuracy
 from evogt_study.errors import InputError
 from evogt_study.study.study import Study
 
@@ -92,21 +93,25 @@ def test_the_counts_stand_over_their_groups(failing):
     assert 1.5 < places["3/4"] < 2.5  # N = 40 is the third
 
 
-def test_of_very_many_runs_quantiles_and_some_points_are_drawn():
+def test_of_very_many_runs_boxes_of_letter_values_and_the_runs_beyond_are_drawn():
     data = many(8334)
     data["error"][0, :5] = np.nan
     figure = distribution(data)
     (axes,) = figure.axes
-    drawn = points(axes)
-    assert len(drawn) == 2 * EACH
     sample = data["error"].values[1]
-    own_points = drawn[drawn[:, 0] > 0.5][:, 1]
-    assert (own_points.min(), own_points.max()) == (sample.min(), sample.max())
     boxes = [box.get_paths()[0].get_extents() for box in axes.collections if box.get_gid() == "band"]
-    assert len(boxes) == 4
-    np.testing.assert_allclose([boxes[3].y0, boxes[3].y1], np.quantile(sample, [0.25, 0.75]))
+    own_boxes = [box for box in boxes if box.x0 > 0.5]
+    assert len(own_boxes) == 10
+    for place, box in enumerate(own_boxes):
+        np.testing.assert_allclose([box.y0, box.y1], np.quantile(sample, [0.5 ** (place + 2), 1 - 0.5 ** (place + 2)]))
+    widths = [box.width for box in own_boxes]
+    assert widths == sorted(widths, reverse=True)
+    drawn = points(axes)
+    own_points = drawn[drawn[:, 0] > 0.5][:, 1]
+    last = own_boxes[-1]
+    np.testing.assert_array_equal(np.sort(own_points), np.sort(sample[(sample < last.y0) | (sample > last.y1)]))
     assert "16,663 of 16,668 runs (5 without a value)" in footnote(figure)
-    assert "200 of each group" in footnote(figure)
+    assert "points: runs beyond" in footnote(figure)
     assert "−5" in texts(figure)
     assert "−k: k runs are missing" in footnote(figure)
 
@@ -241,12 +246,12 @@ def test_all_bands_of_a_picture_are_of_the_same_quantiles():
         box = band.get_paths()[0].get_extents()
         np.testing.assert_allclose(box.y1, np.nanquantile(values[one], 0.95, axis=0).max())
     data, values = uneven(EACH + 20, EACH - 20)
-    other = data.assign_coords(N=[20.0]).assign(case_key="at 20, " + data["case_key"])
+    other = data.assign(case_key="at 20, " + data["case_key"].astype(object)).assign_coords(N=[20.0])
     data = xr.concat([data, other], "N")
     assert "band: 5 to 95 % over seed" in footnote(dependence(data))
     assert len([band for band in dependence(data).axes[0].collections if band.get_gid() != "interval"]) == 2
     boxes = [box for box in distribution(data).axes[0].collections if box.get_gid() == "band"]
-    assert len(boxes) == 2 * 2 * 2
+    assert len(boxes) == 2 * (4 + 4)  # of 220 and of 180 runs
 
 
 def test_counts_at_one_place_do_not_meet(failing):
@@ -307,13 +312,31 @@ def test_the_spectrum_falls_from_one_and_is_cut_at_the_root_of_tau():
     np.testing.assert_array_equal(ranks, data["rank"].isel(dictionary=0, k=0))
 
 
-def test_rank_and_work_have_a_point_for_each_run():
+def test_rank_has_a_point_for_each_run():
     data = small()
-    for figure, across in ((rank_error(data), "rank"), (work_accuracy(data), "wall_seconds")):
-        drawn = points(figure.axes[0])
-        expected = np.stack([data[across].values.ravel(), data["error"].values.ravel()], axis=1)
-        np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
-        assert footnote(figure) == "12 of 12 runs"
+    figure = rank_error(data)
+    drawn = points(figure.axes[0])
+    expected = np.stack([data["rank"].values.ravel(), data["error"].values.ravel()], axis=1)
+    np.testing.assert_allclose(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
+    assert footnote(figure) == "12 of 12 runs"
+
+
+def test_work_has_the_median_of_each_group_and_the_front_of_each_problem():
+    data = small()
+    figure = work_accuracy(data)
+    assert [axes.get_title() for axes in figure.axes] == ["k = 1", "k = 2"]
+    for k, axes in enumerate(figure.axes):
+        own = data.isel(k=k)
+        expected = np.stack([own[name].median("seed") for name in ("wall_seconds", "error")], axis=1)
+        np.testing.assert_allclose(points(axes, "median"), expected)
+        on_front = {tuple(point) for point in points(axes, "front")}
+        best = [p for p in expected if not any((q <= p).all() and (q < p).any() for q in expected)]
+        assert on_front == {tuple(point) for point in best}
+    bars = [each for each in figure.axes[0].collections if each.get_gid() == "quartiles"]
+    assert bars[1].get_segments()[0][:, 1] == pytest.approx(
+        data["error"].isel(k=0, dictionary=0).quantile([0.25, 0.75])
+    )
+    assert "points: medians over seed; bars: quartiles" in footnote(figure)
 
 
 def test_a_cloud_of_very_many_points_is_thinned_and_says_so():
@@ -430,7 +453,7 @@ def test_labels_are_the_file_s_own():
     axes = dependence(data).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("wave number $k$ (1/m)", "an error (m)")
     legend = distribution(data).legends[0]
-    assert legend.get_title().get_text() == "dictionary of prescribed features"
+    assert legend.get_title().get_text() == "dictionary"
     assert [text.get_text() for text in legend.get_texts()] == ["transnet", "gtransnet"]
     assert histories(data).axes[0].get_xlabel() == "time t"
 
@@ -455,7 +478,7 @@ def test_a_parameter_that_follows_an_axis_can_stand_along(chosen):
     for places in (Places(), Places(along="gamma")):
         lines = [line for line in dependence(chosen, places=places).axes[0].get_lines() if line.get_gid() == "median"]
         assert [line.get_xdata().tolist() for line in lines] == [[1.0, 2.0, 4.0], [2.0, 5.0]]
-        assert dependence(chosen, places=places).axes[0].get_xlabel() == "γ"
+        assert dependence(chosen, places=places).axes[0].get_xlabel() == r"$\gamma$"
 
 
 def test_a_parameter_that_differs_within_a_sample_cannot_stand_along(chosen):

@@ -13,6 +13,7 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `budget`: what the final error is made of
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
+- `work`: a number against work, and the front of the best
 - `sensitivity`: shares of sampled parameters, as bars
 - `trend`: a number against sampled parameters
 - `pairs`: pairs of sampled parameters, coloured by a number
@@ -33,12 +34,13 @@ from evogt_study.analysis.plots.pairs import pairs
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
 from evogt_study.analysis.plots.precision import precision
-from evogt_study.analysis.plots.scatter import rank_error, scatter, work_accuracy
+from evogt_study.analysis.plots.scatter import rank_error, scatter
 from evogt_study.analysis.plots.sensitivity import sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import verdict
+from evogt_study.analysis.plots.work import work_accuracy
 
 __all__ = [
     "STYLES",

@@ -1,4 +1,4 @@
-"""The distribution of a number over the seeds: every run a point, or where they are too many, their quantiles."""
+"""The distribution of a number over the seeds: every run a point, or where they are too many, their letter values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.boxes import letter_boxes, letter_values
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import marker_legend
@@ -26,10 +27,9 @@ def distribution(
 ) -> Figure:
     """The values of each group of runs side by side: points, with the median as a bar and its 95 % interval as a line.
 
-    Of a group of more than `EACH` runs 200 are drawn, at equal steps of their order with the smallest and the largest;
-    where there is such a group all have bands between the 5 % and 95 % and between the quartiles.  Groups that lack
-    runs say k/n above them; the scale is logarithmic where all values are positive.  Raises InputError for axes or
-    variables that are none.
+    Where a group has more than `EACH` runs all have boxes of letter values, and points for the runs beyond the last.
+    Groups that lack runs say k/n above them; the scale is logarithmic where all values are positive.  Raises InputError
+    for axes or variables that are none.
     """
     runs = arranged(data, variable, places or Places(), most=MOST_GROUPS)
     limits = runs.median_intervals()
@@ -56,7 +56,7 @@ def _told(runs: Arranged, lines: bool) -> str:
     median = "bar: median" + ("; black line: its 95 % interval" if lines else "")
     if runs.largest <= EACH:
         return f"points: runs {over}; {median}"
-    return f"bands: 5 to 95 % and quartiles {over}; {median}; points: at most {EACH} of each group"
+    return f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
 
 
 def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
@@ -85,25 +85,22 @@ def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
 
 
 def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool, image: bool) -> None:
-    """One sample in increasing order: at most 200 points and the median, over bands where some sample has more."""
+    """One sample and its median: every run a point, or where some sample has too many, those beyond its boxes."""
+    shown = sample
     if many:
-        for low, high, edge in ((0.05, 0.95, 0.5), (0.25, 0.75, 1.0)):
-            bottom, top = np.quantile(sample, [low, high])
-            box = [centre - 0.42 * width, centre + 0.42 * width]
-            faces: dict[str, Any] = {
-                "facecolor": (mark.colour, 0.3), "edgecolor": "black", "linewidth": edge, "zorder": 2.5,
-            }  # fmt: skip
-            axes.fill_between(box, bottom, top, gid="band", **faces)
-    shown = sample[np.linspace(0, len(sample) - 1, min(len(sample), EACH)).round().astype(int)]
+        ends = letter_values(sample)
+        letter_boxes(axes, centre, width, ends, mark.colour)
+        if len(ends):
+            shown = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
     # neighbours in value go to different sides, so that they do not hide each other
-    spread = (np.arange(len(shown)) * 0.6180339887498949) % 1.0 - 0.5 if len(shown) > 1 else np.zeros(1)
+    spread = (np.arange(len(shown)) * 0.6180339887498949) % 1.0 - 0.5 if len(shown) > 1 else np.zeros(len(shown))
     axes.plot(
-        centre + 0.7 * width * spread, shown, color=mark.colour, marker=mark.marker, linestyle="none",
-        markersize=1.6 if many else 3.0, markeredgewidth=0.0,
-        alpha=0.4 if many else 0.55 if len(shown) > 1 else 1.0, gid="runs",
+        centre + (0.3 if many else 0.7) * width * spread, shown, color=mark.colour, marker=mark.marker,
+        linestyle="none", markersize=2.0 if many else 3.0, markeredgewidth=0.0,
+        alpha=0.55 if len(shown) > 1 else 1.0, gid="runs",
         rasterized=image,
     )  # fmt: skip
-    if len(shown) > 1:
+    if len(sample) > 1:
         bar = [centre - 0.45 * width, centre + 0.45 * width]
         if many:  # which is drawn on a dark ground
             axes.plot(

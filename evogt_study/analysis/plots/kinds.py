@@ -36,12 +36,13 @@ from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look
 from evogt_study.analysis.plots.parts.labels import explained
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.precision import precision
-from evogt_study.analysis.plots.scatter import rank_error, work_accuracy
+from evogt_study.analysis.plots.scatter import rank_error
 from evogt_study.analysis.plots.sensitivity import indices, sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
 from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import Judged, contested, verdict
+from evogt_study.analysis.plots.work import WORK, front, work_accuracy, work_groups
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
@@ -53,6 +54,8 @@ FIRST = ("error", "coefficient_error", "energy_drop_percent")
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
 """Runs of a sample from which on its settling says something: as many as the paper's."""
+MOST_TOLD = 6
+"""Points of a front that words name: two a panel of three."""
 
 
 @dataclass(frozen=True)
@@ -373,6 +376,18 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
     return words
 
 
+def _work_words(data: xr.Dataset, variable: str, places: Places) -> str:
+    runs, work = work_groups(data, variable, places)
+    told = []
+    for panel, (x, y) in enumerate(zip(work.medians, runs.medians, strict=True)):
+        there = np.argwhere(np.isfinite(x) & np.isfinite(y))
+        best = there[front(*(each[tuple(there.T)] for each in (x, y)))]
+        told += [f"{y[one, at]:.3g} in {x[one, at]:.3g} s ({runs.told(panel, one, at)})" for one, at in best]
+    more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    ends = f"The front of {runs.title}: {'; '.join(told[:MOST_TOLD])}{more}" if told else "No run has a value"
+    return f"{ends}. {runs.counted()}."
+
+
 def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
     runs = arranged(data, variable, places, wanted=WANTED)
     means = np.full(runs.planned.shape[:3], np.nan)
@@ -480,10 +495,10 @@ KINDS: Mapping[str, Kind] = {
     ),
     "work": Kind(
         "{} against work",
-        "Each run's error against its wall time.",
-        _scatters("wall_seconds"),
+        "Median errors against median wall times, with quartiles; grey: the front of the best.",
+        _scatters(WORK),
         lambda data, variable, wish: work_accuracy(data, variable, wish.places, ax=wish.ax),
-        _scatter_words("wall_seconds"),
+        _work_words,
     ),
     "settling": Kind(
         "mean {} and the number of runs",

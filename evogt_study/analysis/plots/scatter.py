@@ -1,4 +1,4 @@
-"""One number of a run against another: rank against error, work against accuracy."""
+"""One number of a run against another: rank against error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ WANTED = ("by", "panel")
 def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
     """Each run's error against the rank of its retained space.  Raises InputError for an axis that is none."""
     return scatter(data, "rank", variable, places, ax=ax)
-
-
-def work_accuracy(
-    data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None
-) -> Figure:
-    """Each run's error against its wall time.  Raises InputError for an axis that is none."""
-    return scatter(data, "wall_seconds", variable, places, ax=ax)
 
 
 def scatter(

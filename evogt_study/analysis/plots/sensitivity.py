@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -35,9 +36,10 @@ def sensitivity(data: xr.Dataset, variable: str = "error", places: Places | None
     count = found.sizes[by] if by else 1
     rows = min(found.sizes[PARAMETER], MOST) + int(SEED_SHARE in found)
     canvas = panels(count, height=0.75 + 0.26 * rows, ax=ax)
+    beyond = False
     for number, axes in enumerate(canvas.axes):
         one = found.isel({by: number}) if by else found
-        _bars(axes, one)
+        beyond |= _bars(axes, one)
         axes.set_title(plain(_where(found, by, number)), fontsize=label_size())
         what = "share of the variance" if "total_order" in found else "elementary effect"
         axes.set_xlabel(
@@ -45,7 +47,8 @@ def sensitivity(data: xr.Dataset, variable: str = "error", places: Places | None
         )
         axes.yaxis.grid(visible=False)
     legend(canvas, *_entries(found), lines=False)
-    note(canvas, "; ".join([_counted(found), *notes]))
+    heads = ["arrow heads: on beyond the axis"] if beyond else []
+    note(canvas, "; ".join([_counted(found), *heads, *notes]))
     return laid_out(canvas)
 
 
@@ -85,7 +88,8 @@ def _where(found: xr.Dataset, by: str | None, number: int) -> str:
     return f"{by} = {text_label(canonical(found[by].values[number]))}" if by else ""
 
 
-def _bars(axes: Axes, one: xr.Dataset) -> None:
+def _bars(axes: Axes, one: xr.Dataset) -> bool:
+    """Draw the bars of a panel; whether an interval ends beyond it."""
     names = [str(name) for name in one[PARAMETER].values[:MOST]]
     wide, narrow = ("total_order", "first_order") if "total_order" in one else ("mu_star", "")
     for name, height, shade in ((wide, 0.72, 0.35), (narrow, 0.36, 1.0)):
@@ -100,6 +104,19 @@ def _bars(axes: Axes, one: xr.Dataset) -> None:
     if "total_order" in one:
         estimates = np.nan_to_num(np.concatenate([one[wide].values[:MOST], one[narrow].values[:MOST]]))
         axes.set_xlim(min(0.0, float(estimates.min())) - 0.05, max(1.0, float(estimates.max())) + 0.05)
+    return _heads(axes)
+
+
+def _heads(axes: Axes) -> bool:
+    """An arrow head where an interval goes on beyond the axis; whether there is one."""
+    left, right = axes.get_xlim()
+    segments = [line for each in axes.collections if isinstance(each, LineCollection) for line in each.get_segments()]
+    known = [line for line in segments if np.isfinite(line).all()]
+    ends = [(left, line[0, 1], "<") for line in known if line[0, 0] < left]
+    ends += [(right, line[1, 1], ">") for line in known if line[1, 0] > right]
+    for end, height, mark in ends:
+        axes.plot([end], [height], color="black", marker=mark, markersize=3.5, clip_on=False, gid="beyond")
+    return bool(ends)
 
 
 def _bar(axes: Axes, values: np.ndarray, limits: np.ndarray, height: float, shade: float, first: int = 0) -> None:

@@ -5,6 +5,7 @@
 - `canvas`: a figure with panels, legend and small print, or somebody else's axes
 - `legends`: legends of series
 - `arranged`: runs arranged into panels, series and samples
+- `boxes`: boxes of letter values
 - `points`: runs of a sample, with parameters at its points
 - `marks`: the marks of a drawn figure, for a page that shows their values
 """

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.parts.arranged import title_of
 from evogt_study.analysis.plots.parts.style import plain
+from evogt_study.schema.parameters import GREEK
 from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Variable
 
 _OF_PARAMETERS = {"dictionary of prescribed features": "dictionary"}
@@ -28,10 +29,6 @@ SHORT: Mapping[str, str] = {
 }
 """Short label of each long name that the package itself has written: mathematics is never read from a file's text."""
 
-GREEK = (
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu", "nu", "xi", "rho",
-    "sigma", "tau", "phi", "chi", "psi", "omega",
-)  # fmt: skip
 _INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
 
 
@@ -46,7 +43,7 @@ def labelled(title: str, width: int, form: str = "{}") -> str:
 
 def symbol(name: str) -> str:
     """A parameter's name in mathematical type where it is a symbol: tau, N1, dt; else as it is."""
-    if name in GREEK:
+    if name in GREEK and name != "omicron":  # which is no mathematics' letter
         return rf"$\{'var' if name == 'epsilon' else ''}{name}$"
     if name == "dt":
         return r"$\Delta t$"
@@ -60,6 +57,8 @@ def titled(title: str, name: str, width: int) -> str:
     """A parameter's label: its title with its symbol behind, or the symbol alone where that takes more than a line."""
     sign = symbol(name) if name else ""
     if title == name and sign:
+        return sign
+    if sign.startswith("$") and title in (GREEK.get(name), "Δt"):
         return sign
     if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
         return labelled(title, width)
