@@ -41,8 +41,8 @@ def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
     over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
     values = pilot[minimise].astype(float).where(pilot["status"] == Status.ok)
     means = values.mean(over, skipna=False)
-    means = means.where(np.isfinite(means), np.inf)
-    best = np.isfinite(means) & (means == means.min(CANDIDATE))
+    usable = means.notnull() & (abs(means) < np.inf)
+    best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
     parameter = section.get("parameter")
     order = pilot[parameter] if isinstance(parameter, str) and parameter in pilot.coords else pilot[CANDIDATE]
     ranked = order.broadcast_like(best).where(best, np.inf)

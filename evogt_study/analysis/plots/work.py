@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +29,7 @@ from evogt_study.analysis.plots.parts.style import Style, label_size, logarithmi
 from evogt_study.schema.parameters import OF_FORMULAS
 
 WORK = "wall_seconds"
-FRONT = {"color": "0.7", "linewidth": 2.6, "solid_capstyle": "butt"}
+FRONT: Mapping[str, Any] = {"color": "0.7", "linewidth": 2.6, "solid_capstyle": "butt"}
 
 
 def work_accuracy(
@@ -72,13 +74,15 @@ def work_groups(data: xr.Dataset, variable: str, places: Places) -> tuple[Arrang
     wanted = ("along", "by", "panel") if joined else ("by", "panel")
     runs, work = (arranged(data, name, places, wanted=wanted) for name in (variable, WORK))
     both = np.isfinite(runs.values) & np.isfinite(work.values)
-    return tuple(replace(each, values=np.where(both, each.values, np.nan)) for each in (runs, work))
+    first, second = (replace(each, values=np.where(both, each.values, np.nan)) for each in (runs, work))
+    return first, second
 
 
 def front(x: Array, y: Array) -> npt.NDArray[np.intp]:
     """Positions of the points of which no other has smaller or equal x and y, one of them smaller; x increasing."""
     order = np.lexsort((y, x))
-    least, found = np.inf, []
+    least = np.inf
+    found: list[int] = []
     for i in order:
         if y[i] < least or (found and (x[i], y[i]) == (x[found[-1]], y[found[-1]])):
             least = y[i]
@@ -92,7 +96,7 @@ def _series(axes: Axes, x: Array, y: Array, mark: Style) -> None:
     if not there.any():
         return
     across, up = (np.nanquantile(each[there], [0.25, 0.5, 0.75], axis=-1) for each in (x, y))
-    look = {"color": mark.colour, "alpha": 0.6, "linewidth": 1.0, "gid": "quartiles"}
+    look: dict[str, Any] = {"color": mark.colour, "alpha": 0.6, "linewidth": 1.0, "gid": "quartiles"}
     axes.hlines(up[1], across[0], across[2], **look)
     axes.vlines(across[1], up[0], up[2], **look)
     axes.plot(

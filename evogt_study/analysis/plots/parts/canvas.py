@@ -216,7 +216,7 @@ def without_notes(figure: Figure) -> str:
     notes = [each for each in figure.findobj(Text) if each.get_gid() == NOTE]
     counts = [each for each in figure.findobj(Text) if each.get_gid() == COUNT]
     lines = [line for text in notes for line in text.get_text().splitlines()]
-    for axes in dict.fromkeys(each.axes for each in counts if each.axes is not None):
+    for axes in [axes for axes in figure.axes if any(each.axes is axes for each in counts)]:
         axes.set_title(axes.get_title(), fontsize=label_size())  # nearer, where counts stood below
     for each in counts:
         each.remove()
