@@ -421,7 +421,7 @@ def test_a_field_in_two_dimensions_and_a_slice_of_three():
         run = data.isel(dictionary=0, k=0, seed=0, time=-1).sel({name: near})
         drawn = np.asarray(figure.axes[1].collections[0].get_array()).reshape(9, 9)
         np.testing.assert_allclose(drawn, run["field"].transpose(*reversed(others)))
-        assert figure.axes[0].get_xlabel() == f"coordinate {others[0]}"
+        assert figure.axes[0].get_xlabel() == f"coordinate ${others[0]}$"
         assert figure.axes[0].get_ylabel() == f"coordinate {others[1]}"
         assert f"{name} = {near:.4g}" in footnote(figure)
     assert "z = 0.5" in footnote(fields(data))
@@ -455,7 +455,7 @@ def test_labels_are_the_file_s_own():
     legend = distribution(data).legends[0]
     assert legend.get_title().get_text() == "dictionary"
     assert [text.get_text() for text in legend.get_texts()] == ["transnet", "gtransnet"]
-    assert histories(data).axes[0].get_xlabel() == "time t"
+    assert histories(data).axes[0].get_xlabel() == "time $t$"
 
 
 def test_axes_can_be_told_their_places():

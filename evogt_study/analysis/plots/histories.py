@@ -23,7 +23,6 @@ from evogt_study.analysis.plots.parts.style import (
     plain,
     style,
     tick_size,
-    wrapped,
 )
 from evogt_study.errors import InputError
 
@@ -49,7 +48,7 @@ def histories(
         for one in range(len(runs.series.labels)):
             bundle(axes, x, runs.values[number, one, 0], style(one), band_levels(runs))
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(wrapped(title_of(data[dim]), 48), fontsize=label_size())
+        axes.set_xlabel(labelled(title_of(data[dim]), 48), fontsize=label_size())
         axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))

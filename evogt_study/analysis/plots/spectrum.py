@@ -45,15 +45,15 @@ def spectrum(data: xr.Dataset, places: Places | None = None, *, ax: Given = None
             bundle(axes, index, relative[number, one, 0], style(one), band_levels(runs))
         lines = [
             axes.axhline(np.sqrt(tau), color=QUIET, linewidth=0.9, linestyle=(0, (1, 1 + 2 * i)), gid="cut",
-                         label=f"√τ, τ = {tau:g}".replace("e-", "e−"))
+                         label=rf"$\sqrt{{\tau}}$, $\tau$ = {tau:g}".replace("e-", "e−"))
             for i, tau in enumerate(cuts)
         ]  # fmt: skip
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel("index i", fontsize=label_size())
+        axes.set_xlabel("index $i$", fontsize=label_size())
         axes.margins(x=0.01)
     if np.isfinite(relative).any():
         drawn[0].set_yscale("log")
-    drawn[0].set_ylabel("singular value σᵢ / σ₁", fontsize=label_size())
+    drawn[0].set_ylabel(r"singular value $\sigma_i / \sigma_1$", fontsize=label_size())
     cut_lines: list[Line2D] = lines
     line_legend(canvas, runs, *cut_lines)
     note(canvas, runs.footnote(band_told(runs)))

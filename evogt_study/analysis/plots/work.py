@@ -38,8 +38,8 @@ def work_accuracy(
     """Median of each group of runs against their median wall time, with bars from quartile to quartile, and the front.
 
     Groups of one series are joined in the order of `along`; the front joins by steps the groups of a panel of which no
-    other is as good with less work, or better with as much.  Parameters of the problem have a panel each where nothing
-    else is said.  Raises InputError for axes or variables that are none.
+    other is as good with less work, or better with as much.  A panel is one value of a parameter of the problem, if
+    nothing else is said.  Raises InputError for axes or variables that are none.
     """
     runs, work = work_groups(data, variable, places or Places())
     canvas = panels(len(runs.panels.labels), ax=ax)
@@ -68,10 +68,10 @@ def work_groups(data: xr.Dataset, variable: str, places: Places) -> tuple[Arrang
     named = (*over, *places.at, places.along, places.by, places.panel)
     free = [name for name in axes_of(data, variable) if name not in named and data.sizes[name] > 1]
     of_problem = [name for name in free if data[name].attrs.get("comment") == OF_FORMULAS]
-    if places.panel is None and of_problem:
-        places = replace(places, panel=of_problem[0])
-    joined = places.along is not None or any(is_numeric(data, name) for name in free if name != places.panel)
-    wanted = ("along", "by", "panel") if joined else ("by", "panel")
+    numbers = [name for name in free if is_numeric(data, name) and name not in of_problem]
+    along = places.along or max(numbers, key=lambda name: data.sizes[name], default=None)
+    places = replace(places, along=along, panel=places.panel or next(iter(of_problem), None))
+    wanted = [place for place in ("along", "by", "panel") if place != "along" or along is not None]
     runs, work = (arranged(data, name, places, wanted=wanted) for name in (variable, WORK))
     both = np.isfinite(runs.values) & np.isfinite(work.values)
     first, second = (replace(each, values=np.where(both, each.values, np.nan)) for each in (runs, work))

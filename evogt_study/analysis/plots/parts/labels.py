@@ -14,8 +14,12 @@ from evogt_study.analysis.plots.parts.style import plain
 from evogt_study.schema.parameters import GREEK
 from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Variable
 
-_OF_PARAMETERS = {"dictionary of prescribed features": "dictionary"}
-"""Long names of the package's parameters that are longer than a legend; declared where an import takes a second."""
+_OTHERS = {
+    "dictionary of prescribed features": "dictionary",  # declared where an import takes a second
+    "time t": "time $t$",
+    **{f"coordinate {name}": f"coordinate ${name}$" for name in "xyz"},
+}
+"""Labels of the package's parameters and coordinates."""
 
 
 def _declared(variable: Variable) -> tuple[str, str]:
@@ -25,7 +29,7 @@ def _declared(variable: Variable) -> tuple[str, str]:
 
 SHORT: Mapping[str, str] = {
     **dict(_declared(each) for each in (*MEASURED.values(), *BOOKKEEPING.values()) if each.label),
-    **_OF_PARAMETERS,
+    **_OTHERS,
 }
 """Short label of each long name that the package itself has written: mathematics is never read from a file's text."""
 
