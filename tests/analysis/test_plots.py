@@ -114,7 +114,7 @@ def test_axes_are_named_as_the_coordinates_are():
     named["x"].attrs["long_name"], named["y"].attrs["long_name"] = "coordinate x", "coordinate y"
     axes = field_panels(named, named).axes
     assert [panel.get_xlabel() for panel in axes] == ["coordinate $x$"] * 3
-    assert axes[0].get_ylabel() == "coordinate y"
+    assert axes[0].get_ylabel() == "coordinate $y$"
 
 
 def test_a_field_of_zeros_and_one_with_holes_can_be_drawn():
