@@ -11,7 +11,6 @@
 - `published_verdict`: a verdict from means and standard deviations alone
 - `beyond_the_mean`: return levels, and shares of a variance
 - `orders`: observed orders of convergence
-- `pilot_choice`: what a pilot has chosen
 - `sensitivity`: shares of parameters in the variance of a number
 - `distinct`: points of a study to distinct runs, which count once
 - `completeness`: what became of the runs

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from evogt_study.analysis.plots import Places, dependence, distribution, pairs, sensitivity, trend
 from evogt_study.analysis.plots.kinds import Wish, drawn, fitting
 from evogt_study.analysis.plots.parts.canvas import Look, grid
-from evogt_study.analysis.plots.trend import smooth
+from evogt_study.analysis.plots.samples.trend import smooth
 from evogt_study.errors import InputError
 
 UNIT = qmc.Sobol(3, rng=np.random.default_rng(0)).random(64)

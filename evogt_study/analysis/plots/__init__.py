@@ -14,9 +14,7 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
 - `work`: a number against work, and the front of the best
-- `sensitivity`: shares of sampled parameters, as bars
-- `trend`: a number against sampled parameters
-- `pairs`: pairs of sampled parameters, coloured by a number
+- `samples`: sensitivity, trends and pairs of sampled parameters
 - `settling`: how a mean settles as seeds are added
 - `precision`: how well a number is known
 - `verdict`: which label is best
@@ -30,15 +28,15 @@ from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import energy_histories, histories
-from evogt_study.analysis.plots.pairs import pairs
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
 from evogt_study.analysis.plots.precision import precision
+from evogt_study.analysis.plots.samples.pairs import pairs
+from evogt_study.analysis.plots.samples.sensitivity import sensitivity
+from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error, scatter
-from evogt_study.analysis.plots.sensitivity import sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import spectrum
-from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import verdict
 from evogt_study.analysis.plots.work import work_accuracy
 

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from evogt_study.analysis.pilot_choice import chosen
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
@@ -28,9 +27,10 @@ from evogt_study.analysis.plots.parts.style import (
     style,
     tick_size,
 )
+from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import scatter
-from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
+from evogt_study.analysis.tables.pilot_choice import chosen
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other
 MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size

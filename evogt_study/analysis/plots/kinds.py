@@ -19,7 +19,6 @@ from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
 from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
-from evogt_study.analysis.plots.pairs import pairs
 from evogt_study.analysis.plots.parts.arranged import (
     Arranged,
     Places,
@@ -36,11 +35,12 @@ from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look
 from evogt_study.analysis.plots.parts.labels import explained
 from evogt_study.analysis.plots.parts.points import sampled_runs
 from evogt_study.analysis.plots.precision import precision
+from evogt_study.analysis.plots.samples.pairs import pairs
+from evogt_study.analysis.plots.samples.sensitivity import indices, sensitivity
+from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error
-from evogt_study.analysis.plots.sensitivity import indices, sensitivity
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
-from evogt_study.analysis.plots.trend import trend
 from evogt_study.analysis.plots.verdict import Judged, contested, verdict
 from evogt_study.analysis.plots.work import WORK, front, work_accuracy, work_groups
 from evogt_study.analysis.report.page import Drawn

@@ -1,5 +1,6 @@
 """Statistics as tables.
 
+- `pilot_choice`: what a pilot has chosen
 - `pilot_distance`: how far a pilot's choice is from the one that knows the answer
 - `numbers`: digits and notation
 - `tables`: one row for each point

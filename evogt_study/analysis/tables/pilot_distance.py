@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.pilot_choice import ERROR, minimised, pilot_section
+from evogt_study.analysis.tables.pilot_choice import ERROR, minimised, pilot_section
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE
 
