@@ -13,6 +13,7 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.style import FORMATS, encoded
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError, ResultError
+from evogt_study.printable import shown
 from evogt_study.storage.atomic_files import check_writable, make_folder, written_whole
 
 
@@ -54,7 +55,7 @@ def draw_files(
         path = base if alone else base.with_stem(f"{base.stem}_{drawn.name}")
         write(path, encoded(drawn.figure, form))
         if not its_wish.notes:
-            write(path.with_suffix(".txt"), f"{drawn.title}.  {drawn.caption}\n".encode())
+            write(path.with_suffix(".txt"), f"{shown(f'{drawn.title}.  {drawn.caption}')}\n".encode())
         yield Written(path, drawn)
 
 

@@ -422,7 +422,7 @@ def test_a_field_in_two_dimensions_and_a_slice_of_three():
         drawn = np.asarray(figure.axes[1].collections[0].get_array()).reshape(9, 9)
         np.testing.assert_allclose(drawn, run["field"].transpose(*reversed(others)))
         assert figure.axes[0].get_xlabel() == f"coordinate ${others[0]}$"
-        assert figure.axes[0].get_ylabel() == f"coordinate {others[1]}"
+        assert figure.axes[0].get_ylabel() == f"coordinate ${others[1]}$"
         assert f"{name} = {near:.4g}" in footnote(figure)
     assert "z = 0.5" in footnote(fields(data))
 
