@@ -14,7 +14,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedFormatter
 
 Array = npt.NDArray[np.float64]
-SILENT = frozenset({"interval", "reference", "cut", "trend", "lost", "ground"})
+SILENT = frozenset({"interval", "reference", "cut", "trend", "lost", "ground", "front", "chosen", "beyond"})
 """Lines that stand for no numbers of their own."""
 
 
