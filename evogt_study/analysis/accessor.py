@@ -187,7 +187,7 @@ class Result:
         over = places.get("over")
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)
         lines = None if slopes is None else tuple(slopes)
-        wish = kinds.Wish(variable, Places(**{**places, "over": sample}), lines, Look(**look), ax, notes)
+        wish = kinds.Wish(variable, Places(**{**places, "over": sample}), lines, Look(**look), ax, notes=notes)
         return kinds.drawn(self._data, kind, wish)
 
     def failures(self) -> pd.DataFrame:

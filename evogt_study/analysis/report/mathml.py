@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from evogt_study.analysis.plots.parts.style import GREEK
 from evogt_study.errors import FormulaError, cut
 from evogt_study.printable import shown
 from evogt_study.problems.grammar import syntax_tree
+from evogt_study.schema.parameters import GREEK
 
-LETTERS = dict(zip(GREEK, "αβγδεζηθκλμνξρστφχψω", strict=True)) | {"pi": "π"}
 NAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 """Functions that are called otherwise in print."""
 _INDEXED = re.compile(r"([A-Za-z]+)_?(\d+)")
@@ -55,7 +54,7 @@ def name(text: str) -> Markup:
     indexed = _INDEXED.fullmatch(text)
     if indexed:
         return Markup("<msub>{}<mn>{}</mn></msub>").format(name(indexed[1]), indexed[2])
-    return Markup("<mi>{}</mi>").format(LETTERS.get(text, shown(text)))
+    return Markup("<mi>{}</mi>").format(GREEK.get(text, shown(text)))
 
 
 def row(*parts: Markup) -> Markup:
