@@ -7,6 +7,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
+from evogt_study.workers.local_cluster import connected
 
 SOURCE = """
 import numpy as np
@@ -70,6 +71,35 @@ def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tm
     xr.testing.assert_equal(first["precision_seeds"], more["precision_seeds"])
     with evs.open(output) as read:
         assert read["precision_reason"].values.tolist() == more["precision_reason"].values.tolist()
+
+
+LOGGED = SOURCE.replace("import numpy as np\n", "import numpy as np\nfrom pathlib import Path\n").replace(
+    "    rng =", '    with Path(__file__).with_name("runs.txt").open("a") as log:\n'
+    '        log.write(f"{kind},{k},{seed}\\n")\n    rng =',
+)  # fmt: skip
+"""The same, and each execution leaves a line."""
+
+
+@pytest.mark.long
+def test_a_goal_made_stricter_computes_nothing_twice_whatever_the_workers_and_the_order(own_study, tmp_path):
+    backwards = REST.replace('["calm", "wild"]', '["wild", "calm"]').replace("[1, 2]", "[2, 1]")
+    found, log = [], tmp_path / "runs.txt"
+    for workers, rest in ((1, REST), (3, REST), (3, backwards)):
+        output = tmp_path / f"{len(found)}" / "own.nc"  # what lies beside it would be taken
+        log.write_text("")
+        output.parent.mkdir()
+        with connected(None, workers) as client:
+            counts = []
+            for goal in ("30 %", "20 %", "20 %"):
+                data = evs.run(own_study(LOGGED, rest.replace("30 %", goal)), client=client, output=output)
+                ran = log.read_text().splitlines()
+                assert len(set(ran)) == len(ran) == planned(data).sum()
+                counts.append(len(ran))
+        assert counts[0] < counts[1] == counts[2]  # a goal that is reached asks for no run, nor does one that failed
+        found.append(data.sortby(["kind", "k"]))
+    for other in found[1:]:
+        for name in ("error", "status", "case_key", "precision_seeds", "precision_half_width", "precision_reason"):
+            xr.testing.assert_equal(found[0][name].reset_coords(drop=True), other[name].reset_coords(drop=True))
 
 
 def test_a_cell_stops_at_most(own_study, client):
