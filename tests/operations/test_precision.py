@@ -118,6 +118,24 @@ def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):
         assert int(data["precision_seeds"].sel(kind="wild", k=k)) == decide(pairs, goal).wanted
 
 
+def test_a_ratio_may_be_of_labels_of_a_parameter_along_a_design(own_study, client):
+    text = REST.replace("[precision]", '[precision]\nof = "ratio wild/calm"')
+    source = SOURCE.replace("kind, k", "kind, k, scale=1")
+    wanted = evs.run(own_study(source, text), client=client)["precision_seeds"]
+    design = '[[together]]\nname = "case"\nkind = ["calm", "wild"]\nscale = [1, 1]\n[precision]'
+    stated = text.replace('kind = ["calm", "wild"]\n', "").replace("[precision]", design)
+    found = evs.run(own_study(source, stated), client=client)["precision_seeds"]
+    assert found.sel(case=1).values.tolist() == wanted.sel(kind="wild").values.tolist()
+    assert found.sel(case=0).values.tolist() == wanted.sel(kind="calm").values.tolist()
+    twice = stated.replace('["calm", "wild"]', '["calm", "wild", "wild"]').replace(
+        "scale = [1, 1]", "scale = [1, 1, 2]"
+    )
+    with pytest.raises(
+        StudyError, match=r"of labels that one point of case has, got kind = wild at 2 .*precision\.of\)"
+    ):
+        own_study(source, twice)
+
+
 def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
     study = own_study(SOURCE, REST)
     code, out, _ = evogt("plan", study.file, "-o", tmp_path / "own.nc")
