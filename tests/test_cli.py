@@ -834,6 +834,16 @@ def test_the_plan_of_ones_own_method(evogt, folder):
     assert "MiB" not in out
 
 
+def test_the_plan_of_joined_designs_tells_cells_that_are_the_same_run(evogt, folder):
+    (folder / "own.toml").write_text(
+        'name = "own"\nmethod = "own.py:method"\n[axes]\nseed = [0, 1, 2]\nfamily = ["a"]\n'
+        '[[table]]\nname = "joined"\nrows = [{ epsilon = 0.1 }, { epsilon = 0.2 }, { epsilon = 0.1 }]\n'
+    )
+    code, out, err = evogt("plan", "own.toml")
+    assert (code, err) == (0, "")
+    assert "  study: 9 cases = 3 joined x 3 seed x 1 family, of which 6 are different runs" in out.splitlines()
+
+
 @pytest.mark.slow
 def test_more_workers_take_less_time(evogt, folder, small_study):
     (folder / "small.toml").write_text(small_study.replace("count = 3", "count = 3000"))

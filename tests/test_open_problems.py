@@ -221,13 +221,21 @@ MISTAKES = {
     "no outside": ({"boundary": {"x0": {"transfer": "1"}}}, "{ transfer = formula, outside = formula }"),
     "face of another dimension": ({"boundary": {"z0": {"flux": "1"}}}, "directions or faces x0, x1, y0, y1, got 'z0'"),
     "potential and reaction": (
-        {"potential": "u**2", "reaction": "u"}, "`reaction` must be left out beside `potential`"
+        {"potential": "u**2", "reaction": "u"}, "; add -F'(u) to `reaction` and leave `potential` out"
     ),
     "potential and advection": (
-        {"potential": "u**2", "advection": ["1", "1"]}, "`advection` must be left out beside `potential`"
+        {"potential": "u**2", "advection": ["1", "1"]}, "; state -F'(u) as `reaction` and leave `po"
     ),
     "crossing polygon": (
         {"domain": {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}}, "`domain.polygon` must be a line that does not cross"
+    ),
+    "advection of three": ({"advection": ["1", "1", "1"]}, "must be a list of 2 formulas in 2-D, got ('1', '1', '1')"),
+    "diffusion of u": ({"diffusion": "1 + u"}, "`diffusion` must be free of u, the solution"),
+    "source of u": ({"source": "u"}, "`source` must be free of u, the solution"),
+    "initial value of u": ({"initial": "u"}, "`initial` must be free of u, the solution"),
+    "lifting of u": ({"lifting": "u"}, "`lifting` must be free of u, the solution"),
+    "outside of u": (
+        {"boundary": {"x0": {"transfer": "1", "outside": "u"}}}, "`boundary.x0.outside` must be free of u, the solution"
     ),
     "unknown domain": ({"domain": {"ball": 1}}, "`domain` must be { lower = [..], upper = [..] }"),
     "box of three": (
@@ -272,6 +280,22 @@ def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
     rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 4))
     with pytest.raises(ProblemError, match="must be positive definite on the assembly nodes, got a least.* -1"):
         check_diffusion(problem, rule, np.zeros(1))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_an_advection_of_one_entry_less_is_refused(dimension):
+    with pytest.raises(FormulaError, match=rf"`advection` must be a list of {dimension} formulas in {dimension}-D"):
+        evs.Statement(dimension, initial="0", advection=["1"] * (dimension - 1))
+
+
+def test_the_remedy_for_a_potential_with_advection_is_the_same_equation():
+    flow, law = (
+        evs.Statement(1, initial="x*(1-x)", **{key: text})()
+        for key, text in (("potential", "(u**2-1)**2/4"), ("reaction", "u - u**3"))
+    )
+    u, nodes = np.linspace(-1.5, 1.5, 7), np.full((7, 1), 0.5)
+    assert law.reaction.value(u, nodes, 0.0) == pytest.approx(-flow.potential.slope(u), abs=1e-15)
+    assert evs.Statement(1, initial="x*(1-x)", reaction="u - u**3", advection=["1"])().advection is not None
 
 
 def test_a_linear_reaction_is_part_of_the_operator_and_what_holds_no_u_is_source():

@@ -126,13 +126,18 @@ class Reaction:
         later = NodalRate(lambda u, t: rate.value(u, t + start), lambda u, t: rate.slope(u, t + start))
         return replace(self, rate=later)
 
-    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
-        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
+    def linearised(self, alpha: Array, lifted: Array | None, t: float) -> tuple[Array, Array]:
+        """(r, phi~_i)_q, (r,), and w_q r_u at the nodes, (Q,), of a rate."""
         assert self.rate is not None  # noqa: S101  # potentials are never implicit
         u = self.values @ alpha
         if lifted is not None:
             u += lifted
-        return -weighted_gram(self.values[None], self.weights * self.rate.slope(u, t))
+        negative = -self.weights
+        return (negative * self.rate.value(u, t)) @ self.values, negative * self.rate.slope(u, t)
+
+    def jacobian(self, alpha: Array, lifted: Array | None, t: float) -> Array:
+        """d(r, phi~_i)_q / d alpha_j = (r_u phi~_j, phi~_i)_q of a rate, (r, r)."""
+        return weighted_gram(self.values[None], self.linearised(alpha, lifted, t)[1])
 
 
 @dataclass(frozen=True, eq=False)

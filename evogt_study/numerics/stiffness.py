@@ -44,21 +44,30 @@ class NodalBasis:
 
 
 def weighted_gram(gradients: Array, nodal: Array) -> Array:
-    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r).
+    """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
+    return symmetric(with_weighted_gram(np.zeros((gradients.shape[2],) * 2, order="F"), gradients, nodal))
+
+
+def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
+    """The upper triangle of `upper` (r, r), in Fortran order and overwritten, plus that of `weighted_gram`.
 
     As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
     in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
     """
     roots, negative = np.sqrt(np.abs(nodal))[:, None], nodal < 0.0
-    upper = np.zeros((gradients.shape[2],) * 2, order="F")
     for gradient in gradients:
         for start in range(0, len(nodal), NODES_AT_ONCE):
             block = slice(start, start + NODES_AT_ONCE)
             scaled, below = roots[block] * gradient[block], negative[block]
-            if below.any():
-                upper = dsyrk(-1.0, scaled[below].T, beta=1.0, c=upper, overwrite_c=1)
-                scaled = scaled[~below]
-            upper = dsyrk(1.0, scaled.T, beta=1.0, c=upper, overwrite_c=1)
+            for sign, part in ((-1.0, below), (1.0, ~below)):
+                if part.any():
+                    rows = scaled if part.all() else scaled[part]
+                    upper = dsyrk(sign, rows.T, beta=1.0, c=upper, overwrite_c=1)
+    return upper
+
+
+def symmetric(upper: Array) -> Array:
+    """The symmetric matrix with this upper triangle, whose lower one is zero."""
     return np.asarray(upper + np.triu(upper, 1).T)
 
 

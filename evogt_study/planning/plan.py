@@ -55,6 +55,12 @@ class Plan:
         """The key of every case, by its number; empty where none is planned."""
         return case_keys(self.method, self.space)
 
+    @property
+    def runs(self) -> Order:
+        """Numbers of the cases; of those that are the same run, which have one key, the first."""
+        keys, first = np.unique(self.keys, return_index=True)
+        return np.sort(first[keys != b""])
+
     @cached_property
     def work(self) -> Work | None:
         """Rough work of the cases; None where only running them shows it."""

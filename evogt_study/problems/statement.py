@@ -83,7 +83,11 @@ class Statement:
             raise FormulaError("`source` must be left out where `exact` is given; it is derived from it")
         if self.potential is not None and (self.reaction is not None or self.advection is not None):
             beside = "reaction" if self.reaction is not None else "advection"
-            raise FormulaError(f"`{beside}` must be left out beside `potential`, of whose gradient flow it is no part")
+            remedy = "add -F'(u) to `reaction`" if beside == "reaction" else "state -F'(u) as `reaction`"
+            raise FormulaError(
+                f"`{beside}` must be left out beside `potential`, F(u), of whose gradient flow it is no part; {remedy} "
+                "and leave `potential` out"
+            )
         for name in ("diffusion", "advection"):
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))

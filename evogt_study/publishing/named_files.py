@@ -11,6 +11,8 @@ from evogt_study.errors import ResultError
 from evogt_study.methods.own.used_code import imported_files
 from evogt_study.methods.own.user_code import DeclaredCode
 from evogt_study.results.stored_plan import check_beside
+from evogt_study.study.designs.place import Place
+from evogt_study.study.designs.table_files import SECTION, rows_of
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
@@ -29,7 +31,11 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
             check_beside(result, code, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
-    for text in dict.fromkeys(_texts({key: each for key, each in table.items() if key not in IN_WORDS})):
+    stated = {key: each for key, each in table.items() if key not in IN_WORDS}
+    columns = {
+        name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
+    }
+    for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
         path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
         if not _is_file(path):
             continue

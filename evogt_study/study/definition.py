@@ -179,9 +179,9 @@ def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path
         for key in ("method", "problem"):
             if table.get(key) == code.reference:
                 table[key] = _reference_from(code, folder)
-        for section in (*(table.get(key, {}) for key in MERGED), *(rule["set"] for rule in table.get("when", []))):
-            if section.get("reference") == code.reference:
-                section["reference"] = _reference_from(code, folder)
+        for key in (*MERGED, *SECTIONS, "when"):
+            if key in table:
+                table[key] = _with_text(table[key], code.reference, _reference_from(code, folder))
         table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
     if path.exists():
         raise StudyError(f"`path` must be a new file, got {path}, which exists")
@@ -191,6 +191,15 @@ def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path
     except OSError as error:
         raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
     return path
+
+
+def _with_text(value: Any, old: str, new: str) -> Any:
+    """The value with every text `old` in it replaced by `new`."""
+    if isinstance(value, dict):
+        return {name: _with_text(each, old, new) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_text(each, old, new) for each in value]
+    return new if value == old else value
 
 
 def _reference_from(code: UserCode, folder: Path) -> str:

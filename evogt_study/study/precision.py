@@ -6,7 +6,7 @@ A cell is a point of the axes but for the seed; of a ratio also but for the axis
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -95,9 +95,22 @@ def _half_width(raw: str | float | int, file: str) -> tuple[float, bool]:
 def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
     """The axis of the two labels of "first/second", and the labels."""
     first, slash, second = (part.strip() for part in text.partition("/"))
-    for axis in space.axes:
-        labels = list(map(text_label, axis.values))
-        if slash and first != second and axis.name != SEED and {first, second} <= set(labels):
-            return axis.name, (first, second)
+    if slash and first != second:
+        for axis in space.axes:
+            for name, values in {axis.name: axis.values, **axis.parameters}.items():
+                labels = list(map(text_label, values))
+                if axis.name != SEED and {first, second} <= set(labels):
+                    return axis.name, _points((first, second), name, labels, axis, file)
     told = f'`of` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
     raise StudyError(f"{told} ({file}, precision.of)")
+
+
+def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
+    """The labels, on the axis, of the only points at which a parameter has the two of `pair`."""
+    counts = {each: labels.count(each) for each in pair}
+    for each, count in counts.items():
+        if count > 1:
+            told = f"`of` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
+            raise StudyError(f"{told} ({file}, precision.of); {name} in [axes] compares at each value of the others")
+    shown = [text_label(axis.values[labels.index(each)]) for each in pair]
+    return shown[0], shown[1]

@@ -21,7 +21,7 @@ from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
 from evogt_study.study.declared_values import REFERENCE, Declared
 from evogt_study.study.definition import changed, defined, written
-from evogt_study.study.designs.combined import check_occurs, read_designs
+from evogt_study.study.designs.combined import check_occurs, read_designs, stated_values
 from evogt_study.study.designs.given import Design
 from evogt_study.study.designs.place import Place
 from evogt_study.study.designs.ranges import spaced
@@ -273,10 +273,11 @@ class _Reader:
     def _references(self) -> Iterator[UserCode]:
         """The functions that `reference` names, wherever it gets a value."""
         given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
-        for raw in (table.get(REFERENCE) for table in given):
-            for name in dict.fromkeys(raw if isinstance(raw, list) else [raw]) if raw is not None else ():
-                if isinstance(name, str) and ":" in name:
-                    yield self.named(name, self.table.depends)
+        several = [table.get(REFERENCE) for table in given]
+        texts = [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
+        texts += stated_values(self.table, REFERENCE, self.file)
+        for name in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
+            yield self.named(name, self.table.depends)
 
     def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
         """The methods or problems of an axis by their labels, if there is such an axis."""

@@ -133,7 +133,7 @@ class PrecisionTable(_Table):
     """The ``[precision]`` section."""
 
     of: str = "mean"
-    """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels."""
+    """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels of an axis or design."""
     variable: str = "error"
     """Variable that it is taken of."""
     half_width: str | float | int

@@ -188,6 +188,41 @@ def test_newton_that_does_not_converge_is_divergence_with_its_last_residual():
         final_state(integrator("implicit_euler"), system, 1.0, 1)
 
 
+def test_newton_finds_the_root_where_its_matrix_is_not_definite():
+    # U = 1/10 + 4 U - U^3: the matrix of the first change is 1 - 4 + 3/100, so it has no Cholesky factor
+    rate = NodalRate(lambda u, t: 4.0 * u - u**3, lambda u, t: 4.0 - 3.0 * u**2)
+    law = Reaction(None, np.ones((1, 1)), np.ones(1), rate)
+    system = dataclasses.replace(scalar(0.0), initial=np.array([0.1]), reaction=law)
+    (found,) = final_state(integrator("implicit_euler"), system, 1.0, 1)
+    assert found == pytest.approx(-0.03334570, rel=1e-6)
+    assert found == pytest.approx(0.1 + 4.0 * found - found**3, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", ["implicit_midpoint", "gauss_2"])
+def test_an_iteration_of_newton_evaluates_the_reaction_once_and_a_step_the_matrix_once(name, systems):
+    system, _ = systems["reacting"]
+    counts, law = dict.fromkeys(("value", "slope", "stiffness"), 0), system.reaction
+    stages = 2 if name == "gauss_2" else 1
+
+    def counted(what, function):
+        def call(*given):
+            counts[what] += 1
+            return function(*given)
+
+        return call
+
+    rate = NodalRate(counted("value", law.rate.value), counted("slope", law.rate.slope))
+    watched = dataclasses.replace(
+        system,
+        autonomous=False,
+        stiffness=counted("stiffness", system.stiffness),
+        reaction=dataclasses.replace(law, rate=rate),
+    )
+    final_state(integrator(name), watched, 0.1, 5)
+    assert counts["stiffness"] == 5 * stages
+    assert 2 * 5 * stages <= counts["value"] == counts["slope"] <= 5 * 5 * stages
+
+
 def test_a_step_without_solution_is_named():
     with pytest.raises(IndefiniteStiffnessError, match="not positive definite"):
         final_state(integrator("gauss_2"), scalar(-1e3), 1.0, 1)

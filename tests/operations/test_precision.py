@@ -7,6 +7,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
+from evogt_study.workers.local_cluster import connected
 
 SOURCE = """
 import numpy as np
@@ -72,6 +73,35 @@ def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tm
         assert read["precision_reason"].values.tolist() == more["precision_reason"].values.tolist()
 
 
+LOGGED = SOURCE.replace("import numpy as np\n", "import numpy as np\nfrom pathlib import Path\n").replace(
+    "    rng =", '    with Path(__file__).with_name("runs.txt").open("a") as log:\n'
+    '        log.write(f"{kind},{k},{seed}\\n")\n    rng =',
+)  # fmt: skip
+"""The same, and each execution leaves a line."""
+
+
+@pytest.mark.long
+def test_a_goal_made_stricter_computes_nothing_twice_whatever_the_workers_and_the_order(own_study, tmp_path):
+    backwards = REST.replace('["calm", "wild"]', '["wild", "calm"]').replace("[1, 2]", "[2, 1]")
+    found, log = [], tmp_path / "runs.txt"
+    for workers, rest in ((1, REST), (3, REST), (3, backwards)):
+        output = tmp_path / f"{len(found)}" / "own.nc"  # what lies beside it would be taken
+        log.write_text("")
+        output.parent.mkdir()
+        with connected(None, workers) as client:
+            counts = []
+            for goal in ("30 %", "20 %", "20 %"):
+                data = evs.run(own_study(LOGGED, rest.replace("30 %", goal)), client=client, output=output)
+                ran = log.read_text().splitlines()
+                assert len(set(ran)) == len(ran) == planned(data).sum()
+                counts.append(len(ran))
+        assert counts[0] < counts[1] == counts[2]  # a goal that is reached asks for no run, nor does one that failed
+        found.append(data.sortby(["kind", "k"]))
+    for other in found[1:]:
+        for name in ("error", "status", "case_key", "precision_seeds", "precision_half_width", "precision_reason"):
+            xr.testing.assert_equal(found[0][name].reset_coords(drop=True), other[name].reset_coords(drop=True))
+
+
 def test_a_cell_stops_at_most(own_study, client):
     data = evs.run(own_study(SOURCE, REST.replace("30 %", "1 %").replace("200", "25")), client=client)
     assert (data["precision_seeds"] == 25).all()
@@ -86,6 +116,24 @@ def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):
     for k in (1, 2):
         pairs = np.array([[value(kind, k, seed) for seed in range(200)] for kind in ("wild", "calm")])
         assert int(data["precision_seeds"].sel(kind="wild", k=k)) == decide(pairs, goal).wanted
+
+
+def test_a_ratio_may_be_of_labels_of_a_parameter_along_a_design(own_study, client):
+    text = REST.replace("[precision]", '[precision]\nof = "ratio wild/calm"')
+    source = SOURCE.replace("kind, k", "kind, k, scale=1")
+    wanted = evs.run(own_study(source, text), client=client)["precision_seeds"]
+    design = '[[together]]\nname = "case"\nkind = ["calm", "wild"]\nscale = [1, 1]\n[precision]'
+    stated = text.replace('kind = ["calm", "wild"]\n', "").replace("[precision]", design)
+    found = evs.run(own_study(source, stated), client=client)["precision_seeds"]
+    assert found.sel(case=1).values.tolist() == wanted.sel(kind="wild").values.tolist()
+    assert found.sel(case=0).values.tolist() == wanted.sel(kind="calm").values.tolist()
+    twice = stated.replace('["calm", "wild"]', '["calm", "wild", "wild"]').replace(
+        "scale = [1, 1]", "scale = [1, 1, 2]"
+    )
+    with pytest.raises(
+        StudyError, match=r"of labels that one point of case has, got kind = wild at 2 .*precision\.of\)"
+    ):
+        own_study(source, twice)
 
 
 def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):

@@ -10,6 +10,7 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import differences, software_changes
 from evogt_study.operations.replay import replay
 from evogt_study.planning.plan import study_plan
+from evogt_study.publishing.named_files import files_beside
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
@@ -252,3 +253,36 @@ def test_a_function_as_reference_is_code_of_the_study(tmp_path, result_of):
     (changed,) = replay(result, code=file).differences
     assert (changed.name, round(changed.now, 3)) == ("error", 0.5)
     assert study_plan(Study.from_file(study)).keys[0].decode() != key
+
+
+DESIGNS = {
+    "together": '[[together]]\nname = "level"\ngamma = [4, 5]\nreference = ["exact.py:u", "refined"]\n',
+    "sample": '[[sample]]\nname = "level"\nrule = "random"\ncount = 1\nreference = { choice = ["exact.py:u"] }\n',
+    "rows": '[[table]]\nname = "level"\nrows = [{ gamma = 4, reference = "exact.py:u" }]\n',
+    "file": '[[table]]\nname = "level"\nfile = "levels.csv"\n',
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_reference_in_a_design_is_code_of_the_study(design, tmp_path, result_of):
+    (tmp_path / "levels.csv").write_text("gamma,reference\n4,exact.py:u\n")
+    (tmp_path / "exact.py").write_text(FUNCTION % "")
+    alone, study, result = tmp_path / "alone.toml", tmp_path / "study.toml", tmp_path / "r.nc"
+    alone.write_text(REFERENCED)
+    gamma = "" if design == "sample" else "gamma = 4\n"
+    study.write_text(REFERENCED.replace(gamma, "").replace('reference = "exact.py:u"\n', "") + DESIGNS[design])
+    stated = Study.from_file(study)
+    key = study_plan(stated).keys[0]
+    assert key == study_plan(Study.from_file(alone)).keys[0]
+    result_of(stated, result)
+    assert replay(result, {"level": 0}).equal
+    assert {"exact.py"} <= set(files_beside(result, stated)) <= {"exact.py", "levels.csv"}
+    if design != "file":
+        (tmp_path / "deeper").mkdir()
+        moved = Study.from_file(stated.to_file(tmp_path / "deeper/study.toml"))
+        assert [code.reference for code in moved.spec.codes] == ["../exact.py:u"]
+        assert study_plan(moved).keys[0] == key
+    (tmp_path / "exact.py").write_text(FUNCTION % "2 * ")
+    with pytest.raises(ResultError, match=r"must be the file that computed .*, got other content; .*--code"):
+        replay(result, {"level": 0})
+    assert study_plan(Study.from_file(study)).keys[0] != key

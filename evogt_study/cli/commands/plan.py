@@ -59,8 +59,12 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
     """Print what of one phase would run; return its predicted wall seconds, None where only running tells."""
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
-    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}")
+    runs = plan.runs
+    same = "" if len(runs) == plan.count else f", of which {len(runs):,} are different runs"
+    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}")
     missing = _print_finished(plan, done)
+    if missing is None and same:
+        missing = runs
     if missing is not None and not len(missing):
         return 0.0
     shared = shared_work(plan, numbers=missing)

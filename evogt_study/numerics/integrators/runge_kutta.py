@@ -16,13 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg.lapack import dgetrf, dgetrs
+from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.integrators.base import Integrator
 from evogt_study.numerics.integrators.starting import Start
+from evogt_study.numerics.stiffness import weighted_gram, with_weighted_gram
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 
 MOST_ITERATIONS = 20
@@ -246,35 +247,57 @@ class _Step:
 
     def solved(self, A: Array, known: Array, alpha: Array, times: Array, loads: Array) -> Array:
         """The stages U = known + dt A slopes(U), (m, r)."""
-        if self.system.reaction is None:
-            return self.linear(A, None, times, known + self.dt * A @ loads)
-        stages = np.broadcast_to(alpha, known.shape).copy()
+        matrix, sides = self.linear(A, times), known + self.dt * A @ loads
+        if self.system.reaction is not None:
+            return self.newton(A, matrix, sides, alpha, times)
+        if len(A) == 1 and self.system.symmetric:
+            return _definite(matrix, sides[0], float(times[0]))[None]
+        return _solved(matrix, sides.ravel(), float(times[-1])).reshape(sides.shape)
+
+    def linear(self, A: Array, times: Array) -> Array:
+        """I + dt A x K, with K of each stage, (m r, m r)."""
+        stiffness = [self.stiffness(t) for t in times.tolist()]
+        count, r = len(times), len(stiffness[0])
+        blocks = np.empty((count, r, count, r))
+        for j, K in enumerate(stiffness):
+            np.multiply(self.dt * A[:, j, None, None], K, out=blocks[:, :, j])
+        matrix = blocks.reshape(count * r, -1)
+        matrix.ravel()[:: count * r + 1] += 1.0
+        return matrix
+
+    def newton(self, A: Array, matrix: Array, sides: Array, alpha: Array, times: Array) -> Array:
+        """The stages U (m, r) of `matrix` U + dt A r(U) = `sides`."""
+        law, instants = self.system.reaction, times.tolist()
+        assert law is not None  # noqa: S101  # else the stages are solved for at once
+        lifted, stages = list(map(self.system.nodal_lifting, instants)), np.broadcast_to(alpha, sides.shape).copy()
         for _ in range(MOST_ITERATIONS):
-            residual = stages - known - self.dt * A @ self.slopes(stages, times, loads)
+            laws = [law.linearised(*each) for each in zip(stages, lifted, instants, strict=True)]
+            residual = (matrix @ stages.ravel()).reshape(sides.shape) - sides
+            residual += self.dt * A @ np.stack([r for r, _ in laws])
             if not np.isfinite(residual).all():
                 break
-            change = self.linear(A, stages, times, residual)
+            change = self.change(A, matrix, [slope for _, slope in laws], residual, times)
             stages -= change
             if np.linalg.norm(change) <= CONVERGED * np.linalg.norm(stages):
                 return stages
         size = float(np.linalg.norm(residual))
         raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last residual {size:.3g}")
 
-    def linear(self, A: Array, stages: Array | None, times: Array, sides: Array) -> Array:
-        """(I + dt A x J)^{-1} `sides` (m, r), with J = K of each stage, and the reaction's Jacobian at `stages`."""
-        count, r = sides.shape
-        J = [self.stiffness(t) for t in times.tolist()]
-        if stages is not None and self.system.reaction is not None:
-            jacobian, lifted = self.system.reaction.jacobian, self.system.nodal_lifting
-            J = [K + jacobian(U, lifted(t), t) for K, U, t in zip(J, stages, times.tolist(), strict=True)]
-        if count == 1 and stages is None and self.system.symmetric:
-            return _definite(np.eye(r) + self.dt * A[0, 0] * J[0], sides[0], float(times[0]))[None]
-        blocks = np.empty((count, r, count, r))
-        for j, part in enumerate(J):
-            np.multiply(self.dt * A[:, j, None, None], part, out=blocks[:, :, j])
-        matrix = blocks.reshape(count * r, -1)
-        matrix.ravel()[:: count * r + 1] += 1.0
-        return _solved(matrix, sides.ravel(), float(times[-1])).reshape(count, r)
+    # a step with one symmetric stage is definite unless the reaction grows faster than 1/dt: Cholesky then halves the
+    # work, and one triangle is enough
+    def change(self, A: Array, matrix: Array, slopes: list[Array], residual: Array, times: Array) -> Array:
+        """(matrix + dt A x R)^{-1} residual, (m, r), with R of each stage by its weighted slope (Q,)."""
+        basis, shape = self.system.reaction.values[None], residual.shape  # type: ignore[union-attr]
+        if len(A) == 1 and self.system.symmetric:
+            upper = with_weighted_gram(matrix.copy(order="F"), basis, self.dt * A[0, 0] * slopes[0])
+            factor, indefinite = dpotrf(upper, clean=False)
+            if not indefinite:
+                return np.asarray(dpotrs(factor, residual[0])[0])[None]
+        whole = matrix.copy()
+        blocks = whole.reshape(*shape, *shape)
+        for j, slope in enumerate(slopes):
+            blocks[:, :, j] += self.dt * A[:, j, None, None] * weighted_gram(basis, slope)
+        return _solved(whole, residual.ravel(), float(times[-1])).reshape(shape)
 
 
 def _definite(matrix: Array, side: Array, t: float) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.schema.reserved_names import TAKEN_REASON, objection
@@ -13,6 +14,7 @@ from evogt_study.study.declared_values import Declared
 from evogt_study.study.designs.listed import read_listed, read_together
 from evogt_study.study.designs.place import Place
 from evogt_study.study.designs.sample import read_sample, warn_of_count
+from evogt_study.study.designs.table_files import rows_of
 from evogt_study.study.study_file import StudyTable
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -50,6 +52,22 @@ def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axi
     for number, listed in enumerate(table.table):
         at = place("table", number)
         yield at, read_listed(listed, table.table_files, declared, at)
+
+
+def stated_values(table: StudyTable, name: str, file: str) -> Iterator[Any]:
+    """The values that designs list for a parameter, as they are written.  Raises StudyError for a wrong file."""
+    for together in table.together:
+        raw = together.parameters.get(name)
+        yield from raw if isinstance(raw, list) else ()
+    for sample in table.sample:
+        raw = sample.parameters.get(name)
+        choice = raw.get("choice") if isinstance(raw, dict) else None
+        yield from choice if isinstance(choice, list) else ()
+    for number, listed in enumerate(table.table):
+        yield from (row[name] for row in listed.rows or () if name in row)
+        if listed.file in table.table_files:
+            place = Place(file, f"table[{number}]")
+            yield from rows_of(table.table_files[listed.file], listed.file, place).get(name, ())
 
 
 def _check_name(name: str, declared: Declared, place: Place) -> None:

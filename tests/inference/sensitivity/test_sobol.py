@@ -39,14 +39,34 @@ def test_indices_are_salibs(name):
     assert np.isnan(found.second).all()
 
 
-def test_a_block_with_a_missing_run_is_left_out_whole():
+def test_an_index_rests_on_the_blocks_that_have_its_members():
     values, dimension = values_of("Ishigami")
     lost = values.copy()
-    lost[3, 2] = lost[70, 0] = np.nan
-    lost[9, 7] = np.inf
+    lost[3, 2] = np.nan  # AB_2
+    lost[9, 4] = np.inf  # BA_1
     found = sobol.indices(lost[..., None], dimension, Interval())
+    assert found.n_ok == 126  # of S_12
+    whole, part = (
+        by_salib(np.delete(each, 3, axis=0) if rows else each, dimension) for rows, each in ((0, values), (1, values))
+    )
+    assert found.first[[0, 2]] == pytest.approx(whole["S1"][[0, 2]], abs=1e-3)
+    assert found.total[[0, 2]] == pytest.approx(whole["ST"][[0, 2]], abs=1e-10)
+    assert found.first[1] == pytest.approx(part["S1"][1], abs=1e-3)
+    assert found.second[1, 2] == pytest.approx(part["S2"][1, 2], abs=3e-3)
+    assert found.second[0, 2] == pytest.approx(by_salib(np.delete(values, 9, axis=0), dimension)["S2"][0, 2], abs=3e-3)
+
+
+def test_blocks_without_a_or_b_are_left_out_of_all_indices():
+    values, dimension = values_of("Ishigami")
+    lost = values.copy()
+    lost[3, 0] = lost[70, -1] = lost[9, 1] = lost[9, 2] = lost[9, 3] = np.nan
+    lost[[3, 9, 70], 4:-1] = np.nan
+    found = sobol.indices(lost[..., None], dimension, Interval())
+    kept = np.delete(values, [3, 9, 70], axis=0)
     assert found.n_ok == 125
-    assert_equal(found, by_salib(np.delete(values, [3, 9, 70], axis=0), dimension))
+    lost[[3, 70]] = lost[9] = np.nan
+    assert_equal(sobol.indices(lost[..., None], dimension, Interval()), by_salib(kept, dimension))
+    assert found.first == pytest.approx(by_salib(kept, dimension)["S1"], abs=5e-3)
 
 
 def test_the_seed_has_a_share_apart_and_does_not_move_the_others():
@@ -73,6 +93,13 @@ def test_what_does_not_vary_has_no_shares():
 def test_intervals_hold_the_truth_with_failed_runs():
     """60 samples: 0.95 is known to 0.03."""
     shares, _ = held("Ishigami", lambda seed: by_blocks("Ishigami", 64, seed), 60)
+    assert shares.min() > 0.88
+
+
+@pytest.mark.long
+def test_of_independent_blocks_intervals_hold_the_truth_of_eight_parameters_too():
+    """Of those of Sobol points some are too short: docs/statistics.md; 100 samples: 0.95 is known to 0.022."""
+    shares, _ = held("g, 8 parameters", lambda seed: by_blocks("g, 8 parameters", 64, seed, rule="random"), 100)
     assert shares.min() > 0.88
 
 
