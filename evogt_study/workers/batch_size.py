@@ -8,9 +8,9 @@ from evogt_study.schema.records import RunRecords
 
 BATCH_SECONDS = 0.7
 """Seconds of work worth one task: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
-COMMAND_SECONDS = 0.004
+COMMAND_SECONDS = 0.007
 """Processor time that a batch takes of the command, which is to be half busy at most: with many workers batches are
-longer for it."""
+longer for it.  Measured with 16 workers; three quarters of it are Dask's event loop."""
 LEAST_SECONDS = 0.05
 """Seconds of work that are not divided further, even at the end: a task and its shard cost as much."""
 BATCH_BYTES = 32 * 2**20

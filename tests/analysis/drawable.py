@@ -87,9 +87,13 @@ def pilot_runs(study):
     return dataset(computed_table(provisional_plans(study)[0]), study)
 
 
-@cache
 def small(dimension=1):
     """Two dictionaries, two k, three seeds, with everything recorded that can be drawn."""
+    return _small(dimension).copy(deep=True)  # so that no test sees what another has changed
+
+
+@cache
+def _small(dimension):
     text = SMALL_STUDY.replace('"field"]', '"field", "singular_values"]')
     for old, new in {1: {}, 2: IN_2D, 3: IN_3D}[dimension].items():
         text = text.replace(old, new)

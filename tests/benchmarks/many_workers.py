@@ -4,9 +4,9 @@
     python tests/benchmarks/many_workers.py --simulate PICTURE.png [--command-seconds 0.004]
 
 For each number of workers a study of runs that sleep `--sleep` seconds, as many as take all workers `--seconds`, is
-run from the command line.  Prints wall seconds, those before the first run and after the last, the share of the
-workers' time between these in which they slept, and the processor seconds of the command (scheduler included) and of
-one worker's own machinery.
+run from the command line.  Prints wall seconds, those before the first run, those before each worker has had one, those
+after the last, the share of the workers' time between the latter two in which they slept, and the processor seconds of
+the command (scheduler included) and of all others.
 
 --simulate draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, by the package's own
 sizes of batches, where each batch takes the command `--command-seconds`, which `measured` prints, and a worker
@@ -30,11 +30,11 @@ from evogt_study.workers.dispatch import BATCHES_AHEAD, ROUND_SECONDS
 
 WORKER_SECONDS = 0.005
 """Of a worker's time for each batch: messages, packing, and what Dask itself does."""
-METHOD = """import time
+METHOD = """import os, time
 def method(i):
     began = time.time()
     time.sleep({sleep})
-    return {{'error': 1.0, 'began': began, 'took': time.time() - began}}
+    return {{'error': 1.0, 'began': began, 'took': time.time() - began, 'worker': os.getpid()}}
 """
 STUDY = 'name = "asleep"\nmethod = "method.py:method"\n[axes]\ni = {{ start = 0, count = {count} }}\n'
 
@@ -64,13 +64,15 @@ def measured(workers, sleep, seconds, folder):
         sys.exit(process.returncode)
     wall, own = time.time() - started, taken.pop(process.pid)
     with xr.open_dataset(result) as data:
-        began, took = data.began.values, data.took.values
+        began, took, worker = data.began.values, data.took.values, data.worker.values
     first, last = began.min(), (began + took).max()
-    busy = took.sum() / (workers * (last - first))
+    all_there = max(began[worker == each].min() for each in set(worker))
+    busy = took[began > all_there].sum() / (workers * (last - all_there))
     return (
         f"{workers} workers: {count:,} runs of {1e3 * sleep:g} ms in {wall:.1f} s, {first - started:.2f} s before the "
-        f"first and {started + wall - last:.2f} s after the last, between them {100 * busy:.1f} % busy; command "
-        f"{own:.1f} s of processor time, others {sum(taken.values()):.1f} s"
+        f"first, {all_there - started:.2f} s before all had one and {started + wall - last:.2f} s after the last; "
+        f"between these two {100 * busy:.1f} % busy; command {own:.1f} s of processor time, others "
+        f"{sum(taken.values()):.1f} s"
     )
 
 

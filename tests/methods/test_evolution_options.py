@@ -23,6 +23,7 @@ from evogt_study.schema.variables import MEASURED, Status
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.stage_cache import KEPT_BYTES
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"
 
@@ -461,7 +462,7 @@ def test_what_a_worker_keeps_between_batches_is_bounded(fresh_stages):
     for case in cases(text):
         run_batch(Batch.of(spec, [case]))
     stages = fresh_stages()
-    assert 0 < stages._large.bytes + stages._small.bytes <= 32 * 2**20
+    assert 0 < stages._bytes <= KEPT_BYTES
 
 
 @pytest.mark.parametrize("given", [{}, STABILISED], ids=["midpoint", "stabilised"])
