@@ -207,6 +207,7 @@ UNSOUND = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "name"), [*(("run", name) for name in (*TAMPERED, *UNSOUND)), *(("merge", name) for name in TAMPERED)]
 )
@@ -230,6 +231,7 @@ def test_a_result_whose_bookkeeping_has_no_meaning(refused, result, command, nam
     assert said in refused(command, "own.nc", *more)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*TAMPERED, *UNSOUND])
 def test_verify_tells_what_was_tampered_with(evogt, result, name):
     change, said = {**TAMPERED, **UNSOUND}[name]

@@ -63,6 +63,7 @@ def started(study, path, which):
 # --- nothing is run ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("finished", [True, False], ids=["a result", "shards"])
 def test_what_only_reads_imports_nothing(own_study, result_of, evogt, folder, finished):
     study = own_study(MARKED, AXES)

@@ -259,6 +259,7 @@ def drawn(number: int, dimension: int, dictionary: str) -> Settings:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dictionary", FAMILIES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_quantity_of_a_run(name: str, dictionary: str) -> None:
@@ -467,6 +468,7 @@ def test_oscillatory_1d(dictionary: str, gamma: float) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dictionary", "gamma"), [("gtransnet", 48), ("uniform_elm", 42)])
 def test_target_1d(dictionary: str, gamma: float) -> None:
     """The epsilon-dependent exact solution at epsilon = 0.05."""

@@ -199,6 +199,7 @@ def test_the_initial_value_is_projected_after_the_lifting_is_taken_off(case):
     assert (np.abs(found - terms.sum(axis=0)) <= 16 * EPS * (np.abs(terms) + scale).sum(axis=0)).all()
 
 
+@pytest.mark.long
 @cases
 def test_the_loads_of_the_equivalent_homogeneous_problem_are_the_same(case):
     # div(a grad u_b) in its source is integrated by parts here: equal for a rule that resolves the products
@@ -244,6 +245,7 @@ def test_the_initial_error_is_that_of_the_projection_alone(case):
     assert solution.errors[0] < {1: 1e-6, 2: 1e-6, 3: 1e-5}[CASES[case][0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [case for case in CASES if not case.endswith("3d")])
 def test_the_midpoint_rule_keeps_its_order_two(case):
     errors = np.array([run_of(lifted_statement(case)(), steps, saved=()).errors[-1] for steps in (8, 16, 32)])

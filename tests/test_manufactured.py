@@ -161,6 +161,7 @@ def test_errors_fall_as_features_are_added_in_two_dimensions():
     assert final[-1] < 1e-5
 
 
+@pytest.mark.long
 def test_errors_fall_as_features_are_added_in_three_dimensions():
     problem = evs.Statement(dimension=3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
     dictionaries = [evs.Dictionary("transnet", N=N, gamma=2) for N in (10, 40, 160)]

@@ -100,6 +100,7 @@ def test_the_method_solves_it(name):
     assert solved(problem).errors[-1] < WITHIN[problem.dimension]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_finite_elements_solve_it_with_third_order(name):
     problem, grid = problem_of(name), TimeGrid.of(0.2, 0.02, 2)
@@ -121,6 +122,7 @@ def test_finite_elements_solve_in_space():
     assert np.sqrt(rule.integrate((found - exact) ** 2) / rule.integrate(exact**2)) < 2e-2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["all unsplit", "transfer, lifting and reaction", "tensor"])
 @pytest.mark.parametrize("integrator", ["implicit_midpoint", "sdirk_2", "imex_bdf_2", "trapezoidal"])
 def test_integrators_converge_on_what_is_not_symmetric_and_not_linear(name, integrator):

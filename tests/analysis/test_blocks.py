@@ -39,6 +39,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("chunks", [{}, {"dt": 1}, {"family": 1, "dt": 2, "seed": 3}])
 def test_what_dask_holds_has_the_same_statistics(question, chunks):

@@ -114,6 +114,7 @@ def test_a_ranking_has_each_run_of_a_label_once(data):
     assert (int(transnet["n_common"]), transnet["best"].values.tolist()) == (2, [2])
 
 
+@pytest.mark.long
 def test_commands_count_runs(evogt, path, tmp_path):
     code, out, _ = evogt("summary", path, "--over", "N1,seed")
     assert (code, [line.split()[-3] for line in out.splitlines()[2:]]) == (0, ["2/2", "2/2"])

@@ -41,6 +41,7 @@ def paths(tmp_path_factory):
     return {name: written_result(evs.Study.from_text(text), folder / f"{name}.nc") for name, text in texts.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [(), ("distribution",), ("dependence",), ("heat_map",), ("settling",)])
 def test_no_picture_is_drawn_of_another_error(evogt, paths, tmp_path, kind):
     code, out, err = evogt("plot", paths["plain"], *kind, "-o", tmp_path / "picture.png")
@@ -76,6 +77,7 @@ def test_the_page_says_so_and_has_no_headline(paths):
     assert [each.title.split(",")[0] for each in tables(read_result(paths["plain"])["study"])]
 
 
+@pytest.mark.long
 def test_with_an_exact_solution_nothing_is_lacking(evogt, paths, tmp_path):
     text = STUDY.replace('initial = "sin(pi*x)"\nsource = "0"', 'exact = "exp(-t)*sin(pi*x)"')
     path = written_result(evs.Study.from_text(text), tmp_path / "with.nc")

@@ -207,6 +207,7 @@ def test_histories_are_the_median_in_a_band_of_all():
     assert "band: all runs over seed" in footnote(figure)
 
 
+@pytest.mark.long
 def test_histories_tell_which_lines_lack_runs(failing):
     assert "3/4 at fast, N = 40" in footnote(histories(failing, "trace"))
     assert "0/4 at bad, N = 10" in footnote(histories(failing, "trace"))
@@ -411,6 +412,7 @@ def test_a_field_is_of_the_run_and_the_time_that_are_named():
     assert "time = 0.05" in footnote(figure)
 
 
+@pytest.mark.long
 def test_a_field_in_two_dimensions_and_a_slice_of_three():
     flat = fields(small(2))
     assert [axes.get_title() for axes in flat.axes] == ["exact", "numerical", "absolute error"]
@@ -593,6 +595,7 @@ def test_nothing_to_draw_says_what_became_of_the_runs(all_failed):
         kinds.drawn(all_failed, "distribution")
 
 
+@pytest.mark.long
 def test_a_variable_without_any_value_is_an_empty_picture(failing):
     empty = failing.copy(deep=True)
     empty["error"][:] = np.nan

@@ -107,6 +107,7 @@ def test_points_may_be_spaced_unevenly():
     np.testing.assert_allclose(corners[1:-1], (nodes[1:] + nodes[:-1]) / 2)
 
 
+@pytest.mark.long
 def test_axes_are_named_as_the_coordinates_are():
     plain = field_panels(*FIELDS).axes
     assert (plain[0].get_xlabel(), plain[0].get_ylabel()) == ("x", "y")

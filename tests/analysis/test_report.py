@@ -122,6 +122,7 @@ def test_the_page_of_a_published_result():
     assert "evogt verify oscillatory_1d.nc" in page.text
 
 
+@pytest.mark.long
 def test_failures_are_counted_grouped_and_can_be_replayed(failing):
     page = Page(page_of(failing))
     assert "22 of 36 runs are ok; 12 failed, 2 diverged" in page.text
@@ -190,6 +191,7 @@ def test_long_tables_are_cut_and_say_so(tmp_path):
     assert (len(alone.body), alone.left_out) == (MOST_ROWS, 100 - MOST_ROWS)
 
 
+@pytest.mark.long
 def test_the_pilot_has_its_place(with_pilot):
     page = Page(page_of(with_pilot))
     assert "The pilot" in [name for _, name in page.headings]
@@ -249,6 +251,7 @@ def hostile(tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_text_of_a_result_is_text(hostile):
     text = page_of(hostile)
     page = Page(text)
@@ -301,6 +304,7 @@ def run(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
+@pytest.mark.long
 def test_evogt_report(failing, tmp_path):
     done = run("report", failing, "-o", tmp_path / "new" / "page.html")
     assert (done.exit_code, done.output) == (0, f"{tmp_path / 'new' / 'page.html'}\n")
@@ -424,6 +428,7 @@ def test_a_hundred_thousand_runs_in_time(tmp_path):
     assert len(text) < 2_000_000
 
 
+@pytest.mark.long
 def test_a_study_that_is_going_on_shows_where_runs_take_longest(failing):
     groups = read_result(failing)
     data = groups["study"]

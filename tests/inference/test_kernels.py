@@ -44,6 +44,7 @@ def test_a_quantile_is_that_of_numpy(samples, probability):
         np.testing.assert_allclose(number, expected, rtol=1e-12)
 
 
+@pytest.mark.long
 @RELAXED
 @given(samples=SAMPLES, factor=st.sampled_from([0.5, 2.0, 1024.0]))
 @pytest.mark.parametrize("name", [name for name in REFERENCES if name != "geometric_mean"])

@@ -456,6 +456,7 @@ def test_studies_that_follow_each_other_do_not_mix_their_stages(fresh_stages):
             np.testing.assert_array_equal(values, other[name])
 
 
+@pytest.mark.long
 def test_what_a_worker_keeps_between_batches_is_bounded(fresh_stages):
     text = toml({"quadrature": "2000", "N": "40"}, axes={"seed": "{ count = 25 }"})
     spec = study_plan(Study.from_text(text)).spec

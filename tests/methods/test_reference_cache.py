@@ -56,6 +56,7 @@ def test_several_processes_compute_it_once_and_all_have_it(folder):
     assert (folder / "log").read_text() == "computed\n"
 
 
+@pytest.mark.long
 def test_another_goes_on_where_one_is_killed(folder):
     (process,), _ = started(folder, 600, 1)
     eventually((folder / "log").exists)

@@ -231,6 +231,7 @@ def test_a_step_without_solution_is_named():
         final_state(integrator("implicit_euler"), growing, 1.0, 1)
 
 
+@pytest.mark.long
 def test_an_explicit_reaction_takes_no_memory_for_its_steps():
     flow = system_of(evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4", diffusion="1/100")(), N=80)
     flow = dataclasses.replace(flow, load=lambda times: np.zeros((len(times), len(flow.initial))))
@@ -255,6 +256,7 @@ def pipeline(problem, dictionary, quadrature, final_time, dt, scheme, validation
     return solve(problem, Discretisation(dictionary, 0, 1e-12, *rules, TimeGrid.of(final_time, dt, 2), scheme))
 
 
+@pytest.mark.long
 def test_incompatible_data_need_a_damping_start():
     odd = np.pi * np.arange(1, 4001, 2)[:, None]
 

@@ -229,6 +229,7 @@ def test_only_the_observed_states_are_kept_and_all_energies(moving):
 OBSERVED = [(0, 4, 12), (0, 12)]
 
 
+@pytest.mark.long
 def test_no_step_asks_for_memory():
     """Between one look at the reaction and the next no array of nodes, nor of modes that is not kept, is allocated."""
     Q, r = 4_000, 300
@@ -387,6 +388,7 @@ def gradient_flow(dimension, dt, stabilization, *, lifted=False, steps=90):
     )
 
 
+@pytest.mark.long
 @dimensions
 @liftings
 @pytest.mark.parametrize("dt", [1e-3, 0.05, 1.0, 50.0])

@@ -77,6 +77,7 @@ def test_derivatives_are_those_of_the_values(family, dimension):
         assert (ahead.gradient - behind.gradient) / (2 * h) == pytest.approx(jet.hessian[:, axis], abs=2e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dimension", "counts", "ratio"), [(1, (4, 6, 8), 20.0), (2, (10, 21, 36), 8.0), (3, (10, 35, 84), 8.0)]
 )

@@ -75,6 +75,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_computed_again(executed, folder, name):
     file, old, new, count = CHANGES[name]

@@ -47,6 +47,7 @@ def planned(data):
     return (data["case_key"] != "").transpose("kind", "k", "seed").values
 
 
+@pytest.mark.long
 def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tmp_path):
     study = own_study(SOURCE, REST)
     output = tmp_path / "own.nc"
@@ -155,6 +156,7 @@ def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
     assert f"{count} runs, {count - 2} ok, 2 failed" in evogt("status", tmp_path / "own.nc")[1]
 
 
+@pytest.mark.long
 def test_results_of_two_goals_are_joined_to_that_of_the_stricter_one(own_study, client, evogt, tmp_path):
     evs.run(own_study(SOURCE, REST), client=client, output=tmp_path / "wide.nc")
     tighter = own_study(SOURCE, REST.replace("30 %", "20 %"))

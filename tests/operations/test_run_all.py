@@ -64,6 +64,7 @@ def studies(small_study, own_study):
     ]
 
 
+@pytest.mark.long
 def test_results_are_those_of_one_study_at_a_time(studies, client, tmp_path):
     assert len(studies) > STUDIES_AT_ONCE
     together = tmp_path / "together"
@@ -143,6 +144,7 @@ def method(seed, gamma):
 HOPELESS = 'name = "hopeless"\nmethod = "unlucky.py:method"\n' + WITH_PILOT.replace('"nap"', '"gamma"')
 
 
+@pytest.mark.long
 def test_a_pilot_that_cannot_choose_stops_all_and_loses_nothing(own_study, client, tmp_path):
     long = own_study(SLEEPY, "[axes]\nseed = { count = 160 }\n[constants]\nnap = 0.02", name="long")
     done = own_study(SLEEPY, "[axes]\nseed = [0, 1]", name="done")

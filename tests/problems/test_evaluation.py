@@ -27,6 +27,7 @@ leaves = st.sampled_from(["u", "c", "k", "2", "0.3", "pi"])
 formulas = combined(st.one_of(leaves, combined(st.one_of(leaves, combined(leaves)))))
 
 
+@pytest.mark.long
 @given(st.lists(formulas, min_size=1, max_size=3), st.integers(0, 99))
 @settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_repeated_evaluation_has_the_bits_of_a_single_one(texts, seed):

@@ -324,6 +324,7 @@ def outcome(text):
         return None, str(error)
 
 
+@pytest.mark.long
 @searching
 @given(random_text)
 def test_random_text_is_either_a_formula_or_refused(text):

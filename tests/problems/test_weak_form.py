@@ -90,6 +90,7 @@ SMOOTH = ("2 + sin({s}/{e} - t)", "1/10 + exp(-({s})**2/{e})", "2 + tanh(({s})/{
           "1 + sqrt(({s})**2 + {e}**2)")  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_smooth_data_of_many_kinds_are_accepted(dimension):
     rng = np.random.default_rng(dimension)

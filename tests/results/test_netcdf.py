@@ -129,6 +129,7 @@ def test_a_result_of_a_later_minor_version_is_read(of_schema, evogt):
     assert "4/4" in evogt("summary", path, "--over", "seed,dictionary", "--units", "seed,dictionary")[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["2.0", "next"])
 def test_a_result_of_a_later_major_version_is_refused_in_one_line(of_schema, evogt, version):
     path = of_schema("1.0")

@@ -200,6 +200,7 @@ def test_the_lock_of_another_machine_is_taken_over_once_it_is_silent(started, tm
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("locks", ["ENOLCK", "local", "kernel"])
 def test_of_many_that_start_together_one_gets_in(started, tmp_path, locks):
     """On this machine, twice where it has locks for that, and others; of 20 locks the last holders of half are gone."""

@@ -387,6 +387,7 @@ def test_studies_of_plausible_and_implausible_parts(folder, table):
         check(document(table), folder)
 
 
+@pytest.mark.long
 @quick
 @given(changed())
 def test_valid_studies_with_entries_changed(folder, table):
