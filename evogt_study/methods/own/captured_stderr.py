@@ -8,13 +8,14 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 LINES, CHARACTERS = 4, 240
 """Kept of it: the message has room for half a thousand characters, and what went wrong stands at the end."""
 READ = 4096
 
 _alone = threading.Lock()
-_held: list[int] = []
+_held: list[tuple[int, TextIO]] = []
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def last_lines_noted() -> Iterator[None]:
         yield
         return
     try:
-        file, shown = _file(), os.dup(2)
+        (file, text), shown = _file(), os.dup(2)
     except OSError:
         _alone.release()
         yield
@@ -36,7 +37,7 @@ def last_lines_noted() -> Iterator[None]:
     try:
         _flush()
         os.dup2(file, 2)
-        sys.stderr = open(file, "w", buffering=1, closefd=False)  # noqa: SIM115  # as long as the body
+        sys.stderr = text
         yield
     except BaseException as error:
         note = _tail(file)
@@ -52,11 +53,12 @@ def last_lines_noted() -> Iterator[None]:
         _alone.release()
 
 
-def _file() -> int:
-    """The descriptor of the one file for all runs of this process."""
+def _file() -> tuple[int, TextIO]:
+    """The descriptor of the one file for all runs of this process, and what writes text to it."""
     if not _held:
         with tempfile.TemporaryFile() as file:
-            _held.append(os.dup(file.fileno()))
+            kept = os.dup(file.fileno())
+        _held.append((kept, open(kept, "w", buffering=1, closefd=False)))  # noqa: SIM115  # as long as the process
     return _held[0]
 
 

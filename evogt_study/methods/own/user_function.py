@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,11 @@ class UserFunction(Method):
     def hints(self) -> Hints:
         return Hints(copied=frozenset(self.parameters))
 
+    @cached_property  # a look at the signature takes as long as all else around a short run
+    def paths(self) -> frozenset[str]:
+        """Names of the arguments that are paths."""
+        return path_arguments(self.function)
+
     def bind(self, values: Values) -> UserCase:
         return UserCase(self, values)
 
@@ -73,8 +79,8 @@ class UserCase(BoundCase):
         return canonical_json({"method": code.attribute, **code.identity, "values": self.values})
 
     def run(self, share: Share) -> Record:
-        function = self.method.function
-        record = as_record(noted(function, given_arguments(function, self.method.code, self.values)))
+        method = self.method
+        record = as_record(noted(method.function, given_arguments(method.paths, method.code, self.values)))
         check_names(record, self.method.parameters)
         check_error(record)
         return record
@@ -103,10 +109,10 @@ def own_parameters(function: Any, reference: str) -> dict[str, Parameter]:
     return parameters
 
 
-def given_arguments(function: Any, code: UserCode, values: Values) -> dict[str, Any]:
-    """The values as a function gets them: in built-in types, and paths from the study's folder."""
+def given_arguments(paths: frozenset[str], code: UserCode, values: Values) -> dict[str, Any]:
+    """The values as a function gets them: in built-in types, and `paths` from the study's folder."""
     given = {name: plain(value) for name, value in values.items()}
-    for name in path_arguments(function) & given.keys():
+    for name in paths & given.keys():
         if isinstance(given[name], str):
             given[name] = Path(code.folder) / given[name]
     return given
@@ -118,11 +124,10 @@ def noted(function: Any, arguments: Mapping[str, Any]) -> Any:
         return function(**arguments)
 
 
-def path_arguments(function: Any) -> set[str]:
+def path_arguments(function: Any) -> frozenset[str]:
     """Names of the arguments that are annotated as paths."""
-    return {
-        name for name, each in inspect.signature(function).parameters.items() if each.annotation in PATHS
-    }  # annotations may be text
+    parameters = inspect.signature(function).parameters.items()
+    return frozenset(name for name, each in parameters if each.annotation in PATHS)  # annotations may be text
 
 
 def check_error(record: Record) -> None:
@@ -134,6 +139,8 @@ def check_error(record: Record) -> None:
 
 def plain(value: Any) -> Any:
     """A parameter value in built-in types: a user's function need not know ours."""
+    if type(value) in (int, float, str, bool):  # as a rule: a look at a protocol takes ten times as long
+        return value
     if isinstance(value, tuple):
         return [plain(entry) for entry in value]
     return dict(value.content()) if isinstance(value, Composite) else value

@@ -25,6 +25,7 @@ from evogt_study.methods.own.user_function import (
     given_arguments,
     noted,
     own_parameters,
+    path_arguments,
 )
 from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec, Output
@@ -118,7 +119,7 @@ class UserSolverCase(BoundCase):
         made = {PROBLEM: problem, RULE: rule, TIMES: self.times}
         taken = {name: each for name, each in made.items() if name in argument_names(method.function)}
         values = {name: self.values[name] for name in method.own if name in self.values}
-        returned = noted(method.function, given_arguments(method.function, method.code, values) | taken)
+        returned = noted(method.function, given_arguments(path_arguments(method.function), method.code, values) | taken)
         solution, rest = _parted(returned)
         record = as_record(rest)
         if solution is not None:
