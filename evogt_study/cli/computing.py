@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-
-from distributed import Client
+from typing import TYPE_CHECKING
 
 from evogt_study.cli.chosen_study import read_study, result_of
 from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
 from evogt_study.cli.run_options import RunOptions
 from evogt_study.errors import CodeWarning, InputError, StoreWarning
-from evogt_study.operations.array.task import work
 from evogt_study.operations.run import run_to_file
 from evogt_study.printable import tell
 from evogt_study.storage.paths import jobs_folder
-from evogt_study.workers.batch_systems import on_batch_system
 from evogt_study.workers.interruption import interruptible, winding_down
 from evogt_study.workers.limits import WORKER_SECONDS, Limits
-from evogt_study.workers.local_cluster import remote
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
@@ -48,6 +47,12 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
 
 def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
     """A client of what the options name; None for workers on this machine.  Raises InputError."""
+    if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
+        return nullcontext()
+    # here: a study of quick runs is done before Dask, which takes half a second, would be imported
+    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.local_cluster import remote
+
     if options.cluster is None:
         return remote(options.scheduler, options.scheduler_file)
     if options.workers is None:
@@ -69,6 +74,8 @@ def work_on(
     told: Callable[[str], None],
 ) -> None:
     """Compute parts of a study as one task of an array, and join the result if all is there."""
+    from evogt_study.operations.array.task import work  # with Dask, as above
+
     study = read_study(study_file)
     path = result_of(study, output)
     with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
