@@ -275,16 +275,12 @@ def _spaces(
 ) -> tuple[WeightedSVD, RetainedSpace]:
     """Singular values and the retained space; the trial functions are asked for only where these are not at hand."""
 
-    @cache  # what shares may have no room for either between the two uses below
+    @cache  # what shares may have no room for it between the two uses below
     def trial() -> TrialFunctions:
         return share("trial functions", key["trial functions"], lambda: _trial(problem, run))
 
-    @cache
-    def svd() -> WeightedSVD:
-        return share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
-
-    space = share("retained space", key["retained space"], lambda: retain(trial(), svd(), run.tau))
-    return svd(), space
+    svd = share("weighted SVD", key["weighted SVD"], lambda: weighted_svd(trial()))
+    return svd, share("retained space", key["retained space"], lambda: retain(trial(), svd, run.tau))
 
 
 # a rule of one point more has its nodes between those of the assembly rule, where features it does not resolve are not
