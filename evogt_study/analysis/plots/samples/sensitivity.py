@@ -111,7 +111,7 @@ def _heads(axes: Axes) -> bool:
     """An arrow head where an interval goes on beyond the axis; whether there is one."""
     left, right = axes.get_xlim()
     segments = [line for each in axes.collections if isinstance(each, LineCollection) for line in each.get_segments()]
-    known = [line for line in segments if np.isfinite(line).all()]
+    known = [line for line in segments if line.shape == (2, 2) and np.isfinite(line).all()]  # none where all are NaN
     ends = [(left, line[0, 1], "<") for line in known if line[0, 0] < left]
     ends += [(right, line[1, 1], ">") for line in known if line[1, 0] > right]
     for end, height, mark in ends:
