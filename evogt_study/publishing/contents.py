@@ -129,8 +129,8 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
     if not stated:
         raise InputError(
             "`[publication]` must name creators and a license to publish results, got none "
-            f"({studies[0].attributes.get('study_file', studies[0].path)}); add it to the study file and run "
-            "`evogt run` again, which computes nothing for it"
+            f"({studies[0].attributes.get('study_file', studies[0].path)}); add it to the study file, or give "
+            "evs.Study(publication={...}) where there is none, and run the study again, which computes nothing for it"
         )
     first, publication = stated[0]
     for path, other in stated:

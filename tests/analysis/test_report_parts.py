@@ -104,6 +104,14 @@ def test_the_equation_has_the_terms_of_its_problem():
     ]
 
 
+def test_a_parameter_and_a_coefficient_have_different_letters():
+    (stated,) = problems('[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\ndiffusion = "(1 + a*x)/10"\n')
+    equation, coefficient = stated.lines[0].formula, stated.lines[1].formula
+    assert "<mi>𝒶</mi>" in equation
+    assert "<mi>a</mi>" not in equation
+    assert ("<mi>𝒶</mi>" in coefficient, "<mi>a</mi>" in coefficient) == (True, True)
+
+
 @pytest.mark.parametrize(
     "study", ["[", "problem = 3", "[problem]\ndimension = 1\nnothing = 1", "[axes]\nproblem = 'x'", "x = 1"]
 )

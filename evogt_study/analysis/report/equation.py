@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.problems import BUILT_IN
 from evogt_study.study.study_file import ProblemTable, read_problem
 
+SCRIPT = {"a": "𝒶", "A": "𝒜", "b": "𝒷", "f": "𝒻", "F": "ℱ", "g": "ℊ"}
+"""Letters of the parts of the equation where a parameter has the plain one."""
 MOST_PROBLEMS = 12
 """Of an axis of problems: a page has room for these, and the study file below has all."""
 MOST_ENTRIES, MOST_FACES = 3, 6
@@ -76,43 +79,44 @@ def _lines(raw: Any) -> Iterator[Line]:
 def _equation(stated: ProblemTable) -> Markup:
     """u_t = div(a grad u) - b . grad u + g - F'(u) + f, of what the problem has."""
     slope = row(_NABLA, name("u"))
-    spread = fenced(row(_letter(stated.diffusion), SPACE, slope))
+    spread = fenced(row(_diffusion(stated), SPACE, slope))
     parts = [_given("u", "t"), operator("="), Markup("<mi>div</mi>"), spread]
     if stated.advection is not None:
-        parts += [operator("−"), name("b"), operator("·"), slope]
+        parts += [operator("−"), _letter(stated, "b"), operator("·"), slope]
     if stated.reaction is not None:
-        parts += [operator("+"), name("g")]
+        parts += [operator("+"), _letter(stated, "g")]
     if stated.potential is not None:
-        parts += [operator("−"), Markup("<msup><mi>F</mi><mo>′</mo></msup>"), fenced(name("u"))]
+        parts += [operator("−"), Markup("<msup>{}<mo>′</mo></msup>").format(_letter(stated, "F")), fenced(name("u"))]
     if stated.exact is not None or stated.source is not None:
-        parts += [operator("+"), name("f")]
+        parts += [operator("+"), _letter(stated, "f")]
     return row(*parts)
 
 
 def _coefficients(stated: ProblemTable) -> Iterator[Line]:
     rows = stated.diffusion
     if isinstance(rows, str):
-        yield _is(name("a"), formula(rows))
+        yield _is(_diffusion(stated), formula(rows))
     elif all(isinstance(each, list) for each in rows):
         yield _is(
-            name("A"), matrix([[formula(entry) for entry in each[:MOST_ENTRIES]] for each in rows[:MOST_ENTRIES]])
+            _diffusion(stated),
+            matrix([[formula(entry) for entry in each[:MOST_ENTRIES]] for each in rows[:MOST_ENTRIES]]),
         )
     else:
-        yield _is(name("A"), row(Markup("<mi>diag</mi>"), _vector(rows)))
+        yield _is(_diffusion(stated), row(Markup("<mi>diag</mi>"), _vector(rows)))
     if stated.advection is not None:
-        yield _is(name("b"), _vector(stated.advection))
+        yield _is(_letter(stated, "b"), _vector(stated.advection))
     if stated.reaction is not None:
-        yield _is(name("g"), formula(stated.reaction))
+        yield _is(_letter(stated, "g"), formula(stated.reaction))
     if stated.potential is not None:
-        yield _is(row(name("F"), fenced(name("u"))), formula(stated.potential))
+        yield _is(row(_letter(stated, "F"), fenced(name("u"))), formula(stated.potential))
 
 
 def _data(stated: ProblemTable) -> Iterator[Line]:
     """The exact solution, or the source and the initial value."""
     if stated.exact is not None:
-        yield _is(name("u"), formula(stated.exact), "the exact solution, from which f and the initial value follow")
+        yield _is(name("u"), formula(stated.exact), "the exact solution, from which source and initial value follow")
     if stated.source is not None:
-        yield _is(name("f"), formula(stated.source))
+        yield _is(_letter(stated, "f"), formula(stated.source))
     if stated.initial is not None:
         yield _is(
             row(name("u"), fenced(row(operator("·"), operator(","), Markup("<mn>0</mn>")))), formula(stated.initial)
@@ -138,7 +142,7 @@ def _boundary(stated: ProblemTable) -> Iterator[Line]:
 
 
 def _outward(stated: ProblemTable) -> Markup:
-    flux = fenced(row(_letter(stated.diffusion), SPACE, _NABLA, name("u")))
+    flux = fenced(row(_diffusion(stated), SPACE, _NABLA, name("u")))
     return row(_NORMAL, operator("·"), flux)
 
 
@@ -159,9 +163,19 @@ def _domain(dimension: object, domain: Mapping[str, Any] | None) -> tuple[Markup
     return omega, f"is the {kind} {which}"
 
 
-def _letter(diffusion: object) -> Markup:
+def _diffusion(stated: ProblemTable) -> Markup:
     """a of a scalar, A of a tensor."""
-    return name("a" if isinstance(diffusion, str) else "A")
+    return _letter(stated, "a" if isinstance(stated.diffusion, str) else "A")
+
+
+def _letter(stated: ProblemTable, letter: str) -> Markup:
+    """The letter of a part of the equation, a script one where a parameter of the problem has its name."""
+    parts = (
+        stated.diffusion, stated.advection, stated.reaction, stated.potential, stated.source, stated.exact,
+        stated.initial, stated.lifting, stated.boundary,
+    )  # fmt: skip
+    taken = letter in re.findall(r"[A-Za-z_]\w*", repr(parts))
+    return Markup("<mi>{}</mi>").format(SCRIPT[letter]) if taken else name(letter)
 
 
 def _given(letter: str, index: str) -> Markup:
