@@ -123,7 +123,7 @@ def draw(path, command):
         shares = [100 * simulated(workers, run, 3600.0, command) for workers in counts]
         axes.plot(counts, shares, "o-", label=f"runs of {run:g} s")
         print(f"runs of {run:g} s: " + ", ".join(f"{n} {s:.1f} %" for n, s in zip(counts, shares, strict=True)))
-    axes.set(xscale="log", ylim=(0, 101), xlabel="workers", ylabel="busy, %", title="A study of one hour, simulated")
+    axes.set(xscale="log", ylim=(80, 101), xlabel="workers", ylabel="busy, %", title="A study of one hour, simulated")
     axes.legend()
     figure.savefig(path, dpi=120)
 
