@@ -382,8 +382,6 @@ def test_evogt_plot_where_nothing_can_be_drawn(tmp_path):
 
 @pytest.fixture(scope="module")
 def chromium():
-    if browser.installed() is None:
-        pytest.skip("no headless browser: Chromium with its chromedriver, and Selenium, are not installed")
     with browser.browser() as running:
         yield running
 

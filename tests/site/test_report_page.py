@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from conftest import written_result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-from browser import browser, installed, opened
+from browser import browser, opened
 from drawable import AXES, own
 
 from evogt_study.analysis.report.report import report
@@ -42,8 +42,6 @@ def page(file):
 
 @pytest.fixture(scope="module")
 def running():
-    if installed() is None:
-        pytest.skip("needs Chromium, chromedriver and Selenium")
     with browser() as found:
         yield found
 

@@ -8,7 +8,7 @@ import pytest
 import evogt_study as evs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-from browser import browser, installed, opened
+from browser import browser, opened
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 WIDTHS = (1300, 400)
@@ -40,8 +40,6 @@ def test_no_path_of_the_machine_is_on_a_page():
 
 @pytest.fixture(scope="module")
 def running():
-    if installed() is None:
-        pytest.skip("needs Chromium, chromedriver and Selenium")
     with browser() as found:
         yield found
 

@@ -40,8 +40,8 @@ def distance_told(pilot: xr.Dataset) -> str:
         for dim, i in zip(map(str, distance.dims), worst, strict=True)
     )
     same = int(np.count_nonzero(distance.values == 1.0))
-    by, _ = minimised(pilot_section(pilot))
-    told = f"chosen by {by}: {same} of {distance.size} choices are those of the error itself"
+    minimise, _ = minimised(pilot_section(pilot))
+    told = f"chosen by {minimise}: {same} of {distance.size} choices are those of the error itself"
     if same == distance.size:
         return told
     median, most = float(np.median(distance.values)), float(distance.max())

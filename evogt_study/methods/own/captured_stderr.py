@@ -58,13 +58,24 @@ def _file() -> tuple[int, TextIO]:
     if not _held:
         with tempfile.TemporaryFile() as file:
             kept = os.dup(file.fileno())
-        _held.append((kept, open(kept, "w", buffering=1, closefd=False)))  # noqa: SIM115  # as long as the process
+        _held.append((kept, _writer(kept)))
+    descriptor, text = _held[0]
+    if text.closed:  # by a function that closes standard error: the next run has it again
+        _held[0] = descriptor, _writer(descriptor)
     return _held[0]
 
 
+def _writer(file: int) -> TextIO:
+    return open(file, "w", buffering=1, closefd=False)  # as long as the process
+
+
 def _flush() -> None:
-    if sys.stderr is not None:
+    if _open():
         sys.stderr.flush()
+
+
+def _open() -> bool:
+    return sys.stderr is not None and not sys.stderr.closed
 
 
 def _tail(file: int) -> str:
@@ -84,7 +95,7 @@ def _read(file: int, start: int) -> str:
 def _pass_on(file: int) -> None:
     """Show what was written, and leave the file empty."""
     if os.lseek(file, 0, os.SEEK_END):
-        if sys.stderr is not None:
+        if _open():
             sys.stderr.write(_read(file, 0))
         os.ftruncate(file, 0)
         os.lseek(file, 0, os.SEEK_SET)

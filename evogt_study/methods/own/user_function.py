@@ -81,7 +81,7 @@ class UserCase(BoundCase):
     def run(self, share: Share) -> Record:
         method = self.method
         record = as_record(noted(method.function, given_arguments(method.paths, method.code, self.values)))
-        check_names(record, self.method.parameters)
+        check_names(record, method.parameters)
         check_error(record)
         return record
 

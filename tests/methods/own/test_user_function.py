@@ -324,6 +324,13 @@ def test_what_a_run_wrote_to_standard_error_is_in_its_message(batch_of):
     assert records.messages[1] == "ValueError: no luck (stderr: one 1 | two | three)"
 
 
+def test_a_run_may_close_standard_error(batch_of):
+    body = "import sys\nsys.stderr.write('%d' % seed)\nif seed == 1:\n    sys.stderr.close()\n"
+    records = batch_of(body + "if seed == 2:\n    raise ValueError('no luck')\nreturn {'v': seed}")
+    assert states(records) == ["ok", "ok", "failed"]
+    assert records.messages[2] == "ValueError: no luck (stderr: 2)"
+
+
 def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
     (tmp_path / "table.csv").write_text("7")
     source = "from __future__ import annotations\nfrom pathlib import Path\n"

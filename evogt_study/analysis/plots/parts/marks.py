@@ -85,9 +85,7 @@ def _marks(axes: Axes, name: str, points: Array, values: Array, *, number: bool 
 def _numbers(axes: Axes) -> bool:
     """Test for tick labels that are the numbers of their places."""
     labels = [tick.get_text().replace("−", "-") for tick in axes.get_xticklabels()]
-    return (
-        False if not labels else all(_is(label, place) for label, place in zip(labels, axes.get_xticks(), strict=False))
-    )
+    return bool(labels) and all(_is(label, place) for label, place in zip(labels, axes.get_xticks(), strict=False))
 
 
 def _is(label: str, place: float) -> bool:
