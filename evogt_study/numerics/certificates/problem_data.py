@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class UnitBox:
     ends: tuple[Ends, ...]
 
     @staticmethod
+    @lru_cache(maxsize=16)  # a run's certificates ask nine times
     def of(domain: Domain) -> UnitBox:
         """That of a box, the unit cube among them.  Raises ParameterError for another domain."""
         box = as_box(domain)
