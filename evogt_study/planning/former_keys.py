@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import canonical_json
 
-Order = npt.NDArray[np.intp]
+Knows = Callable[[Keys], npt.NDArray[np.bool_]]
+"""Marks those of several keys that cases have now."""
 FORMER = "former_code"
 """Entry of a version set: the code that computed a run, where another one is here now."""
 
@@ -28,14 +29,14 @@ class FormerKeys:
     """The keys that cases had, and have now.  kept: declaration of former code whose runs are to be taken."""
 
     kept: str = ""
-    _asked_for: list[tuple[Keys, Order]] = field(default_factory=list)
+    _asked_for: list[Knows] = field(default_factory=list)
     _waiting: list[Plan] = field(default_factory=list)
     _now_of: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def add(self, plan: Plan) -> None:
-        """Look for runs of the plan's cases, too."""
+    def add(self, plan: Plan, knows: Knows) -> None:
+        """Look for runs of the plan's cases, too, whose keys it `knows`."""
         if plan.spec.codes:
-            self._asked_for.append((plan.keys, np.argsort(plan.keys)))
+            self._asked_for.append(knows)
             self._waiting.append(plan)
 
     def known(self) -> dict[str, tuple[str, str]]:
@@ -53,12 +54,7 @@ class FormerKeys:
         """True where cases have all the keys as they are: as a rule, and then no others are made."""
         if not self._asked_for:
             return True
-        found = np.zeros(len(keys), dtype=bool)
-        for known, order in self._asked_for:  # in order: each of thousands of shards asks
-            if len(known):
-                places = np.searchsorted(known, keys, sorter=order)
-                found |= known[order[np.minimum(places, len(known) - 1)]] == keys
-        return bool(found.all())
+        return bool(np.any([knows(keys) for knows in self._asked_for], axis=0).all())
 
     def _specs(self, spec: MethodSpec) -> Iterator[tuple[MethodSpec, str]]:
         if all(code.former for code in spec.codes):

@@ -225,7 +225,8 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
         if name == "software":
             attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
-        variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes)
+        # as they are: xarray would send a million messages through pandas and back, which takes 42 bytes each
+        variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes, fastpath=True)
     return variables
 
 

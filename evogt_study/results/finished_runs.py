@@ -113,7 +113,7 @@ class FinishedRuns:
         variables: those that the table gets beside the runs' bookkeeping; None: all.
         """
         self.asked_for.append(table)
-        self.former.add(table.plan)
+        self.former.add(table.plan, table.knows)
         taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
 
         def take(source: RunSource, knows: Knows) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
+from evogt_study.storage.slabs import stretches
 
 MAGIC = b"evogt seal 1\n"
 # 256 bits: no damage, and no attempt to make one, agrees by chance
@@ -27,13 +29,27 @@ BLOCK = 2**20
 """Bytes that are read at once: few beside a worker's memory, and enough that hashing, not calls, takes the time."""
 
 
-def seal(path: Path, keys: npt.NDArray[np.bytes_]) -> None:
-    """Write the seal of a file that has none."""
-    # level 1: keys become 58 % of their size, and 57 % at level 9, which takes three times as long
-    digest, packed = _digest_of_file(path, path.stat().st_size), zlib.compress(keys.tobytes(), 1)
-    # in one write behind HDF5's own end, which HDF5 does not look beyond
+def seal(path: Path, keys: Sequence[npt.NDArray[np.bytes_]]) -> None:
+    """Write the seal of a file that has none, with several arrays of keys."""
+    digest, length, own = _digest_of_file(path, path.stat().st_size), 0, hashlib.blake2b(digest_size=DIGEST_SIZE)
+    width = max(each.dtype.itemsize for each in keys)
+    # behind HDF5's own end, which HDF5 does not look beyond
     with path.open("ab") as file:
-        file.write(packed + END.pack(keys.dtype.itemsize, len(packed), digest, _digest(packed + digest), MAGIC))
+        for packed in _packed(keys, width):
+            length += file.write(packed)
+            own.update(packed)
+        own.update(digest)
+        file.write(END.pack(width, length, digest, own.digest(), MAGIC))
+
+
+def _packed(keys: Sequence[npt.NDArray[np.bytes_]], width: int) -> Iterator[bytes]:
+    """Pieces of all keys, of `width` bytes each, packed."""
+    # level 1: keys become 58 % of their size, and 57 % at level 9, which takes three times as long
+    packer = zlib.compressobj(1)
+    for each in keys:
+        for part in stretches(len(each), BLOCK // width):
+            yield packer.compress(each[part].astype(f"S{width}", copy=False).tobytes())
+    yield packer.flush()
 
 
 # decompressed only after the digest of the packed bytes held: damage cannot ask for memory here
