@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from evogt_study.results.run_sources import (
     sources_in,
 )
 from evogt_study.results.run_table import Table
-from evogt_study.results.shards import remove_shards, shard_folder
+from evogt_study.results.shards import remove_shards, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import BOOKKEEPING, Status
@@ -80,15 +80,17 @@ class FinishedRuns:
         self.history, self._before = _earlier(study, path, check)
         check_growth(self._before.get("study", ""), study.text, study.file)
         self.shards = ShardFolder(shard_folder(path))
+        self.earlier_shards = frozenset(shard_files(self.shards.path))
         self.others = [source for place in others for source in source_at(place)]
         self.left_out: dict[Path, ResultError] = {}
         self.taken: dict[str, dict[Path, int]] = {}
         self.asked_for: list[Table] = []
         self.former = FormerKeys(self._before.get("code", "") if keep_old_code else "")
 
-    def own(self) -> list[RunSource]:
-        """The result, as far as it is there, and its shards."""
-        own: list[RunSource] = [*([ResultFile(self.path)] if self.history else []), self.shards]
+    def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
+        """The result, as far as it is there, and its shards, or those `among` them."""
+        shards = replace(self.shards, among=among)
+        own: list[RunSource] = [*([ResultFile(self.path)] if self.history else []), shards]
         return [Renamed(source, self.former) for source in own] if self.study.spec.codes else own
 
     def elsewhere(self) -> Iterator[RunSource]:
@@ -181,9 +183,10 @@ class FinishedRuns:
 
     def keep_unasked(self) -> int:
         """Put runs of the result and its shards that no table asks for into the store; their number."""
-        # a generator: one part of the result is in memory at a time
+        # a generator: one part of the result is in memory at a time; what was computed since was asked for
+        own = self.own(among=self.earlier_shards)
         lost: Iterable[RunRecords] = (
-            records for source in self.own() for records in source.records(lambda keys: ~self.asked(keys))
+            records for source in own for records in source.records(lambda keys: ~self.asked(keys))
         )
         return store.keep(self.path, lost, self.asked, self.changed)
 

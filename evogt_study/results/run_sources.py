@@ -107,9 +107,13 @@ def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The runs of shards in a folder; `unread` collects those that cannot be read, with the reason."""
+    """The runs of shards in a folder; `unread` collects those that cannot be read, with the reason.
+
+    among: the files that count; None: all.
+    """
 
     path: Path
+    among: frozenset[Path] | None = None
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
     def keys(self) -> Keys:
@@ -130,6 +134,8 @@ class ShardFolder:
     def heads(self) -> Iterator[tuple[Path, Head]]:
         """Read the heads of the shards, as far as that can be done."""
         for path in shard_files(self.path):
+            if self.among is not None and path not in self.among:
+                continue
             head = self._tried(read_head, path)
             if head is not None:
                 yield path, head
