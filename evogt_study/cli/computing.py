@@ -50,7 +50,7 @@ def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client
     if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
         return nullcontext()
     # here: a study of quick runs is done before Dask, which takes half a second, would be imported
-    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.jobs.batch_systems import on_batch_system
     from evogt_study.workers.local_cluster import remote
 
     if options.cluster is None:

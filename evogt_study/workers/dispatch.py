@@ -19,16 +19,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed, get_worker
+from distributed import Client, Future, KilledWorker, as_completed
 
 from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
 from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch
 from evogt_study.workers.batch_size import BatchSize
 from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
+from evogt_study.workers.on_worker import run_on_worker
 from evogt_study.workers.watch import NO_WORKERS, Watch
 
 BATCHES_AHEAD = 3
@@ -145,7 +146,7 @@ class Flow:
         for start in range(0, len(trips), at_once):
             some = slice(start, start + at_once)
             keys = [f"evogt-{self.plan.phase}-{trip.cases[0].key}-{next(self.numbers)}" for trip in trips[some]]
-            futures = self.client.map(_on_worker, tasks[some], key=keys, pure=False)
+            futures = self.client.map(run_on_worker, tasks[some], key=keys, pure=False)
             self.in_flight.update(zip(futures, trips[some], strict=True))
             self.finished.update(futures)
 
@@ -215,14 +216,6 @@ def without_values(keys: Sequence[str], status: Status, message: str, attempts: 
         software=(software_set(),) * count,
         stacks=(),
     )
-
-
-def _on_worker(batch: Batch) -> RunRecords:
-    """As `run_batch`; a worker that leaves says who it is."""
-    try:
-        return run_batch(batch)
-    except LeavingError:
-        raise LeavingError(str(get_worker().address)) from None
 
 
 class _Counted:

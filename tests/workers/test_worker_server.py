@@ -72,6 +72,18 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     assert not alive
 
 
+def test_a_worker_imports_nothing_that_only_the_command_needs(own_study, tmp_path):
+    """Each would do so anew, at its first batch: a quarter of a second of 64 workers each."""
+    names = ("pydantic", "xarray", "netCDF4", "pandas", "evogt_study.study.study", "evogt_study.planning.plan")
+    source = (
+        f"import sys\ndef method(seed):\n    return {{'there': ' '.join(n for n in {names} if n in sys.modules)}}\n"
+    )
+    study, path = own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc"
+    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "1"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=True)
+    assert read_study(path).there.values.tolist() == ["", ""]
+
+
 WITHOUT_GUARD = """
 import logging, evogt_study as evs
 logging.getLogger(__name__)

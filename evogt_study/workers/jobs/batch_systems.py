@@ -19,8 +19,8 @@ from evogt_study.errors import InputError, SweepError
 from evogt_study.storage.processes import own_mark, was_left
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.batch import LEAVE_AT
-from evogt_study.workers.job_keeper import JobKeeper, Told
-from evogt_study.workers.job_queue import SYSTEMS, Queue, wall_seconds
+from evogt_study.workers.jobs.job_keeper import JobKeeper, Told
+from evogt_study.workers.jobs.job_queue import SYSTEMS, Queue, wall_seconds
 from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS, silent
 from evogt_study.workers.worker_server import BLAS_THREADS
 

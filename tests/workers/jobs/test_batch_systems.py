@@ -20,8 +20,8 @@ from evogt_study.errors import InputError, LeavingError
 from evogt_study.storage.processes import own_mark
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.batch_systems import CERTIFICATES, cluster_of
-from evogt_study.workers.job_queue import Queue
+from evogt_study.workers.jobs.batch_systems import CERTIFICATES, cluster_of
+from evogt_study.workers.jobs.job_queue import Queue
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client
 
 from evogt_study.errors import SweepError
-from evogt_study.workers.job_queue import ANSWER_SECONDS, Queue, in_words
+from evogt_study.workers.jobs.job_queue import ANSWER_SECONDS, Queue, in_words
 
 LOOK_SECONDS = 5.0
 """Between two looks at the queue, each of which is a command that asks its server: fewer than people ask by hand."""
