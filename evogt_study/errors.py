@@ -128,6 +128,10 @@ class CodeWarning(UserWarning):
     """A file that a study's own code imports has changed, and is none of those that the study depends on."""
 
 
+class JobsWarning(UserWarning):
+    """Jobs of a batch system could not be cancelled; the message says what becomes of them."""
+
+
 class StoreWarning(UserWarning):
     """Finished runs were put aside, or could not be taken; the message says where they are."""
 

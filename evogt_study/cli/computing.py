@@ -12,7 +12,7 @@ from evogt_study.cli.chosen_study import read_study, result_of
 from evogt_study.cli.messages import print_result, warnings_at_the_end
 from evogt_study.cli.progress_display import display
 from evogt_study.cli.run_options import RunOptions
-from evogt_study.errors import CodeWarning, InputError, StoreWarning
+from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarning
 from evogt_study.operations.run import run_to_file
 from evogt_study.printable import tell
 from evogt_study.storage.paths import jobs_folder
@@ -28,7 +28,7 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
     limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
     path = result_of(study, output)
-    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning), _clients(options, path)
+    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), _clients(options, path)
     with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
         run_to_file(
             study,
@@ -78,7 +78,7 @@ def work_on(
 
     study = read_study(study_file)
     path = result_of(study, output)
-    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
+    with warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), winding_down(time_limit) as check_end:
         whole = work(
             study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
             check_end=check_end,

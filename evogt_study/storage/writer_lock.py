@@ -178,10 +178,7 @@ def _signed(path: Path, descriptor: int, made: bool) -> str | None:
     Raises ResultError where another holds it.
     """
     alone = flocked(path, descriptor)
-    while made and alone is False:  # another looks whether it may take it over
-        time.sleep(1.0 / LOOKS_PER_SECOND)
-        alone = flocked(path, descriptor)
-    if made:
+    if made and alone is not False:  # False: another looks already whether it may take it over
         return sign(descriptor)
     found = holder(descriptor)
     if alone is False and found and not ended(found):

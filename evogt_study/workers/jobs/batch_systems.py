@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 
 import dask
 from distributed import Client
+from distributed.core import Status
 from distributed.security import Security
 
-from evogt_study.errors import InputError, SweepError
+from evogt_study.errors import InputError, JobsWarning, SweepError
 from evogt_study.storage.processes import own_mark, was_left
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.batch import LEAVE_AT
@@ -27,6 +29,8 @@ from evogt_study.workers.worker_server import BLAS_THREADS
 CERTIFICATES = ".evogt-"
 """Prefix of folders of certificates; hidden, since the folder may be the user's working folder."""
 
+CLOSE_SECONDS = 60.0
+"""In which the batch system has to cancel the jobs at the end: its commands ask a busy server again and again."""
 MARGIN, LEAST_MARGIN, MOST_MARGIN = 1.0 / 20.0, 10.0, 300.0
 """Part of a job's wall time, and seconds at least and at most, that its workers leave before its end.
 
@@ -56,12 +60,32 @@ def cluster_of(system: str, output: Path | None = None) -> Iterator[Any]:
     with (
         _certificate(system, configured) as security,
         dask.config.set({} if shown else NO_PAGES),
-        made(
-            job_script_prologue=prologue, scheduler_options=scheduler, security=security,
-            log_directory=None if folder is None else str(folder), silence_logs=logging.CRITICAL,
+        _closed_in_time(
+            made(
+                job_script_prologue=prologue, scheduler_options=scheduler, security=security,
+                log_directory=None if folder is None else str(folder), silence_logs=logging.CRITICAL,
+            )
         ) as cluster,
     ):  # fmt: skip
         yield cluster
+
+
+@contextmanager
+def _closed_in_time(cluster: Any) -> Iterator[Any]:
+    """Close the cluster, which cancels its jobs; warn where the batch system does not answer."""
+    try:
+        yield cluster
+    finally:
+        try:
+            cluster.close(timeout=CLOSE_SECONDS)
+        except TimeoutError:
+            cluster.status = Status.closed  # else Dask would wait again when this process ends
+            warnings.warn(
+                f"the batch system did not cancel the jobs within {CLOSE_SECONDS:.0f} s; they end by themselves, once "
+                "they have looked for this command for a minute",
+                JobsWarning,
+                stacklevel=2,
+            )
 
 
 @contextmanager

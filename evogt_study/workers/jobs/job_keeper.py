@@ -19,6 +19,8 @@ LOOK_SECONDS = 5.0
 """Between two looks at the queue, each of which is a command that asks its server: fewer than people ask by hand."""
 TOLD_SECONDS = 60.0
 """Between two lines on a queue that gives no worker."""
+SUBMIT_SECONDS = 120.0
+"""In which a job has to be submitted: SLURM's own commands ask a busy server again for up to a minute."""
 BARREN = 4
 """Looks in turn that find jobs ended before any worker came of them: a job that cannot start would be submitted for
 ever.  One that was cancelled while it waited is one of them."""
@@ -118,11 +120,15 @@ class JobKeeper:
         spec = self.cluster.new_worker_spec()
         self.cluster.worker_spec.update(spec)
         try:
-            self.cluster.sync(self.cluster._correct_state)
-        except BaseException:
+            self.cluster.sync(self.cluster._correct_state, callback_timeout=SUBMIT_SECONDS)
+        except BaseException as error:
             for name in spec:
                 self.cluster.worker_spec.pop(name, None)
-                self.cluster._created.discard(self.cluster.workers.pop(name, None))  # else closing waits for its start
+                self.cluster.workers.pop(name, None)
+            for job in [job for job in self.cluster._created if job.name in spec]:
+                self.cluster._created.discard(job)  # else closing waits for its start
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"no answer within {SUBMIT_SECONDS:.0f} s") from None
             raise
 
     def tell(self, names: list[str], said: list[str], answer: object) -> None:
