@@ -1,7 +1,9 @@
 """Pictures of real small results: every run is in them or counted, and labels are the file's own."""
 
 import itertools
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.analysis.plots.work import work_accuracy
+from evogt_study.cli.commands.reading.plot import plot
 from evogt_study.errors import InputError
 from evogt_study.study.study import Study
 
@@ -709,6 +712,14 @@ def test_text_from_a_file_is_drawn_as_it_is(tmp_path):
         figure = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable)).figure
         assert b"<b>x" not in encoded(figure, "svg")
         png(figure, 50)
+
+
+def test_the_listed_kinds_are_those_that_there_are():
+    studies = (Path(__file__).parents[2] / "studies" / "README.md").read_text()
+    table = studies.partition("| kind of picture | shows |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(kinds.KINDS)
+    told = " ".join(plot.callback.__doc__.split()).partition("KIND is ")[2].partition(".")[0]
+    assert re.split(r", | or ", told) == list(kinds.KINDS)
 
 
 def test_arranging_keeps_every_run_at_its_place():
