@@ -40,6 +40,7 @@ MOST_ROWS = 60
 MOST_SLOW = 10  # cells: what is slow is known by its parameters, not by a long list
 MOST_TABLES = 12
 MOST_PICTURES = 12
+FEW_PICTURES = 2  # of a page that is to weigh little: what every run gave, and how that follows the parameters
 FEW_POINTS = 12
 """Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
@@ -85,11 +86,14 @@ class Parameter:
     count: int
 
 
-def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI) -> str:
+def report(
+    path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI, *, brief: bool = False
+) -> str:
     """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
 
     state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
-    dpi: of its pictures, which are more than half of its bytes.
+    dpi: of its pictures, which are more than half of its bytes.  brief: with the first table and pictures alone, and
+    without the script.
     """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
@@ -98,8 +102,9 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
     if state:
         numbers += slowest_cells(main)
     judged = judgement(main) if study is not None else None
+    most, numbers = (FEW_PICTURES, numbers[:1]) if brief else (MOST_PICTURES, numbers)
     parts = {
-        phase: part(phase, data, numbers, judged, dpi) if data is main else part(phase, data, [], None, dpi)
+        phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi, most)
         for phase, data in groups.items()
     }
     marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
@@ -126,19 +131,17 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
         marks=pointer_data(path.name, marked),
-        script=own.text,
+        script="" if brief else own.text,
         script_hash=own.digest,
     )
     return page.lstrip()
 
 
-def part(
-    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None = None, dpi: float = DPI
-) -> Part:
+def part(phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, dpi: float, most: int) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     about, pictures, marked = kinds.subject(data), [], []
-    for number, choice in enumerate(kinds.fitting(data)[:MOST_PICTURES], 1):
+    for number, choice in enumerate(kinds.fitting(data)[:most], 1):
         name = f"{phase}-picture-{number}"
         each = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged))
         pictures.append(picture(each, name, dpi))
