@@ -22,6 +22,7 @@ from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter
 from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
+from evogt_study.analysis.plots.verdict import comparable
 from evogt_study.analysis.plots.work import work_accuracy
 from evogt_study.cli.commands.reading.plot import plot
 from evogt_study.errors import InputError
@@ -730,3 +731,14 @@ def test_arranging_keeps_every_run_at_its_place():
         assert made.values[0, one, place, seed] == data["error"].values[one, place, seed]
     assert made.told(0, 1, 1) == "k = 2, gtransnet"
     np.testing.assert_allclose(made.x[0, 0], [1.0, 2.0])
+
+
+def test_a_verdict_fits_where_some_cell_can_be_judged():
+    data = many(8, ("a", "b", "c"))
+    assert comparable(data, "error", Places())
+    data["error"][2, 3:] = np.nan  # one label has three seeds: these alone are common to all
+    assert not comparable(data, "error", Places())
+    data["error"][2] = np.nan  # it has none, and takes no part
+    assert comparable(data, "error", Places())
+    data["error"][1] = np.nan
+    assert not comparable(data, "error", Places())

@@ -41,7 +41,7 @@ from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
-from evogt_study.analysis.plots.verdict import Judged, contested, verdict
+from evogt_study.analysis.plots.verdict import Judged, comparable, contested, verdict
 from evogt_study.analysis.plots.work import WORK, front, work_accuracy, work_groups
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
@@ -292,7 +292,7 @@ def _precisions(data: xr.Dataset, name: str | None, places: Places) -> list[str]
 def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     if name is None or own_dimensions(data, name):
         return []
-    return [name] if contested(data, name, places) else []
+    return [name] if comparable(data, name, places) else []
 
 
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:

@@ -31,13 +31,12 @@ from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.schema.doubts import doubts
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING
+from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.study.typed_points import listed
 
 _PATH = re.compile(r"\S*[/\\](\S+)")
 
 MOST_ROWS = 60
-MOST_SLOW = 10  # cells: what is slow is known by its parameters, not by a long list
 MOST_TABLES = 12
 MOST_PICTURES = 12
 FEW_PICTURES = 2  # of a page that is to weigh little: what every run gave, and how that follows the parameters
@@ -100,7 +99,7 @@ def report(
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
     numbers = tables(main) if study is not None else []
     if state:
-        numbers += slowest_cells(main)
+        numbers += progress_by_cell(main)
     judged = judgement(main) if study is not None else None
     most, numbers = (FEW_PICTURES, numbers[:1]) if brief else (MOST_PICTURES, numbers)
     parts = {
@@ -191,25 +190,30 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))
 
 
-def slowest_cells(data: xr.Dataset) -> list[Table]:
-    """Mean and largest seconds of a run in the `MOST_SLOW` cells where they are largest, seeds being of one cell."""
+def progress_by_cell(data: xr.Dataset) -> list[Table]:
+    """Finished and failed runs of each cell, seeds being of one, and their seconds; the slowest cell first."""
     dims = [str(dim) for dim in data["status"].dims if dim != "seed"]
-    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
-    if not dims or not bool(seconds.notnull().any()):
+    planned, status = data["case_key"] != "", data["status"]
+    if not dims or not bool(planned.any()):
         return []
-    over = [dim for dim in seconds.dims if dim not in dims]
-    mean, largest, runs = (
-        each.transpose(*dims) for each in (seconds.mean(over), seconds.max(over), seconds.notnull().sum(over))
-    )
-    known = np.flatnonzero(runs.values)
-    slow = known[np.argsort(-mean.values.ravel()[known], kind="stable")][:MOST_SLOW]
+    over = [dim for dim in status.dims if dim not in dims]
+    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
+    finished = planned & (status != Status.not_run)
+    of, done, failed, mean, largest = (
+        each.transpose(*dims).values.ravel()
+        for each in (planned.sum(over), finished.sum(over), (finished & (status != Status.ok)).sum(over),
+                     seconds.mean(over), seconds.max(over))
+    )  # fmt: skip
+    known = np.flatnonzero(of)
+    slow = known[np.argsort(-np.nan_to_num(mean[known], nan=-1.0), kind="stable")][:MOST_ROWS]
+    sizes = [data.sizes[dim] for dim in dims]
     body = [
-        [*_labels(mean, dims, mean.shape, int(i)), *(f"{float(each.values.flat[i]):.3g}" for each in (mean, largest)),
-         f"{int(runs.values.flat[i]):,}"]
+        [*_labels(data, dims, sizes, int(i)), f"{done[i]:,}/{of[i]:,}", f"{failed[i]:,}",
+         *(f"{each[i]:.3g}" if np.isfinite(each[i]) else "–" for each in (mean, largest))]
         for i in slow
     ]  # fmt: skip
-    header = [*dims, "mean seconds", "largest", "finished runs"]
-    return [Table("Where runs take longest", header, body, len(dims), len(known) - len(slow))]
+    header = [*dims, "finished", "not ok", "mean seconds", "largest"]
+    return [Table("Progress by cell, where runs take longest first", header, body, len(dims), len(known) - len(slow))]
 
 
 def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
