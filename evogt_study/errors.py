@@ -7,9 +7,14 @@ and `message`, and the study goes on.  Messages carry the measured number.
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import warnings
 from typing import Any
 
 MESSAGE_LIMIT = 900
+_NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
+"""Files that no warning names as its place: the package's, and context managers, through which it calls itself."""
 
 
 class EvogtError(Exception):
@@ -134,6 +139,14 @@ class JobsWarning(UserWarning):
 
 class StoreWarning(UserWarning):
     """Finished runs were put aside, or could not be taken; the message says where they are."""
+
+
+def warn(text: str, kind: type[Warning]) -> None:
+    """Give a warning whose place is the line outside of this package that led to it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def shortened(value: Any, limit: int = 80) -> str:

@@ -1,5 +1,7 @@
 """Plain mistakes in Python get one line that says what to write instead."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -32,3 +34,31 @@ def test_a_dataset_in_place_of_a_variable():
 def test_missing_values_without_a_name():
     with pytest.warns(UserWarning, match="1 of 2 runs have no finite value; they are left out"):
         evs.summary(xr.DataArray([1.0, np.nan], dims="seed"), statistics=["mean"])
+
+
+def _no_power_of_two():
+    sample = evs.sample("point", "sobol", 3, x={"from": 0, "to": 1})
+    return evs.Study(lambda x: x, name="three", designs=[sample])
+
+
+MISSING = xr.Dataset({"error": ("seed", [1.0, np.nan])})
+
+
+@pytest.mark.parametrize(
+    "warned_of",
+    [
+        lambda: evs.summary(MISSING.error),
+        lambda: MISSING.evogt.summary(),
+        lambda: evs.compare(MISSING.error.expand_dims(kind=["a", "b"]), "kind", "a", "b"),
+        _no_power_of_two,
+    ],
+)
+def test_a_warning_names_the_users_line(warned_of):
+    with pytest.warns(UserWarning, match="left out|power of two") as caught:
+        warned_of()
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_one_function_gives_all_warnings():
+    package = Path(evs.__file__).parent
+    assert [path.name for path in package.rglob("*.py") if "warnings.warn(" in path.read_text()] == ["errors.py"]

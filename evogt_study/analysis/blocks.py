@@ -6,7 +6,6 @@ Beside them stands what is the same for every statistic: the check of dimensions
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.distinct import Numbers
-from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
 
@@ -165,4 +164,4 @@ def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = 
     told = f"{lacking} of {of} {what} have no finite " + ("value" if name is None else f"`{name}`")
     if missing == "raise":
         raise IncompleteError(f'{told}; `evogt status` says why, missing="warn" leaves them out')
-    warnings.warn(f"{told}; they are left out, see n_ok", IncompleteWarning, stacklevel=3)
+    warn(f"{told}; they are left out, see n_ok", IncompleteWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
@@ -21,7 +20,7 @@ from evogt_study.analysis.blocks import (
 from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.notes import NOTE, NOTED, noted, tail_kernels
 from evogt_study.analysis.units import layout
-from evogt_study.errors import ParameterError
+from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probability_of
@@ -132,11 +131,10 @@ def _tell_undefined(found: xr.Dataset, how: Interval) -> None:
         return
     undefined = int((found[CI].isnull().any(BOUND) & (found["n_ok"] >= how.fewest)).sum())
     if undefined:
-        warnings.warn(
+        warn(
             f"{undefined} of {found['n_ok'].size} samples have no bca interval of the {how.of}, which is NaN there; "
             'method="percentile" has one',
             UndefinedIntervalWarning,
-            stacklevel=3,
         )
 
 

@@ -42,8 +42,9 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     if not _negligible(excess, scale):
         key = "initial" if problem.exact is None else "exact"
         wanted, got = ("vanish", "a value") if problem.lifting is None else ("equal `lifting`", "a difference")
+        remedy = "; `lifting` states boundary values that are not zero" if problem.lifting is None else ""
         raise ProblemError(
-            f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}"
+            f"`{key}` must {wanted} on the boundary, got {got} of {excess:.3g} there{parameters_told(problem)}{remedy}"
         )
 
 

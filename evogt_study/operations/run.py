@@ -6,7 +6,6 @@ import shutil
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import InputError, ResultError, StoreWarning, StudyError, SweepError, shortened
+from evogt_study.errors import InputError, ResultError, StoreWarning, StudyError, SweepError, shortened, warn
 from evogt_study.methods.own.user_function import UserFunction
 from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
@@ -113,11 +112,10 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     except KeyboardInterrupt:
         kept = bool(shard_files(shard_folder(path)))
         if kept:
-            warnings.warn(
+            warn(
                 f"finished runs are kept in {path} until this process ends: evs.open reads them, evs.run with it as "
                 "`output` computes the rest",
                 StoreWarning,
-                stacklevel=4,
             )
         raise
     finally:

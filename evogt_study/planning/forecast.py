@@ -19,8 +19,12 @@ from evogt_study.study.study import Study
 
 T = TypeVar("T")
 
-START_SECONDS = 2.0
-"""Seconds before the first batch and after the last: workers start and import, a result is written."""
+START_SECONDS = 3.5
+"""Seconds of a command without its runs: it imports and reads the study, workers start, a result is written.
+
+20 runs that return at once take 3.1 s on two idle cores (tests/benchmarks/sweep.py), and formulas half a second more;
+6 runs of the first study took 5.6 to 7.6 s beside two other processes.
+"""
 SAMPLED_CASES = 500
 """Cases that stand for all: drawn evenly, they meet each of a hundred sizes; a look at them takes 50 ms."""
 TIMED_CASES = 7

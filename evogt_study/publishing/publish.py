@@ -10,7 +10,7 @@ from typing import Any
 
 import xarray as xr
 
-from evogt_study.analysis.report.report import report
+from evogt_study.analysis.report.report import DPI, report
 from evogt_study.errors import InputError, ResultError
 from evogt_study.publishing.bag import PAYLOAD, write_bag
 from evogt_study.publishing.citation import citation
@@ -24,7 +24,7 @@ from evogt_study.results.provenance import package_version
 from evogt_study.storage.atomic_files import folder_written_whole
 
 SMALL_PAGES = 160_000
-"""Bytes of report pages, all together, that weigh little beside the smallest results."""
+"""Bytes of report pages, all together, that weigh little beside the smallest results: with all else below 200 kB."""
 COARSE = 90.0
 """Pixels an inch of the pictures of a page that would weigh more: about those of a screen."""
 
@@ -71,10 +71,11 @@ def _write(made: Deposit, folder: Path) -> None:
 
 
 def _page(result: Path, groups: Mapping[str, xr.Dataset], most_bytes: int) -> str:
-    """The report page, its pictures coarser where it has more than `most_bytes` and a twenty-fifth of the result."""
+    """The report page; with coarser pictures, or brief, where it has more than `most_bytes` and 4 % of the result."""
     phases = {phase: with_numbers(data) for phase, data in groups.items()}
-    page = report(result, phases)
-    return page if len(page) <= max(most_bytes, result.stat().st_size // 25) else report(result, phases, dpi=COARSE)
+    most = max(most_bytes, result.stat().st_size // 25)
+    fitting = (page for dpi in (DPI, COARSE) if len((page := report(result, phases, dpi=dpi)).encode()) <= most)
+    return next(fitting, None) or report(result, phases, dpi=COARSE, brief=True)
 
 
 def _write_study(study: DepositedStudy, root: Path, most_bytes: int) -> None:
@@ -92,7 +93,7 @@ def _write_study(study: DepositedStudy, root: Path, most_bytes: int) -> None:
 
 
 def _json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _put(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError
+from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.own.user_code import DeclaredCode
 from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.former_keys import FormerKeys
@@ -201,18 +200,17 @@ class FinishedRuns:
     def warn(self, kept: int) -> None:
         """Warn of runs that were put into the store, and of files that changed or were not read; one line each."""
         for line in self.changed_helpers():
-            warnings.warn(line, CodeWarning, stacklevel=2)
+            warn(line, CodeWarning)
         if kept:
-            warnings.warn(
+            warn(
                 f"{kept:,} finished runs are not asked for now ({self.changed}); kept in {store_folder(self.path)}, "
                 "`evogt store list` shows them",
                 StoreWarning,
-                stacklevel=2,
             )
         if self.left_out:
             path, error = next(iter(self.left_out.items()))
             more = f", and {len(self.left_out) - 1} more" if len(self.left_out) > 1 else ""
-            warnings.warn(f"no runs were taken from {path}{more}: {error}", StoreWarning, stacklevel=2)
+            warn(f"no runs were taken from {path}{more}: {error}", StoreWarning)
 
 
 def _count(table: Table) -> int:

@@ -30,6 +30,8 @@ from evogt_study.study.study import Study
 from evogt_study.study.study_file import read_table
 
 CODE = "--code FILE.py"
+TO_FILE = 'write it down with study.to_file("STUDY.toml"), and what `evogt run STUDY.toml` makes can be computed again'
+"""Remedy for a study whose function is in no file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,8 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: 
         declared = DeclaredCode.of(reference, file.parent, written)
         if code is None:
             return declared
+        if declared.runs_in_python:
+            raise StudyError(f"{reference} was given in Python, and has no file; {TO_FILE}")
         return as_declared(_code_at(reference, depends, code, file.parent), declared)
 
     try:
@@ -155,7 +159,7 @@ def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequ
     if declared.runs_in_python:
         raise InPythonError(
             f"no run can be computed again from {path}: {declared.reference} was given in Python; its text is in the "
-            f"attribute {DECLARATION}"
+            f"attribute {DECLARATION}; {TO_FILE}"
         )
     file = declared.reference.rpartition(":")[0]
     if not file.endswith(".py"):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.errors import DoubtWarning
+from evogt_study.errors import DoubtWarning, warn
 from evogt_study.schema.variables import MEASURED, Status
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
 
 
 def warn_of_doubts(data: xr.Dataset) -> None:
-    """Give a `DoubtWarning` for each of `doubts`, in the name of the caller's caller."""
+    """Give a `DoubtWarning` for each of `doubts`."""
     for line in doubts(data):
-        warnings.warn(line, DoubtWarning, stacklevel=3)
+        warn(line, DoubtWarning)
 
 
 def outside_ball(dictionary: Dictionary, dimension: int) -> dict[str, float]:
@@ -57,4 +56,4 @@ def outside_ball(dictionary: Dictionary, dimension: int) -> dict[str, float]:
 def warn_outside_ball(dictionary: Dictionary, dimension: int) -> None:
     """Give a `DoubtWarning` where the dictionary's ball does not hold the domain."""
     for name, reach in outside_ball(dictionary, dimension).items():
-        warnings.warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.doubt}", DoubtWarning, stacklevel=2)
+        warn(f"{name} is {reach:.3g}, above {REACH.limit:g}: {REACH.doubt}", DoubtWarning)

@@ -21,11 +21,15 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """The parameters that a method declares, the file in which they get values, and names of its ``[constants]``."""
+    """The parameters that a method declares, and the file in which they get values.
+
+    given: names of its ``[constants]``; lacking: parameters that are needed, to which the file gives no value.
+    """
 
     method: Method
     file: str
     given: frozenset[str] = frozenset()
+    lacking: tuple[str, ...] = ()
 
     def value(self, name: str, raw: Any, where: str) -> Value:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
@@ -68,9 +72,17 @@ class Declared:
         """Raise StudyError unless `name` is a parameter, and one that the result file can hold."""
         known = self.method.parameters
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
-            raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {advice}")
+            raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {self._advice(name)}")
         reason = TAKEN_REASON if name in self.method.hints.reserved else objection(name)
         if reason is not None:
             raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")
+
+    def _advice(self, name: str) -> str:
+        """The parameter that was meant by a name that is none, else those that lack a value, else all."""
+        near = difflib.get_close_matches(name, self.method.parameters, 1)
+        if near:
+            return f"did you mean `{near[0]}`?"
+        lacking = ", ".join(f"`{each}`" for each in self.lacking)
+        known = ", ".join(self.method.parameters)
+        more = f", and {lacking} must be given a value" if lacking else f"; known are {known}"
+        return f"neither the method nor a problem uses it{more}"

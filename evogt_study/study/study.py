@@ -250,7 +250,19 @@ class _Reader:
             raise StudyError(f"{error} ({file}, problem)") from None
         except InputError as error:
             raise StudyError(f"{error} ({file})") from None
-        self.declared = Declared(self.method, file, frozenset(table.constants))
+        self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
+
+    def _lacking(self) -> Iterator[str]:
+        """Parameters without a default that no section of the text gives; none where a table's file may give them."""
+        table = self.table
+        given = {*table.axes, *table.constants, *(table.pilot.parameters if table.pilot else ())}
+        given.update(
+            *(rule.set for rule in table.when), *(each.parameters for each in (*table.together, *table.sample))
+        )
+        given.update(*(row for listed in table.table for row in listed.rows or ()))
+        for name, parameter in self.method.parameters.items():
+            if parameter.default is None and not parameter.optional and name not in given and not table.table_files:
+                yield name
 
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output

@@ -73,11 +73,28 @@ def test_notes_and_counts_stand_in_the_caption_where_that_is_wished_for(failing)
     assert failing.evogt.caption("dependence", by="kind").endswith("runs over seed.")
 
 
+def test_a_caption_names_what_the_picture_at_hand_shows(failing):
+    def caption(kind, **places):
+        return kinds.drawn(failing, kind, kinds.Wish(places=Places(**places))).caption
+
+    runs = "runs (12 failed, 2 diverged)"
+    assert f"for kind = fast, slow, bad, over 4 values of seed; 22 of 36 {runs}." in caption("dependence")
+    assert caption("distribution", at={"kind": "fast"}).startswith(
+        "Error against N = 10, 20, 40, over 4 values of seed, at kind = fast; 11 of 12 runs (1 diverged)."
+    )
+    assert "against kind = fast, slow, bad, for N = 10, 20, 40, over" in caption("heat_map", along="kind", by="N")
+    assert "a panel for each kind = fast, slow, bad, over" in caption("dependence", panel="kind")
+    assert caption("histories").startswith("Trace for ")
+    assert "Error against count = 20, 40, 80, for kind" in caption("dependence", along="count")
+    assert "A cloud of" in kinds.drawn(small(), "rank").caption
+
+
 def test_a_caption_is_a_text_beside_the_picture(tmp_path, evogt):
     picture = tmp_path / "one.pdf"
     assert evogt("plot", RESULTS / "feature_count.nc", "dependence", "--caption", "-o", picture)[0] == 0
     text = picture.with_suffix(".txt").read_text(encoding="utf-8")
-    assert text.startswith("Error against a parameter.  How the values follow a parameter")
+    shown = "Final relative L2 error on the validation rule against N = 20, 30, 44, 60, 80, for dictionary = transnet,"
+    assert text.startswith(f"Error against a parameter.  {shown}")
     assert "75 of 75 runs.  Line: median" in text
 
 

@@ -1,7 +1,9 @@
 """Pictures of real small results: every run is in them or counted, and labels are the file's own."""
 
 import itertools
+import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,9 @@ from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter
 from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
 from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
+from evogt_study.analysis.plots.verdict import comparable
 from evogt_study.analysis.plots.work import work_accuracy
+from evogt_study.cli.commands.reading.plot import plot
 from evogt_study.errors import InputError
 from evogt_study.study.study import Study
 
@@ -711,6 +715,14 @@ def test_text_from_a_file_is_drawn_as_it_is(tmp_path):
         png(figure, 50)
 
 
+def test_the_listed_kinds_are_those_that_there_are():
+    studies = (Path(__file__).parents[2] / "studies" / "README.md").read_text()
+    table = studies.partition("| kind of picture | shows |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(kinds.KINDS)
+    told = " ".join(plot.callback.__doc__.split()).partition("KIND is ")[2].partition(".")[0]
+    assert re.split(r", | or ", told) == list(kinds.KINDS)
+
+
 def test_arranging_keeps_every_run_at_its_place():
     data = small()
     made = arranged(data, "error", Places(along="k", by="dictionary"))
@@ -719,3 +731,14 @@ def test_arranging_keeps_every_run_at_its_place():
         assert made.values[0, one, place, seed] == data["error"].values[one, place, seed]
     assert made.told(0, 1, 1) == "k = 2, gtransnet"
     np.testing.assert_allclose(made.x[0, 0], [1.0, 2.0])
+
+
+def test_a_verdict_fits_where_some_cell_can_be_judged():
+    data = many(8, ("a", "b", "c"))
+    assert comparable(data, "error", Places())
+    data["error"][2, 3:] = np.nan  # one label has three seeds: these alone are common to all
+    assert not comparable(data, "error", Places())
+    data["error"][2] = np.nan  # it has none, and takes no part
+    assert comparable(data, "error", Places())
+    data["error"][1] = np.nan
+    assert not comparable(data, "error", Places())

@@ -19,9 +19,10 @@ from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.analysis.report.report import MOST_ROWS, commands, report, slowest_cells, tables
+from evogt_study.analysis.report.report import MOST_ROWS, commands, progress_by_cell, report, tables
 from evogt_study.cli.main import main
 from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 
 RESULTS = Path(__file__).parents[2] / "data" / "results"
@@ -435,8 +436,12 @@ def test_a_study_that_is_going_on_shows_where_runs_take_longest(failing):
     data["wall_seconds"].loc[{dim: data[dim].values[-1] for dim in others}] = [1.0, 3.0] + [0.0] * (
         data.sizes["seed"] - 2
     )
-    (table,) = slowest_cells(data)
-    assert table.body[0] == [*(str(data[dim].values[-1]) for dim in others), "2", "3", "2"]
-    assert {row[-3] for row in table.body[1:]} == {"0.5"}
-    assert "Where runs take longest" in report(failing, groups, "running")
-    assert "Where runs take longest" not in report(failing, groups)
+    data["status"].loc[{"seed": 3, **{dim: data[dim].values[-1] for dim in others}}] = int(Status.not_run)
+    (table,) = progress_by_cell(data)
+    assert table.body[0] == [*(str(data[dim].values[-1]) for dim in others), "3/4", "3", "2", "3"]
+    assert {row[-2] for row in table.body[1:]} == {"0.5"}
+    assert ["slow", "40", "4/4", "1", "0.5", "0.5"] in table.body
+    page = report(failing, groups, "running")
+    assert "Progress by cell" in page
+    assert '<progress max="36" value="35"' in page
+    assert "Progress by cell" not in report(failing, groups)

@@ -604,7 +604,8 @@ BAD = {
     ),
     "a lifting of other coordinates": (toml(problem={**HEAT, "lifting": '"y"'}), ["`lifting` must use", "got y"]),
     "a solution without its lifting": (
-        toml(problem={**LIFTED, "lifting": None}), ["`exact` must vanish on the boundary", "got a value of 1"],
+        toml(problem={**LIFTED, "lifting": None}),
+        ["`exact` must vanish on the boundary", "got a value of 1", "; `lifting` states"],
     ),
 }  # fmt: skip
 

@@ -94,6 +94,22 @@ def test_the_folder_holds_what_it_takes_and_little_more(made):
     assert all(path.stat().st_size < 50_000 for path in (payload / "reports").iterdir())
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("more", [["threshold"], ["threshold", "quadrature", "feature_count"]])
+def test_of_three_and_of_five_small_studies_it_is_little_more_than_the_results(made, tmp_path, more):
+    results = [made / "own results.nc", PAPER, *(PAPER.with_stem(name) for name in more)]
+    (made / "work").symlink_to(made / "moved")
+    try:
+        publish(results, tmp_path / "deposit")
+    finally:
+        (made / "work").unlink()
+    whole = sum(path.stat().st_size for path in (tmp_path / "deposit").rglob("*") if path.is_file())
+    assert whole - sum(path.stat().st_size for path in results) < 200_000
+    page = (tmp_path / "deposit/data/reports/threshold.html").read_text()
+    assert "This page is a brief one" in page
+    assert page.count("<figure") >= 2
+
+
 @pytest.mark.slow
 def test_it_is_the_same_when_it_is_made_again(made):
     (made / "moved").rename(made / "work")

@@ -12,7 +12,7 @@ import xarray as xr
 from helpers import read_study
 
 import evogt_study as evs
-from evogt_study.errors import InPythonError, StudyError
+from evogt_study.errors import InPythonError, ResultError, StudyError
 from evogt_study.operations.replay import replay
 from evogt_study.operations.verify import verify
 
@@ -63,6 +63,9 @@ def test_functions_from_anywhere(client, tmp_path, name):
     found = verify(path)
     assert (found.findings, found.recomputed) == ((), ())
     assert "was given in Python" in found.left_out
+    assert "study.to_file" in found.left_out
+    with pytest.raises(ResultError, match="was given in Python, and has no file; write it down with study.to_file"):
+        verify(path, code=__file__)
     with pytest.raises(InPythonError, match="was given in Python; its text is in the attribute study_code"):
         replay(path, {"seed": 1})
 

@@ -602,6 +602,10 @@ BAD = {
         toml(constants={"qqq": "1"}),
         ["unknown parameter `qqq`", "known are dictionary,"],
     ),
+    "a parameter in place of the one that the formulas use": (
+        toml(axes={"a": "[1, 2]"}, problem={**PROBLEM, "diffusion": '"b"'}),
+        ["unknown parameter `a`", "neither the method nor a problem uses it, and `b` must be given a value"],
+    ),
     "parameter of another problem": (toml(constants={"epsilon": "1"}), ["unknown parameter `epsilon`"]),
     "a parameter of two lines": (toml(constants={'"a\\nb"': "1"}), ["unknown parameter `a"]),
     # missing parameters

@@ -23,6 +23,7 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `kinds`: which pictures fit a result
 """
 
+from evogt_study.analysis.plots.budget import budget
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
@@ -43,6 +44,7 @@ from evogt_study.analysis.plots.work import work_accuracy
 __all__ = [
     "STYLES",
     "Places",
+    "budget",
     "dependence",
     "distribution",
     "encoded",

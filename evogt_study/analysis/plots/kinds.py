@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.notes import NOTE
-from evogt_study.analysis.plots.budget import budget, has_budget, limits
+from evogt_study.analysis.plots.budget import MOST_CELLS, budget, has_budget, limits
 from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
@@ -41,7 +41,7 @@ from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error
 from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
-from evogt_study.analysis.plots.verdict import Judged, contested, verdict
+from evogt_study.analysis.plots.verdict import Judged, comparable, contested, verdict
 from evogt_study.analysis.plots.work import WORK, front, work_accuracy, work_groups
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
@@ -87,7 +87,8 @@ class Kind:
     """A kind of picture.
 
     title: with a place for the variable; fits: the variables that it is worth drawing for without being asked to;
-    spoken: whether the words are part of the caption too.
+    spoken: whether the words are part of the caption too; runs: as they are arranged in the picture, None where it is
+    of no groups.
     """
 
     title: str
@@ -96,6 +97,7 @@ class Kind:
     draw: Callable[[xr.Dataset, str, Wish], Figure]
     words: Callable[[xr.Dataset, str, Places], str]
     spoken: bool = False
+    runs: Callable[[xr.Dataset, str, Places], Arranged | None] = lambda *_: None
 
 
 def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
@@ -132,14 +134,29 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     figure = restyled(figure, asked.look)
     title = KINDS[kind].title.format(variable.replace("_", " "))
     alt = KINDS[kind].words(data, variable, asked.places)
-    spoken = f"{alt}{_sentence(alone, alt)}" if KINDS[kind].spoken or not asked.notes else ""
+    shown = _shown(kind, data, variable, asked)
+    spoken = f"{alt}{_sentence(alone, alt)}" if KINDS[kind].spoken or not (asked.notes and shown) else ""
     return Drawn(
         name=variable if kind == "histories" else kind,
         title=title[:1].upper() + title[1:],
-        caption="  ".join(filter(None, [KINDS[kind].does, explained(figure, data, variable), spoken])),
+        caption="  ".join(filter(None, [shown, KINDS[kind].does, explained(figure, data, variable), spoken])),
         alt=alt,
         figure=figure,
     )
+
+
+def _shown(kind: str, data: xr.Dataset, variable: str, wish: Wish) -> str:
+    """A sentence on what a picture of groups shows: its variable, axes, what is held or pooled, and runs.
+
+    Runs are left out where the words that follow count them.
+    """
+    runs = KINDS[kind].runs(data, variable, wish.places)
+    if runs is None:
+        return ""
+    own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
+    counts = f"; {runs.counted()}" if wish.notes and not KINDS[kind].spoken else ""
+    told = f"{runs.placed()}{own}{counts}"
+    return f"{told[:1].upper()}{told[1:]}."
 
 
 def _sentence(notes: str, said: str) -> str:
@@ -275,7 +292,7 @@ def _precisions(data: xr.Dataset, name: str | None, places: Places) -> list[str]
 def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
     if name is None or own_dimensions(data, name):
         return []
-    return [name] if contested(data, name, places) else []
+    return [name] if comparable(data, name, places) else []
 
 
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
@@ -323,28 +340,40 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
     return f"{what} {runs.title}: {span}. {runs.counted()}{lacking}."
 
 
+def _numbers(data: xr.Dataset, variable: str, places: Places) -> Arranged | None:
+    """The groups of a dependence; None where each run stands for itself."""
+    alone = along_sample(data, places.along) or against_each_run(data, places)
+    return None if alone else along_numbers(data, variable, places)
+
+
 def _dependence_words(data: xr.Dataset, variable: str, places: Places) -> str:
     if along_sample(data, places.along):
         return _sample_words(data, variable, places)
     if against_each_run(data, places):
         return _scatter_words(str(places.along))(data, variable, places)
-    runs = along_numbers(data, variable, places)
+    return _medians_of(along_numbers(data, variable, places))
+
+
+def _medians_of(runs: Arranged) -> str:
     return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
 
 
-def _group_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = arranged(data, variable, places)
-    return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
+def _series(data: xr.Dataset, variable: str, places: Places) -> Arranged:
+    """The groups of a picture that has something else along it."""
+    return arranged(data, variable, places, wanted=WANTED, own=bool(own_dimensions(data, variable)))
 
 
-def _cell_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = cells(data, variable, places)
-    return _said(runs, runs.medians, "Medians of" if runs.over else "Values of")
+def _judged(data: xr.Dataset, variable: str, places: Places) -> Arranged:
+    return arranged(data, variable, places, pooled=bool(places.over))
+
+
+def _budgeted(data: xr.Dataset, variable: str, places: Places) -> Arranged:
+    return replace(arranged(data, variable, places, most=MOST_CELLS), title="parts of the final error")
 
 
 def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
     dim = own_dimension(data, variable)
-    runs = arranged(data, variable, places, wanted=WANTED, own=True)
+    runs = _series(data, variable, places)
     last = replace(runs, values=runs.values[..., -1])
     what = "medians of" if runs.over else "values of"
     return _said(last, last.medians, f"At the end of {title_of(data[dim])}, {what}")
@@ -389,7 +418,7 @@ def _work_words(data: xr.Dataset, variable: str, places: Places) -> str:
 
 
 def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = arranged(data, variable, places, wanted=WANTED)
+    runs = _series(data, variable, places)
     means = np.full(runs.planned.shape[:3], np.nan)
     for position in np.ndindex(*means.shape):
         sample = runs.sample(*position)
@@ -398,13 +427,13 @@ def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
 
 
 def _precision_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = arranged(data, variable, places, wanted=WANTED)
+    runs = _series(data, variable, places)
     sizes = (np.isfinite(runs.values).reshape(*runs.values.shape[:3], -1).sum(axis=-1)).astype(float)
     return _said(runs, sizes, "Lines that fall as runs are added, to numbers of values of")
 
 
 def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = arranged(data, variable, places, pooled=bool(places.over))
+    runs = _judged(data, variable, places)
     with np.errstate(invalid="ignore"):
         means = kernels.mean(runs.values.reshape(*runs.planned.shape[:3], -1))
     return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}, of")
@@ -424,21 +453,24 @@ KINDS: Mapping[str, Kind] = {
         "Every run's value, side by side for each point of the study; bars are medians.",
         _distributions,
         lambda data, variable, wish: distribution(data, variable, wish.places, ax=wish.ax),
-        _group_words,
+        lambda *asked: _medians_of(arranged(*asked)),
+        runs=arranged,
     ),
     "dependence": Kind(
         "{} against a parameter",
-        "How the values follow a parameter; grey lines, where there are some, have the slopes that are named.",
+        "Lines join medians; grey lines, where there are some, have the slopes that are named.",
         _dependences,
         lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes, ax=wish.ax),
         _dependence_words,
+        runs=_numbers,
     ),
     "heat_map": Kind(
         "{} over two axes",
-        "Medians over two axes.",
+        "Each cell has its median.",
         _heat_maps,
         lambda data, variable, wish: heat_map(data, variable, wish.places, ax=wish.ax),
-        _cell_words,
+        lambda *asked: _medians_of(cells(*asked)),
+        runs=cells,
     ),
     "budget": Kind(
         "what the final error is made of",
@@ -447,6 +479,7 @@ KINDS: Mapping[str, Kind] = {
         lambda data, _, wish: budget(data, wish.places, ax=wish.ax),
         lambda data, _, places: limits(data, places),
         spoken=True,
+        runs=_budgeted,
     ),
     "sensitivity": Kind(
         "what the variance of {} is made of",
@@ -478,6 +511,7 @@ KINDS: Mapping[str, Kind] = {
         _histories,
         lambda data, variable, wish: histories(data, variable, wish.places, ax=wish.ax),
         _history_words,
+        runs=_series,
     ),
     "spectrum": Kind(
         "{}",
@@ -499,6 +533,7 @@ KINDS: Mapping[str, Kind] = {
         _scatters(WORK),
         lambda data, variable, wish: work_accuracy(data, variable, wish.places, ax=wish.ax),
         _work_words,
+        runs=lambda *asked: work_groups(*asked)[0],
     ),
     "settling": Kind(
         "mean {} and the number of runs",
@@ -506,6 +541,7 @@ KINDS: Mapping[str, Kind] = {
         _settlings,
         lambda data, variable, wish: settling(data, variable, wish.places, ax=wish.ax),
         _settling_words,
+        runs=_series,
     ),
     "precision": Kind(
         "how well {} is known",
@@ -513,6 +549,7 @@ KINDS: Mapping[str, Kind] = {
         _precisions,
         lambda data, variable, wish: precision(data, variable, wish.places, ax=wish.ax),
         _precision_words,
+        runs=_series,
     ),
     "verdict": Kind(
         "verdict on {}",
@@ -520,6 +557,7 @@ KINDS: Mapping[str, Kind] = {
         _verdicts,
         lambda data, variable, wish: verdict(data, variable, wish.places, ax=wish.ax, made=wish.judged),
         _verdict_words,
+        runs=_judged,
     ),
     "fields": Kind(
         "{} of one run",

@@ -46,6 +46,17 @@ def contested(data: xr.Dataset, variable: str, places: Places) -> str | None:
     return found if many and over else None
 
 
+def comparable(data: xr.Dataset, variable: str, places: Places) -> bool:
+    """Test for a cell whose labels have values at enough common points of the sample; one without any takes no part."""
+    by, here = contested(data, variable, places), at(data, places.at, axes_of(data, variable))
+    if by is None:
+        return False
+    there, over = xr.apply_ufunc(np.isfinite, here[variable]), sample_of(here, variable, places)
+    part = there.any(over)
+    common = (there | ~part).all(by).sum(over)
+    return bool(((common >= FEWEST) & (part.sum(by) > 1)).any())
+
+
 def sample_of(data: xr.Dataset, variable: str, places: Places) -> tuple[str, ...]:
     """The axes whose points are the sample."""
     return tuple(places.over or (DRAWN,)) if set(places.over or (DRAWN,)) <= set(axes_of(data, variable)) else ()

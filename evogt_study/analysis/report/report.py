@@ -31,15 +31,15 @@ from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.schema.doubts import doubts
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING
+from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.study.typed_points import listed
 
 _PATH = re.compile(r"\S*[/\\](\S+)")
 
 MOST_ROWS = 60
-MOST_SLOW = 10  # cells: what is slow is known by its parameters, not by a long list
 MOST_TABLES = 12
 MOST_PICTURES = 12
+FEW_PICTURES = 2  # of a page that is to weigh little: what every run gave, and how that follows the parameters
 FEW_POINTS = 12
 """Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
@@ -85,21 +85,25 @@ class Parameter:
     count: int
 
 
-def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI) -> str:
+def report(
+    path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI, *, brief: bool = False
+) -> str:
     """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
 
     state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
-    dpi: of its pictures, which are more than half of its bytes.
+    dpi: of its pictures, which are more than half of its bytes.  brief: with the first table and pictures alone, and
+    without the script.
     """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
     numbers = tables(main) if study is not None else []
     if state:
-        numbers += slowest_cells(main)
+        numbers += progress_by_cell(main)
     judged = judgement(main) if study is not None else None
+    most, numbers = (FEW_PICTURES, numbers[:1]) if brief else (MOST_PICTURES, numbers)
     parts = {
-        phase: part(phase, data, numbers, judged, dpi) if data is main else part(phase, data, [], None, dpi)
+        phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi, most)
         for phase, data in groups.items()
     }
     marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
@@ -126,19 +130,17 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
         marks=pointer_data(path.name, marked),
-        script=own.text,
+        script="" if brief else own.text,
         script_hash=own.digest,
     )
     return page.lstrip()
 
 
-def part(
-    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None = None, dpi: float = DPI
-) -> Part:
+def part(phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, dpi: float, most: int) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     about, pictures, marked = kinds.subject(data), [], []
-    for number, choice in enumerate(kinds.fitting(data)[:MOST_PICTURES], 1):
+    for number, choice in enumerate(kinds.fitting(data)[:most], 1):
         name = f"{phase}-picture-{number}"
         each = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged))
         pictures.append(picture(each, name, dpi))
@@ -188,25 +190,30 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))
 
 
-def slowest_cells(data: xr.Dataset) -> list[Table]:
-    """Mean and largest seconds of a run in the `MOST_SLOW` cells where they are largest, seeds being of one cell."""
+def progress_by_cell(data: xr.Dataset) -> list[Table]:
+    """Finished and failed runs of each cell, seeds being of one, and their seconds; the slowest cell first."""
     dims = [str(dim) for dim in data["status"].dims if dim != "seed"]
-    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
-    if not dims or not bool(seconds.notnull().any()):
+    planned, status = data["case_key"] != "", data["status"]
+    if not dims or not bool(planned.any()):
         return []
-    over = [dim for dim in seconds.dims if dim not in dims]
-    mean, largest, runs = (
-        each.transpose(*dims) for each in (seconds.mean(over), seconds.max(over), seconds.notnull().sum(over))
-    )
-    known = np.flatnonzero(runs.values)
-    slow = known[np.argsort(-mean.values.ravel()[known], kind="stable")][:MOST_SLOW]
+    over = [dim for dim in status.dims if dim not in dims]
+    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
+    finished = planned & (status != Status.not_run)
+    of, done, failed, mean, largest = (
+        each.transpose(*dims).values.ravel()
+        for each in (planned.sum(over), finished.sum(over), (finished & (status != Status.ok)).sum(over),
+                     seconds.mean(over), seconds.max(over))
+    )  # fmt: skip
+    known = np.flatnonzero(of)
+    slow = known[np.argsort(-np.nan_to_num(mean[known], nan=-1.0), kind="stable")][:MOST_ROWS]
+    sizes = [data.sizes[dim] for dim in dims]
     body = [
-        [*_labels(mean, dims, mean.shape, int(i)), *(f"{float(each.values.flat[i]):.3g}" for each in (mean, largest)),
-         f"{int(runs.values.flat[i]):,}"]
+        [*_labels(data, dims, sizes, int(i)), f"{done[i]:,}/{of[i]:,}", f"{failed[i]:,}",
+         *(f"{each[i]:.3g}" if np.isfinite(each[i]) else "–" for each in (mean, largest))]
         for i in slow
     ]  # fmt: skip
-    header = [*dims, "mean seconds", "largest", "finished runs"]
-    return [Table("Where runs take longest", header, body, len(dims), len(known) - len(slow))]
+    header = [*dims, "finished", "not ok", "mean seconds", "largest"]
+    return [Table("Progress by cell, where runs take longest first", header, body, len(dims), len(known) - len(slow))]
 
 
 def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:

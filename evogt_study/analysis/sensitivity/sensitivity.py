@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -25,7 +24,7 @@ from evogt_study.analysis.sensitivity.estimators import OTHER, OUTPUTS, PARAMETE
 from evogt_study.analysis.sensitivity.sampled import Sampled, sample_dimensions, sampled
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN
-from evogt_study.errors import InputError
+from evogt_study.errors import InputError, warn
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, logarithms
 from evogt_study.inference.sensitivity import failures
@@ -148,7 +147,7 @@ def _noted(found: xr.Dataset, sample: Sampled, missing: str) -> xr.Dataset:
     told = [note for note in notes.ravel().tolist() if note]
     if told and missing != "drop":
         text = f"{told[0]}; indices are of the part of the sample where runs have a value"
-        warnings.warn(text, CornerWarning, stacklevel=3)
+        warn(text, CornerWarning)
     return found.assign({NOTE: (p.dims[:-1], notes)})
 
 

@@ -51,8 +51,8 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     elif len(known) < len(walls):
         tell("only running it tells how long that takes")
     else:
-        wall = _duration(START_SECONDS + sum(known))
-        tell(f"in all about {wall} with --workers {workers}, on cores like this machine's, start-up included")
+        wall, start = _duration(START_SECONDS + sum(known)), _duration(START_SECONDS)
+        tell(f"in all about {wall} with --workers {workers}, on free cores like this machine's: {start} are start-up")
 
 
 def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
-from evogt_study.errors import DoubtWarning, StudyError
+from evogt_study.errors import DoubtWarning, StudyError, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.designs.distributions import distribution
@@ -65,11 +64,10 @@ def warn_of_count(table: SampleTable, place: Place) -> None:
     end = table.start + table.count
     if RULES[table.rule].balanced and end & (end - 1):
         above = 2 ** end.bit_length()
-        warnings.warn(
+        warn(
             f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
             f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
             DoubtWarning,
-            stacklevel=2,
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from evogt_study.study.typed_points import listed
 Array = npt.NDArray[np.float64]
 
 MAX_PANELS, MAX_SERIES = 6, 12
+MOST_LISTED = 6  # values that a caption lists, the others are counted
 MANY = 1000  # runs of a group from which on it says how many it lacks, not how many there are
 
 
@@ -63,6 +64,10 @@ class Place:
         """Value `number` as text that says of what it is: "N = 40"; a word stands for itself."""
         label = self.labels[number]
         return f"{self.symbol} = {label}" if self.name and _is_number(label) else label
+
+    def listed(self) -> str:
+        """All its values: "dictionary = transnet, gtransnet"."""
+        return f"{self.symbol} = {listed(self.labels, MOST_LISTED)}"
 
 
 NOWHERE = Place("", "", ("",))
@@ -176,6 +181,21 @@ class Arranged:
         ]
         more = f" ({', '.join(reasons)})" if reasons else ""
         return f"{distinct.count(self.runs[present]):,} of {distinct.count(self.runs):,} runs{more}"
+
+    def placed(self) -> str:
+        """What stands where: "error against N = 20, 40, for dictionary = a, b, over 10 values of seed, at k = 6"."""
+        parts = [f"over {size:,} values of {name}" for name, size in zip(self.over, self.lengths, strict=True)]
+        if self.panels.name:
+            parts.insert(0, f"a panel for each {self.panels.listed()}")
+        if self.series.name:
+            parts.insert(0, f"for {self.series.listed()}")
+        if self.along.name:
+            numbers = [] if self.x is None else [f"{each:g}" for each in np.unique(self.x[np.isfinite(self.x)])]
+            along = replace(self.along, labels=tuple(numbers)) if numbers else self.along
+            many = len(numbers) > MOST_LISTED
+            told = f"{along.symbol} = {numbers[0]} to {numbers[-1]}" if many else along.listed()
+            parts.insert(0, f"against {told}")
+        return f"{self.title} {', '.join([*parts, *self.notes])}".strip()
 
     def footnote(self, *more: str) -> str:
         """The small print of a picture."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -63,8 +64,13 @@ def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path 
         from evogt_study.cli.reporting import check_page, write_report  # with pictures, which take a second to import
 
         check_page(html, "--html")
-        write_report(path, html, computation_of(path).described() if computed else "")
+        write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
     return computed
+
+
+def _now() -> str:
+    """The time by which a page that is read later is judged."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> bool:
