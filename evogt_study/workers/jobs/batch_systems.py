@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from distributed import Client
 from distributed.core import Status
 from distributed.security import Security
 
-from evogt_study.errors import InputError, JobsWarning, SweepError
+from evogt_study.errors import InputError, JobsWarning, SweepError, warn
 from evogt_study.storage.processes import own_mark, was_left
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.batch import LEAVE_AT
@@ -80,11 +79,10 @@ def _closed_in_time(cluster: Any) -> Iterator[Any]:
             cluster.close(timeout=CLOSE_SECONDS)
         except TimeoutError:
             cluster.status = Status.closed  # else Dask would wait again when this process ends
-            warnings.warn(
+            warn(
                 f"the batch system did not cancel the jobs within {CLOSE_SECONDS:.0f} s; they end by themselves, once "
                 "they have looked for this command for a minute",
                 JobsWarning,
-                stacklevel=2,
             )
 
 
