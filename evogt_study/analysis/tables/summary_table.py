@@ -7,10 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import xarray as xr
 
+from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.labels import numeric_variables, position
+from evogt_study.analysis.orders import observed_orders
+from evogt_study.analysis.sensitivity.sensitivity import sensitivity
 from evogt_study.analysis.statistics import DEFAULT, summary
 from evogt_study.analysis.tables.numbers import NumberFormat
+from evogt_study.analysis.tables.orders_table import orders_table
 from evogt_study.analysis.tables.pivot import pivot, rendered_pivot, with_ratios
+from evogt_study.analysis.tables.sensitivity_table import largest_first, sensitivity_table
 from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import Interval
@@ -77,9 +82,6 @@ def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | N
 
     Raises as `summary_table`, and InputError where there is no sample.
     """
-    from evogt_study.analysis.sensitivity.sensitivity import sensitivity
-    from evogt_study.analysis.tables.sensitivity_table import largest_first, sensitivity_table
-
     name = question.variables[0]
     variables = [*numeric_variables(data)]
     if name not in variables:
@@ -97,9 +99,6 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
     Over the dimensions `over` that the variable has; the statistic is the question's first, or the mean.  Raises as
     `summary_table`, and InputError where there is no such axis, or which one is open.
     """
-    from evogt_study.analysis.orders import observed_orders
-    from evogt_study.analysis.tables.orders_table import orders_table
-
     values = chosen(data[_variables(data, question)[0]], question.at)
     over = [dim for dim in question.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
@@ -174,8 +173,6 @@ def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) ->
 
 def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.DataArray) -> tuple[str, xr.Dataset]:
     """Heading and comparison of the two labels of `ratio`."""
-    from evogt_study.analysis.comparison import compare  # its tests take most of a second to import
-
     first, slash, second = question.ratio.partition("/")
     if not slash or len(question.columns) != 1:
         raise InputError(f"`ratio` must be first/second, two labels of one axis across, got {question.ratio!r}")

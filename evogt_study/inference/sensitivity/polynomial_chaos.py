@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
+import scipy  # which imports its parts when they are first used, 0.04 s for scipy.linalg
 from scipy.special import ndtri
 
 from evogt_study.inference.kernels import Array
@@ -110,8 +110,8 @@ def _left_out(q: Array, outputs: Array) -> Array:
 
 def _fit(q: Array, r: Array, end: int, output: Array, left: Array, basis: Basis, error: float) -> Fit:
     own = slice(0, end + 1)
-    coefficients = solve_triangular(r[own, own], q[:, own].T @ output)
-    changes = solve_triangular(r[own, own], (q[:, own] * left[:, None]).T).T
+    coefficients = scipy.linalg.solve_triangular(r[own, own], q[:, own].T @ output)
+    changes = scipy.linalg.solve_triangular(r[own, own], (q[:, own] * left[:, None]).T).T
     return Fit(coefficients[1:], changes[:, 1:], basis.terms[:end], error)
 
 
