@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from evogt_study.errors import StudyError
@@ -17,18 +16,24 @@ from evogt_study.methods.many_methods import ONE, ManyMethods
 from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.own.user_function import UserFunction, solves_a_problem
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
+from evogt_study.numerics.registry import Registry
 
 if TYPE_CHECKING:
     from evogt_study.problems import Statement
 
-BASELINES = {
-    "p1_fem": "P1FiniteElements",
-    "finite_difference": "FiniteDifferences",
-    "space_time_regression": "SpaceTimeRegression",
-}
-"""The class of each baseline, in the module of `evogt_study.methods` that has the baseline's name."""
-# the paper's method first, as in messages; a user's own function needs no name here
-NAMES = ("evolution", *BASELINES)
+# the paper's method first, as in messages
+METHODS: Registry[Any] = Registry(
+    "method",
+    GROUP,
+    evolution="evogt_study.methods.evolution:Evolution",
+    p1_fem="evogt_study.methods.p1_fem:P1FiniteElements",
+    finite_difference="evogt_study.methods.finite_difference:FiniteDifferences",
+    space_time_regression="evogt_study.methods.space_time_regression:SpaceTimeRegression",
+)
+"""The package's methods, each with a function `of` a `MethodSpec`."""
+NAMES = tuple(METHODS)
+_OWN: Registry[Any] = Registry("method", GROUP, solver="evogt_study.methods.own.user_solver:UserSolver")
+"""What a user's function becomes that takes a problem: it needs the mathematics, as others do not."""
 
 
 def method_spec(
@@ -116,21 +121,8 @@ def load_method(spec: MethodSpec) -> Method:
 
 def _loaded(spec: MethodSpec) -> Method:
     """Load one method for one problem."""
-    if isinstance(spec.method, UserCode):
-        found = spec.method.load()
-        if isinstance(found, type) and issubclass(found, Method):  # of an installed package
-            whole: Any = found
-            return whole.of(spec)  # type: ignore[no-any-return]  # as it is declared to be
-        if not solves_a_problem(found):
-            return UserFunction.of(spec)
-        from evogt_study.methods.own.user_solver import UserSolver
-
-        return UserSolver.of(spec)
-    name = str(spec.method)
-    if name not in BASELINES:
-        from evogt_study.methods.evolution import Evolution
-
-        return Evolution.of(spec)
-    from evogt_study.methods.baseline import Baseline
-
-    return Baseline.of(spec, getattr(import_module(f"evogt_study.methods.{name}"), BASELINES[name]))
+    kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
+    if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
+        kind = _OWN["solver"] if solves_a_problem(kind) else UserFunction
+    method: Method = kind.of(spec)
+    return method
