@@ -10,7 +10,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.domains.triangulated import Segmented
+from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
 
 Point = tuple[float, float]
 
@@ -41,9 +41,7 @@ class Polygon(Segmented):
 
     def coarsest(self) -> Any:
         """Triangles between corners, by cutting off one ear after another."""
-        import skfem
-
-        return skfem.MeshTri(np.array(self.corners).T, np.array(_ears(self.corners)).T)
+        return scikit_fem().triangulation(np.array(self.corners), np.array(_ears(self.corners)))
 
 
 def _area(corners: list[Point]) -> float:
