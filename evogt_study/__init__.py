@@ -39,6 +39,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from evogt_study.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis import plots
@@ -120,6 +122,8 @@ _MODULES = {
     "problems": "evogt_study.problems",
 }
 
+_named = lazy_names(__name__, _HOMES)
+
 _FORMER = {"Bootstrap": "Interval"}
 """Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
 
@@ -171,12 +175,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
         import_module("evogt_study.analysis.accessor")
-    name = _FORMER.get(name, name)
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
         return import_module(_MODULES[name])
-    raise AttributeError(f"module 'evogt_study' has no attribute {name!r}")
+    return _named(_FORMER.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -65,7 +65,7 @@ def reference_of(
     if name == DIFFERENCES:
         check_differences(problem, points, run.integrator, "reference_points")
         return FiniteDifferenceReference(problem, points, grid, run.integrator)
-    from evogt_study.baselines.finite_elements import FiniteElementReference  # 0.1 s, with scikit-fem, for each worker
+    from evogt_study.baselines.finite_elements import FiniteElementReference  # 0.2 s, with scikit-fem, for each worker
 
     reference = FiniteElementReference(problem, points, grid)
     reference.check()

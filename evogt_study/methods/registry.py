@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evogt_study import problems
 from evogt_study.errors import StudyError
 from evogt_study.methods.many_methods import ONE, ManyMethods
 from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.own.user_function import UserFunction, solves_a_problem
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
 from evogt_study.numerics.registry import Registry
-
-if TYPE_CHECKING:
-    from evogt_study.problems import Statement
 
 # the paper's method first, as in messages
 METHODS: Registry[Any] = Registry(
@@ -54,7 +52,7 @@ def method_spec(
     if of_the_package and problem is None:
         raise StudyError(
             f"`problem` must be given for the method {of_the_package[0]}; "
-            f"use one of {', '.join(_built_in())}, file.py:factory or a [problem] table"
+            f"use one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
         )
     found = Alternatives(methods) if isinstance(method, Mapping) else methods[0][1]
     outputs = output or Output() if of_the_package else output
@@ -82,26 +80,17 @@ def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
     return method
 
 
-def _problem(problem: Any, named: Callable[[str], UserCode]) -> Statement | UserCode:
+def _problem(problem: Any, named: Callable[[str], UserCode]) -> problems.Statement | UserCode:
     if isinstance(problem, str) and ":" in problem:
         return named(problem)
     if not isinstance(problem, str):
-        from evogt_study.problems import Statement
-
-        return Statement(**problem)
-    known = _built_in()
+        return problems.Statement(**problem)
+    known = problems.BUILT_IN
     if problem not in known:
         raise StudyError(
             f"`problem` must be one of {', '.join(known)}, file.py:factory or a [problem] table, got {problem!r}"
         )
     return known[problem]
-
-
-def _built_in() -> Mapping[str, Statement]:
-    """The package's problems by name."""
-    from evogt_study.problems import BUILT_IN
-
-    return BUILT_IN
 
 
 @lru_cache(maxsize=8)  # once a process for all the batches of a study
@@ -110,13 +99,9 @@ def load_method(spec: MethodSpec) -> Method:
     if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
         return _loaded(spec)
     methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
-    problems = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {
-        (m, p): _loaded(replace(spec, method=each, problem=stated)) for m, each in methods for p, stated in problems
-    }
-    return ManyMethods.of(
-        every, [every[m, p] for m, each in methods for p, _ in problems if isinstance(each, UserCode)]
-    )
+    stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+    every = {(m, p): _loaded(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
+    return ManyMethods.of(every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)])
 
 
 def _loaded(spec: MethodSpec) -> Method:
