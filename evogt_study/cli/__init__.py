@@ -16,4 +16,29 @@
 - `progress_bar`: its bar
 - `result_display`: results in lines of text
 - `plot_files`: pictures of a result as files
+
+Commands declare their options at once, and import what they do when it is done: `run_study` and the other names below.
 """
+
+from typing import TYPE_CHECKING
+
+from evogt_study.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from evogt_study.cli.chosen_study import read_study, result_of
+    from evogt_study.cli.computing import run_study, work_on
+    from evogt_study.cli.messages import print_result
+    from evogt_study.cli.reporting import check_page, write_report
+    from evogt_study.cli.reproducing import reproduce_paper
+
+__all__ = [
+    "check_page", "print_result", "read_study", "reproduce_paper", "result_of", "run_study", "work_on", "write_report",
+]  # fmt: skip
+
+__getattr__ = lazy_names(
+    __name__,
+    dict.fromkeys(("read_study", "result_of"), f"{__name__}.chosen_study")
+    | dict.fromkeys(("run_study", "work_on"), f"{__name__}.computing")
+    | dict.fromkeys(("check_page", "write_report"), f"{__name__}.reporting")
+    | {"print_result": f"{__name__}.messages", "reproduce_paper": f"{__name__}.reproducing"},
+)

@@ -29,6 +29,7 @@ from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import energy_histories, histories
 from evogt_study.analysis.plots.parts.arranged import Places
+from evogt_study.analysis.plots.parts.canvas import Look
 from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.samples.pairs import pairs
@@ -42,6 +43,7 @@ from evogt_study.analysis.plots.work import work_accuracy
 
 __all__ = [
     "STYLES",
+    "Look",
     "Places",
     "dependence",
     "distribution",
