@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 from evogt_study.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from evogt_study.analysis.tables.orders_table import eoc_table
+    from evogt_study.analysis.tables.sensitivity_table import shares_table
     from evogt_study.cli.chosen_study import read_study, result_of
     from evogt_study.cli.computing import run_study, work_on
     from evogt_study.cli.messages import print_result
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from evogt_study.cli.reproducing import reproduce_paper
 
 __all__ = [
-    "check_page", "print_result", "read_study", "reproduce_paper", "result_of", "run_study", "work_on", "write_report",
+    "check_page", "eoc_table", "print_result", "read_study", "reproduce_paper", "result_of", "run_study",
+    "shares_table", "work_on", "write_report",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(
@@ -40,5 +43,10 @@ __getattr__ = lazy_names(
     dict.fromkeys(("read_study", "result_of"), f"{__name__}.chosen_study")
     | dict.fromkeys(("run_study", "work_on"), f"{__name__}.computing")
     | dict.fromkeys(("check_page", "write_report"), f"{__name__}.reporting")
-    | {"print_result": f"{__name__}.messages", "reproduce_paper": f"{__name__}.reproducing"},
+    | {
+        "print_result": f"{__name__}.messages",
+        "reproduce_paper": f"{__name__}.reproducing",
+        "eoc_table": "evogt_study.analysis.tables.orders_table",
+        "shares_table": "evogt_study.analysis.tables.sensitivity_table",
+    },
 )
