@@ -40,13 +40,13 @@ __all__ = [
 
 __getattr__ = lazy_names(
     __name__,
-    dict.fromkeys(("read_study", "result_of"), f"{__name__}.chosen_study")
-    | dict.fromkeys(("run_study", "work_on"), f"{__name__}.computing")
-    | dict.fromkeys(("check_page", "write_report"), f"{__name__}.reporting")
-    | {
-        "print_result": f"{__name__}.messages",
-        "reproduce_paper": f"{__name__}.reproducing",
-        "eoc_table": "evogt_study.analysis.tables.orders_table",
-        "shares_table": "evogt_study.analysis.tables.sensitivity_table",
+    {
+        ".chosen_study": "read_study result_of",
+        ".computing": "run_study work_on",
+        ".messages": "print_result",
+        ".reporting": "check_page write_report",
+        ".reproducing": "reproduce_paper",
+        "evogt_study.analysis.tables.orders_table": "eoc_table",
+        "evogt_study.analysis.tables.sensitivity_table": "shares_table",
     },
 )

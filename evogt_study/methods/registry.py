@@ -29,7 +29,6 @@ METHODS: Registry[Any] = Registry(
     space_time_regression="evogt_study.methods.space_time_regression:SpaceTimeRegression",
 )
 """The package's methods, each with a function `of` a `MethodSpec`."""
-NAMES = tuple(METHODS)
 _OWN: Registry[Any] = Registry("method", GROUP, solver="evogt_study.methods.own.user_solver:UserSolver")
 """What a user's function becomes that takes a problem: it needs the mathematics, as others do not."""
 
@@ -70,11 +69,11 @@ class Several:
 
 
 def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
-    if ":" in method or (method not in NAMES and is_entry_point(method)):
+    if ":" in method or (method not in METHODS.places and is_entry_point(method)):
         return named(method)
-    if method not in NAMES:
+    if method not in METHODS.places:
         raise StudyError(
-            f"`method` must be one of {', '.join(NAMES)}, file.py:function, package.module:function or an entry point "
+            f"`method` must be one of {', '.join(METHODS)}, file.py:function, package.module:function or an entry point "
             f"of the group {GROUP}, got {method!r}"
         )
     return method

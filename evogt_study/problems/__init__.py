@@ -31,6 +31,10 @@ __all__ = ["BUILT_IN", "Statement", "evaluate", "oscillatory_1d", "parse", "targ
 
 __getattr__ = lazy_names(
     __name__,
-    dict.fromkeys(("BUILT_IN", "oscillatory_1d", "target_1d"), f"{__name__}.benchmarks")
-    | {"evaluate": f"{__name__}.evaluation", "parse": f"{__name__}.grammar", "Statement": f"{__name__}.statement"},
+    {
+        ".benchmarks": "BUILT_IN oscillatory_1d target_1d",
+        ".evaluation": "evaluate",
+        ".grammar": "parse",
+        ".statement": "Statement",
+    },
 )

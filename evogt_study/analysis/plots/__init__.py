@@ -42,29 +42,7 @@ from evogt_study.analysis.plots.verdict import verdict
 from evogt_study.analysis.plots.work import work_accuracy
 
 __all__ = [
-    "STYLES",
-    "Look",
-    "Places",
-    "dependence",
-    "distribution",
-    "encoded",
-    "energy_histories",
-    "field_curves",
-    "field_panels",
-    "fields",
-    "heat_map",
-    "histories",
-    "pairs",
-    "pdf",
-    "png",
-    "precision",
-    "rank_error",
-    "scatter",
-    "sensitivity",
-    "settling",
-    "spectrum",
-    "svg",
-    "trend",
-    "verdict",
-    "work_accuracy",
-]
+    "STYLES", "Look", "Places", "dependence", "distribution", "encoded", "energy_histories", "field_curves",
+    "field_panels", "fields", "heat_map", "histories", "pairs", "pdf", "png", "precision", "rank_error", "scatter",
+    "sensitivity", "settling", "spectrum", "svg", "trend", "verdict", "work_accuracy",
+]  # fmt: skip
