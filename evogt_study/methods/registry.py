@@ -73,8 +73,8 @@ def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
         return named(method)
     if method not in METHODS.places:
         raise StudyError(
-            f"`method` must be one of {', '.join(METHODS)}, file.py:function, package.module:function or an entry point "
-            f"of the group {GROUP}, got {method!r}"
+            f"`method` must be one of {', '.join(METHODS)}, file.py:function, package.module:function or an entry "
+            f"point of the group {GROUP}, got {method!r}"
         )
     return method
 
