@@ -82,6 +82,7 @@ def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
     """Triangles of corner numbers that fill a polygon whose corners run counterclockwise."""
     left, triangles = list(range(len(corners))), []
     while len(left) > 3:
+        # there is one: a simple polygon has two ears at least (Meisters, Am. Math. Mon. 82, 1975)
         place = next(k for k in range(len(left)) if _is_ear(corners, left, k))
         triangles.append((left[place - 1], left[place], left[(place + 1) % len(left)]))
         del left[place]

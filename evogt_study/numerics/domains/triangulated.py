@@ -122,6 +122,7 @@ class Segmented(Triangulated):
     def boundary_points(self) -> Array:
         """Vertices and others on each segment."""
         starts, ends = self.segments()
+        # without a pattern, by which data that vanish in the middle would pass
         parts = np.array([0.0, 0.271, 0.618])[:, None, None]
         return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
 

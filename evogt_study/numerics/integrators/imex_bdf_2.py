@@ -31,6 +31,7 @@ class ImexBDF2(Integrator):
 
         Raises IndefiniteStiffnessError where the matrix of a step is not positive definite.
         """
+        # the shifts of the first step and of all others
         return in_coordinates(system, grid, (1.0, 1.5), lambda each, step: _march(each, grid, step))
 
     def times(self, grid: TimeGrid) -> Array:
@@ -72,8 +73,10 @@ def _side(side: Array, alpha: Array, before: Array, slope: Array, rate: Array, d
 
     `before` and `rate` are the state and the reaction of the step before, of which the first one is lost here.
     """
+    # 2 r^n - r^{n-1}: the reaction extrapolated to the end of the step, which keeps the second order
     np.multiply(slope, -dt if start else -2.0 * dt, out=side)
     side += alpha
+    # the first step is an implicit Euler step: there are not two states yet
     if start:
         return 1.0
     side += alpha
