@@ -104,6 +104,7 @@ def _fits(points: Array, outputs: Array) -> list[Fit | None]:
 
 def _left_out(q: Array, outputs: Array) -> Array:
     """Residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
+    # a point that alone decides a term has leverage one, and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
@@ -181,11 +182,13 @@ def _polynomials(column: Array) -> Array:
     degree = min(MOST_DEGREE, len(values) - 1)
     legendre = np.polynomial.legendre.legvander(2.0 * ranks - 1.0, degree)
     q, r = np.linalg.qr(legendre)
+    # QR leaves signs open: with these the polynomials rise, as Legendre's do
     return np.asarray((q * np.sign(np.diag(r))).T * np.sqrt(len(column)))
 
 
 def _bases(degrees: Sequence[int], points: int) -> Iterator[Basis]:
     """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
+    # one less, for the constant
     most = min(points // POINTS_A_TERM - 1, MOST_TERMS, MOST_NUMBERS // points)
     seen: set[tuple[Term, ...]] = set()
     for factors in range(1, min(MOST_FACTORS, len(degrees)) + 1):
