@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
+    # jobs may wait in a queue for days, and their workers with them
     limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
     path = result_of(study, output)

@@ -35,6 +35,7 @@ def submit(
     """
     path = cli.result_of(cli.read_study(study_file), output)
     script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
+    # before any task starts: SLURM does not make the folder that their output goes to
     make_jobs_folder(path)
     if prints:
         tell_lines(script.rstrip("\n"))

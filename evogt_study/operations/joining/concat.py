@@ -121,6 +121,7 @@ def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, 
         kinds |= {label: own.get(label, "has common values") for label in found}
     _check_same(f"`{name}`", kinds)
     every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
+    # axes stay in the order of their study; along other dimensions, as time, numbers are expected to rise
     ordered = every if keep_order or "words" in kinds.values() else sorted(every)
     return np.array(ordered, dtype=object if "words" in kinds.values() else None)
 
@@ -210,6 +211,7 @@ def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
+    # the last entry is what -1, not run, picks
     software = data["software"].copy(data=np.array([*numbers, -1], np.int32)[data["software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
     return data.assign(software=software)
