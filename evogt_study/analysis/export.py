@@ -80,8 +80,7 @@ def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
     """The values as the CSV writer takes them: its text of a float reads back as the same float."""
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f":
-        # NaN alone is not equal to itself
-        return ["" if value != value else value for value in values]
+        return ["" if value != value else value for value in values]  # NaN alone is not equal to itself
     return list(map(safe, values))
 
 

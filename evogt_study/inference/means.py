@@ -140,8 +140,7 @@ def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
 
 def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
     """Interval R - t s, or R exp(-t s / R), at the upper and the lower t of `ends` (m, 2)."""
-    # R - t s: the upper quantile of t makes the lower end
-    steps = -ends[:, ::-1] * fit.error[:, None]
+    steps = -ends[:, ::-1] * fit.error[:, None]  # R - t s: the upper quantile of t makes the lower end
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = fit.ratio[:, None]
         return np.where(logs[:, None], ratio * np.exp(steps / ratio), ratio + steps)

@@ -77,12 +77,12 @@ def best_on_average(units: Array, how: Interval, better: str) -> Array:
     return np.asarray((best / best.sum(axis=0)).mean(axis=-1))
 
 
+# of equal labels the first has the unit: the numbers add up to all units
 def winners_without(units: Array, better: str) -> Array:
     """Numbers of the units (L, n) that, left out, leave each label with the best mean, (L,)."""
     scale = np.exp2(np.frexp(np.abs(units).max(initial=0.0))[1].astype(float))
     left = (units / scale).sum(axis=-1, keepdims=True) - units / scale
     best = _is_best(left, better)
-    # the first of equal labels: the numbers are of units, and add up to all
     return np.asarray((best & (np.cumsum(best, axis=0) == 1)).sum(axis=-1), dtype=float)
 
 

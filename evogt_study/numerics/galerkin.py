@@ -195,11 +195,11 @@ class NodalData:
     initial: Array
 
 
+# u_b is taken off: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
 def nodal_data(problem: Problem, nodes: Array) -> NodalData:
     """Evaluate what does not depend on time at `nodes` (Q, d)."""
     initial = problem.initial(nodes)
     if problem.lifting is not None:
-        # the retained space holds u - u_b, which vanishes on the Dirichlet boundary
         initial = initial - problem.lifting.value(nodes, np.zeros(1))[0]
     return NodalData(_profiles(problem.diffusion, nodes), _profiles(problem.source, nodes), initial)
 

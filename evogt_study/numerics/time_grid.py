@@ -141,8 +141,8 @@ def _fitting_step(final_time: float, near: int) -> str:
     return f"use e.g. {final_time / near:.15g} ({near} steps)"
 
 
+# infinity cannot be rounded: -1 stands for what is far off, and is refused with all else that is no step
 def _step_of(t: float, final_time: float, steps: int) -> int:
-    # infinity cannot be rounded; -1 is refused below, with all else that is no step
     step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
     if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
         dt = final_time / steps

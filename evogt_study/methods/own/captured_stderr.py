@@ -70,8 +70,7 @@ def _flush() -> None:
 
 def _tail(file: int) -> str:
     """The last lines on one line."""
-    # what is still in a buffer is the run's
-    _flush()
+    _flush()  # what is still in a buffer is the run's
     end = os.lseek(file, 0, os.SEEK_END)
     lines = [line.strip() for line in _read(file, max(0, end - READ)).splitlines()]
     return " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]

@@ -86,10 +86,10 @@ def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
     return loops
 
 
+# by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side
 def _corners(points: Array) -> Array:
     """The points of a closed line at which its direction changes."""
     back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
     turn = back[:, 0] * ahead[:, 1] - back[:, 1] * ahead[:, 0]
     sizes = np.linalg.norm(back, axis=1) * np.linalg.norm(ahead, axis=1)
-    # the sine of the turn: vertices along one straight side are corners by rounding only
     return np.asarray(points[np.abs(turn) > 1e-9 * sizes])

@@ -26,12 +26,12 @@ class ImexBDF2(Integrator):
 
     name = "imex_bdf_2"
 
+    # shifts: 1 is that of the first step, by the implicit Euler rule, and 3/2 that of the others
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
         Raises IndefiniteStiffnessError where the matrix of a step is not positive definite.
         """
-        # the shifts of the first step and of all others
         return in_coordinates(system, grid, (1.0, 1.5), lambda each, step: _march(each, grid, step))
 
     def times(self, grid: TimeGrid) -> Array:

@@ -220,9 +220,9 @@ class _Step:
     stiffness: Callable[[float], Array]
     reacted: Callable[[Array, Array | None, float], tuple[Array, float]] | None
 
+    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, ask for it again
     @staticmethod
     def of(tableau: Tableau, system: GalerkinSystem, dt: float) -> _Step:
-        # Newton's iterations, and slopes after their stages, ask for the same matrices again
         kept: Callable[[float], Array] = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
         if system.autonomous:
             constant = system.stiffness(0.0)

@@ -208,10 +208,10 @@ def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str
     return {"dtype": dtype, "_FillValue": missing_value(dtype)}
 
 
+# -1, of runs that were not run, picks the last entry of the new numbers, and stays
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
-    # the last entry is what -1, not run, picks
     software = data["software"].copy(data=np.array([*numbers, -1], np.int32)[data["software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
     return data.assign(software=software)
