@@ -36,7 +36,6 @@ from evogt_study.study.phases import STUDY
 UNFILLED = ("status", "attempts", "software")
 """Whole numbers that have a value for every case, run or not."""
 
-
 CHUNK_CACHE = 2**22
 """Bytes of each variable that HDF5 holds: one slab and more, since slabs are written and read in turn.
 

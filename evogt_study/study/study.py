@@ -50,7 +50,6 @@ MAX_CHECKED = 5_000
 A bad combination beyond them is a failed run.
 """
 
-
 Named = Callable[[str, Sequence[str]], UserCode]
 """Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 

@@ -446,7 +446,6 @@ def _imported(module: str, content: object) -> ModuleType:
 
 @lru_cache(maxsize=32)
 def _unpickled(payload: bytes, helpers: Contents) -> Any:
-
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 
 
