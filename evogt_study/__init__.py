@@ -39,6 +39,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from evogt_study.lazy_names import lazy_names
+
 if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis import plots
@@ -76,49 +78,36 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
     from evogt_study.workers.limits import Limits
 
-_HOMES = {
-    "NaturalFace": "evogt_study.numerics.problem",
-    "NonlinearReaction": "evogt_study.numerics.problem",
-    "Problem": "evogt_study.numerics.problem",
-    "Tensor": "evogt_study.numerics.problem",
-    "Separable": "evogt_study.numerics.problem",
-    "NonSeparable": "evogt_study.numerics.problem",
-    "Lifting": "evogt_study.numerics.problem",
-    "Potential": "evogt_study.numerics.problem",
-    "Statement": "evogt_study.problems.statement",
-    "Dictionary": "evogt_study.numerics.dictionaries.base",
-    "QuadratureRule": "evogt_study.numerics.quadrature",
-    "Interval": "evogt_study.inference.intervals",
-    "compare": "evogt_study.analysis.comparison",
-    "published_verdict": "evogt_study.analysis.published_verdict",
-    "return_level": "evogt_study.analysis.beyond_the_mean",
-    "shares_of_variance": "evogt_study.analysis.beyond_the_mean",
-    "verdict": "evogt_study.analysis.verdict",
-    "evaluate": "evogt_study.operations.evaluate",
-    "concat": "evogt_study.operations.joining.concat",
-    "merge": "evogt_study.operations.joining.merge",
-    "observed_orders": "evogt_study.analysis.orders",
-    "open": "evogt_study.analysis.accessor",
-    "ranking": "evogt_study.analysis.comparison",
-    "sensitivity": "evogt_study.analysis.sensitivity.sensitivity",
-    "replay": "evogt_study.operations.replay",
-    "solve": "evogt_study.operations.solve",
-    "Study": "evogt_study.study.study",
-    "sample": "evogt_study.study.designs.given",
-    "table": "evogt_study.study.designs.given",
-    "together": "evogt_study.study.designs.given",
-    "run": "evogt_study.operations.run",
-    "Limits": "evogt_study.workers.limits",
-    "Event": "evogt_study.operations.progress",
-    "Listener": "evogt_study.operations.progress",
-    "summary": "evogt_study.analysis.statistics",
-    "verify": "evogt_study.operations.verify",
-}
-_MODULES = {
-    "errors": "evogt_study.errors",
-    "plots": "evogt_study.analysis.plots",
-    "problems": "evogt_study.problems",
-}
+_named = lazy_names(
+    __name__,
+    {
+        ".numerics.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
+        ".problems.statement": "Statement",
+        ".numerics.dictionaries.base": "Dictionary",
+        ".numerics.quadrature": "QuadratureRule",
+        ".inference.intervals": "Interval",
+        ".analysis.comparison": "compare ranking",
+        ".analysis.published_verdict": "published_verdict",
+        ".analysis.beyond_the_mean": "return_level shares_of_variance",
+        ".analysis.verdict": "verdict",
+        ".operations.evaluate": "evaluate",
+        ".operations.joining.concat": "concat",
+        ".operations.joining.merge": "merge",
+        ".analysis.orders": "observed_orders",
+        ".analysis.accessor": "open",
+        ".analysis.sensitivity.sensitivity": "sensitivity",
+        ".operations.replay": "replay",
+        ".operations.solve": "solve",
+        ".study.study": "Study",
+        ".study.designs.given": "sample table together",
+        ".operations.run": "run",
+        ".workers.limits": "Limits",
+        ".operations.progress": "Event Listener",
+        ".analysis.statistics": "summary",
+        ".operations.verify": "verify",
+    },
+)
+_MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.analysis.plots", "problems": "evogt_study.problems"}
 
 _FORMER = {"Bootstrap": "Interval"}
 """Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
@@ -127,56 +116,20 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary"
 """Names with which the accessor `ds.evogt` comes."""
 
 __all__ = [
-    "Dictionary",
-    "Event",
-    "Interval",
-    "Lifting",
-    "Limits",
-    "Listener",
-    "NaturalFace",
-    "NonSeparable",
-    "NonlinearReaction",
-    "Potential",
-    "Problem",
-    "QuadratureRule",
-    "Separable",
-    "Statement",
-    "Study",
-    "Tensor",
-    "compare",
-    "concat",
-    "errors",
-    "evaluate",
-    "merge",
-    "observed_orders",
-    "plots",
-    "problems",
-    "published_verdict",
-    "ranking",
-    "replay",
-    "return_level",
-    "run",
-    "sample",
-    "sensitivity",
-    "shares_of_variance",
-    "solve",
-    "summary",
-    "table",
-    "together",
-    "verdict",
-    "verify",
-]
+    "Dictionary", "Event", "Interval", "Lifting", "Limits", "Listener", "NaturalFace", "NonSeparable",
+    "NonlinearReaction", "Potential", "Problem", "QuadratureRule", "Separable", "Statement", "Study", "Tensor",
+    "compare", "concat", "errors", "evaluate", "merge", "observed_orders", "plots", "problems", "published_verdict",
+    "ranking", "replay", "return_level", "run", "sample", "sensitivity", "shares_of_variance", "solve", "summary",
+    "table", "together", "verdict", "verify",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
         import_module("evogt_study.analysis.accessor")
-    name = _FORMER.get(name, name)
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
         return import_module(_MODULES[name])
-    raise AttributeError(f"module 'evogt_study' has no attribute {name!r}")
+    return _named(_FORMER.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from docutils import nodes
@@ -18,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from evogt_study import errors
 from evogt_study.methods import evolution_parameters
-from evogt_study.methods.registry import BASELINES
+from evogt_study.methods.registry import METHODS
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains import DOMAINS
 from evogt_study.numerics.integrators import INTEGRATORS
@@ -123,8 +122,7 @@ def parameters(declared: Mapping[str, Parameter]) -> list[str]:
 
 def baseline(name: str) -> list[str]:
     """Parameters of one of the methods that the paper's is compared with."""
-    known = getattr(import_module(f"evogt_study.methods.{name}"), BASELINES[name])
-    return parameters(declared_in(known.PARAMETERS))
+    return parameters(declared_in(METHODS[name].PARAMETERS))
 
 
 def kinds(registry: Mapping[str, type]) -> list[str]:
@@ -175,7 +173,7 @@ def failures() -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "study-keys": study_keys,
     "evolution": lambda: parameters(evolution_parameters.PARAMETERS),
-    **{name: lambda name=name: baseline(name) for name in BASELINES},
+    **{name: lambda name=name: baseline(name) for name in METHODS if name != "evolution"},
     "dictionaries": lambda: kinds(FAMILIES),
     "integrators": lambda: kinds(INTEGRATORS),
     "domains": lambda: kinds(DOMAINS),

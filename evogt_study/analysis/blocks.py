@@ -130,6 +130,7 @@ def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, in
         return {}
     room = max(1, BLOCK_BYTES // (8 * math.prod(values.sizes[dim] for dim in core)))
     sizes: dict[Hashable, int] = {}
+    # the last dimensions are contiguous, in memory and in a file
     for dim in reversed([dim for dim in values.dims if dim not in core]):
         sizes[dim] = min(room, values.sizes[dim])
         room = max(1, room // values.sizes[dim])

@@ -231,8 +231,10 @@ def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) ->
     """The numbers of `_OUTPUTS` from ratio_of_means to log_ratio_p."""
     rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
     shape = first.shape[:-1]
+    # a missing pair has no say in whether all are positive
     positive = ((rows > 0.0) & (others > 0.0)) | ~np.isfinite(rows)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # of all pairs or of none: the mean over those that have logarithms would be one of other pairs
         logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
         of_means = kernels.mean(first) / kernels.mean(second)
         of_medians = kernels.median(first) / kernels.median(second)

@@ -116,6 +116,7 @@ def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.boo
         places = np.flatnonzero(bad)
         first = places[:MOST_VALUES]
         values = [(text_label(canonical(labels[i])), int(bad[i]), int(total[i])) for i in first]
+        # an axis of one value does not tell where
         if values and len(bad) > 1:
             lacking.append(Lacking(state, name, values, len(places) - len(first)))
     return lacking

@@ -6,18 +6,16 @@ import csv
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.atomic_files import written_whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
 FIRST = ("status", "message")
@@ -82,7 +80,7 @@ def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
     """The values as the CSV writer takes them: its text of a float reads back as the same float."""
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f":
-        return ["" if value != value else value for value in values]
+        return ["" if value != value else value for value in values]  # NaN alone is not equal to itself
     return list(map(safe, values))
 
 
@@ -107,8 +105,6 @@ def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
 
 def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
     """The table of `run_table` for pandas; whole numbers with gaps are of its type Int64."""
-    import pandas as pd
-
     gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
     return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))
 

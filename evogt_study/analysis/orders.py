@@ -93,6 +93,7 @@ def _with_intervals(
 
     outputs = {"order_se": (along,), "slope_se": (), "units": ()}
     found = reduced(values, laid_out.dims, on_points, outputs, along=[along], runs=runs)
+    # for n - 1 = 0 there is no quantile; the standard error is NaN there in any case
     t = xr.apply_ufunc(lambda n: stdtrit(np.maximum(n - 1.0, 1.0), (1.0 + how.confidence) / 2.0), found["units"])
     for name in ("order", "slope"):
         error = found[f"{name}_se"].transpose(*data[name].dims)

@@ -115,6 +115,7 @@ def _kernel(name: str, how: Interval) -> Kernel:
         return lambda units: standard_error(units, of)
     _check(name, name)
     kernel = kernel_of(name)[0]
+    # a number is one of all values; which of them belong together matters to intervals and errors alone
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
 

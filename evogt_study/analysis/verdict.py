@@ -171,6 +171,7 @@ def _with_winners(
             metric, laid_out.dims, on_labels, outputs, along=[dim], runs=runs, sizes={STATISTIC: len(BY)}
         )["value"].assign_coords({STATISTIC: list(BY)})
     numbers = xr.concat(list(each.values()), dim=xr.Variable(METRIC, list(each)), coords="minimal", compat="override")
+    # -1, no winner, picks the last one
     labels = np.array([*shown(values, dim), ""], dtype=object)
     places = xr.apply_ufunc(
         lambda rows: simultaneous.winner(rows, better), numbers, input_core_dims=[[dim]], vectorize=True
@@ -185,6 +186,7 @@ def _with_times(found: xr.Dataset, seconds: xr.DataArray, dim: str, over: Sequen
 
     def front(times: Array, means: Array) -> Array:
         towards = means if better == "lower" else -means
+        # those that are as fast, the label itself among them
         faster = times[:, None] >= times[None, :]
         best = np.array([towards[i] <= np.nanmin(towards[row]) if row.any() else False for i, row in enumerate(faster)])
         return np.where(best & np.isfinite(towards), times, np.nan)

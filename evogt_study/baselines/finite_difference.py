@@ -52,8 +52,8 @@ class GridSolution:
 
     def evaluate(self, nodes: Array) -> Array:
         """Multilinear interpolation of the zero-boundary fields, (P, d) -> (S, P)."""
-
         dimension = self.fields.ndim - 1
+        # zero on the boundary and linear in between, as the paper evaluates its reference (tab:allen_cahn)
         padded = np.pad(self.fields, [(0, 0)] + [(1, 1)] * dimension)
         along = np.linspace(0.0, 1.0, self.points + 2)
         interpolator = scipy.interpolate.RegularGridInterpolator([along] * dimension, np.moveaxis(padded, 0, -1))

@@ -15,9 +15,15 @@ from functools import reduce
 import numpy as np
 import scipy.sparse as sparse
 
-from evogt_study.baselines.element_space import ElementSpace, SparseBasis, SparseMatrix, element_space
+from evogt_study.baselines.element_space import (
+    ElementSpace,
+    SparseBasis,
+    SparseMatrix,
+    check_element_space,
+    element_space,
+)
 from evogt_study.baselines.sparse_solve import solver_of
-from evogt_study.errors import DivergedError
+from evogt_study.errors import DivergedError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.triangulated import Triangulated
 from evogt_study.numerics.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
@@ -77,6 +83,12 @@ class FiniteElementReference:
     problem: Problem
     size: int
     grid: TimeGrid
+
+    def check(self) -> None:
+        """Raise ParameterError or ProblemError where it cannot be computed."""
+        check_element_space(self.problem.domain, self.size, DEGREE)
+        if self.problem.potential is not None:
+            raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")
 
     @property
     def key(self) -> Hashable:

@@ -214,6 +214,7 @@ def p1_fem(
     space = p1_space(problem.dimension, unknowns, degree)
     _check_diffusion(space, problem, grid)
     mass = space.mass()
+    # projected, not interpolated: the paper's numbers come of that
     initial = factorised(mass)(space.load(problem.initial(space.quadrature.nodes)))
     stiffness, load = _stiffness(space, diffusion), _load(space, problem.source)
     states = _march(mass, stiffness, load, initial, grid, steady=diffusion.steady)

@@ -16,4 +16,37 @@
 - `progress_bar`: its bar
 - `result_display`: results in lines of text
 - `plot_files`: pictures of a result as files
+
+Commands declare their options at once, and import what they do when it is done: `run_study` and the other names below.
 """
+
+from typing import TYPE_CHECKING
+
+from evogt_study.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from evogt_study.analysis.tables.orders_table import eoc_table
+    from evogt_study.analysis.tables.sensitivity_table import shares_table
+    from evogt_study.cli.chosen_study import read_study, result_of
+    from evogt_study.cli.computing import run_study, work_on
+    from evogt_study.cli.messages import print_result
+    from evogt_study.cli.reporting import check_page, write_report
+    from evogt_study.cli.reproducing import reproduce_paper
+
+__all__ = [
+    "check_page", "eoc_table", "print_result", "read_study", "reproduce_paper", "result_of", "run_study",
+    "shares_table", "work_on", "write_report",
+]  # fmt: skip
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        ".chosen_study": "read_study result_of",
+        ".computing": "run_study work_on",
+        ".messages": "print_result",
+        ".reporting": "check_page write_report",
+        ".reproducing": "reproduce_paper",
+        "evogt_study.analysis.tables.orders_table": "eoc_table",
+        "evogt_study.analysis.tables.sensitivity_table": "shares_table",
+    },
+)

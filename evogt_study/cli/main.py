@@ -75,6 +75,7 @@ class _Commands(click.Group):
 
 
 def _stop(message: str, code: int) -> NoReturn:
+    # one line, whatever is in a name or a message of the system
     tell(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)
 

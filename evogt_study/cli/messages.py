@@ -35,6 +35,7 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
     """Print what is warned of meanwhile, one line for each thing, after all else."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
+            # Python shows a warning once for each line of code, which may be one for several results
             warnings.simplefilter("always", kind)
         yield
     warn(dict.fromkeys(str(warning.message) for warning in caught))

@@ -11,11 +11,9 @@ from evogt_study.errors import InputError
 
 study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
 
-
 result_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
 )
-
 
 from_option = click.option(
     "--from",
@@ -26,11 +24,9 @@ from_option = click.option(
     help="A result, or a folder of results, from which finished runs are taken too.",
 )
 
-
 over_option = click.option(
     "--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]"
 )
-
 
 code_option = click.option(
     "--code",

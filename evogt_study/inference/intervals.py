@@ -104,6 +104,7 @@ def _limits(rows: Array, how: Interval) -> Array:
         return ratio_interval(*means.unit_sums(rows), how)
     if how.of == "geometric_mean" and how.chosen in METHODS[:2]:
         found = np.exp(ratio_interval(*means.unit_sums(logarithms(rows)), how))
+        # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan
         return found
     return _resampled(rows, kernel_of(how.of)[0], how)
@@ -132,11 +133,13 @@ def _resampled(rows: Array, kernel: Kernel, how: Interval) -> Array:
     ok = np.isfinite(rows)
     units: npt.NDArray[np.bool_] = np.asarray(ok.any(axis=-1))
     counts = units.sum(axis=-1)
+    # rectangles, which are what can be resampled in one call
     for size in np.unique(counts[counts > 1]):
         which = np.flatnonzero(counts == size)
         values = rows[which][units[which]].reshape(len(which), int(size), rows.shape[-1])
         flat = np.where(np.isfinite(values), values, np.nan).reshape(len(which), -1)
         low, high = np.nanmin(flat, axis=-1), np.nanmax(flat, axis=-1)
+        # every resample is that value, and bca would be 0/0
         same = low == high
         found[which[same]] = kernel(flat[same])[:, None]
         found[which[~same]] = _resampled_group(values[~same], kernel, how)
@@ -145,6 +148,7 @@ def _resampled(rows: Array, kernel: Kernel, how: Interval) -> Array:
 
 def _resampled_group(values: Array, kernel: Kernel, how: Interval) -> Array:
     single = (np.isfinite(values).sum(axis=-1) == 1).all()
+    # one value a unit, as SciPy's bootstrap takes them
     if single:
         return _by_scipy(np.nansum(np.where(np.isfinite(values), values, np.nan), axis=-1), kernel, how)
     if how.chosen == "bca" and how.method:

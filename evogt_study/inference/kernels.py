@@ -44,6 +44,7 @@ def median(samples: Array) -> Array:
     """Middle of the sorted values, or half the sum of the two in the middle."""
     ordered, n = _ordered(samples)
     low, high = _entry(ordered, (n - 1) // 2), _entry(ordered, n // 2)
+    # halves first: the sum of two large numbers may overflow
     return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
 
 
@@ -54,6 +55,7 @@ def quantile(samples: Array, probability: float) -> Array:
     below = np.floor(place).astype(np.int64)
     low, high, part = _entry(ordered, below), _entry(ordered, below + 1), place - below
     with np.errstate(invalid="ignore"):  # an infinity from behind the values, times zero
+        # equal neighbours as they are: the sum of their parts may be rounded
         between = np.where((part == 0.0) | (low == high), low, (1.0 - part) * low + part * high)
     return np.where(n > 0, between, np.nan)
 

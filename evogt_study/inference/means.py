@@ -52,6 +52,7 @@ def fitted(above: Array, below: Array) -> Fit:
         ratio = np.where((each == each[:, :1]).all(axis=-1), each[:, 0], ratio)  # to the last digit
         residuals = (above - ratio[:, None] * below) / total[:, None]
         residuals[(each == each[:, :1]).all(axis=-1)] = 0.0
+    # n/(n - 1): where all weights are equal this is the standard error of a mean, std/sqrt(n)
     return Fit(ratio, np.sqrt((residuals**2).sum(axis=-1) * n / (n - 1.0)), residuals, shares)
 
 
@@ -139,7 +140,7 @@ def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
 
 def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
     """Interval R - t s, or R exp(-t s / R), at the upper and the lower t of `ends` (m, 2)."""
-    steps = -ends[:, ::-1] * fit.error[:, None]
+    steps = -ends[:, ::-1] * fit.error[:, None]  # R - t s: the upper quantile of t makes the lower end
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = fit.ratio[:, None]
         return np.where(logs[:, None], ratio * np.exp(steps / ratio), ratio + steps)
@@ -167,6 +168,7 @@ def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], lis
     """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units."""
     ok: npt.NDArray[np.bool_] = np.asarray(np.isfinite(np.stack(columns)).all(axis=0))
     counts = ok.sum(axis=-1)
+    # as a rule nothing is missing, and nothing is copied
     if len(ok) and counts.min() == ok.shape[1] > 1:
         yield np.arange(len(ok)), list(columns)
         return

@@ -76,6 +76,7 @@ def _effective_ranks(values: Array, n: Counts, probability: float, confidence: f
     tail = (1.0 - confidence) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
         effective = share * (1.0 - share) * n.astype(float) ** 2 / squares
+    # an estimate from few units may leave the range of one value to all of them
     effective = np.clip(np.where(squares > 0.0, effective, n), 1.0, np.maximum(n, 1))
     hits = effective * probability
     low = betaincinv(hits, effective - hits + 1.0, tail)

@@ -64,6 +64,7 @@ def _drawn(size: int, resamples: int, seed: int) -> Iterator[Counts]:
     step = max(1, BATCH // size)
     for start in range(0, resamples, step):
         count = min(step, resamples - start)
+        # each resample counts into a stretch of its own, so that one bincount does for all
         places = rng.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
         found = np.bincount(places.ravel(), minlength=count * size).reshape(count, size)
         yield found.astype(np.uint16)  # a unit is in no resample 65,536 times

@@ -92,6 +92,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
+    # all looks again, from the first: what a resumed study decides does not depend on when it was stopped
     while size <= columns.shape[1]:
         seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
         looks.append(seen)
@@ -133,6 +134,7 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
         limits = interval(samples[:, 0, :, None], how)
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
+    # a cell without an interval is the one that is known worst
     return value, limits[:, 0], limits[:, 1], np.where(np.isnan(half), np.inf, half)
 
 

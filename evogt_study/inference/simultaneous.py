@@ -44,9 +44,11 @@ def max_t(units: Array, how: Interval, ratios: bool) -> Pairs:
     cut = max(float(np.quantile(largest, how.confidence)), means.student_quantile(units.shape[1], how.confidence))
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(np.log(fit.ratio) * fit.ratio / fit.error if ratios else fit.ratio / fit.error)
+    # the sample itself counts as a draw, so that no p-value is zero
     beyond = (1.0 + (largest >= t[:, None]).sum(axis=-1)) / (1.0 + how.resamples)
     student = means.student_p_value(t, units.shape[1])
     ends = np.broadcast_to([-cut, cut], (len(pairs), 2))
+    # t of labels that are equal in all units is 0/0
     p_value = np.where(np.isnan(t), 1.0, np.maximum(beyond, student))
     return Pairs(fit.ratio, fit.error, means.from_t(fit, ends, logs), p_value)
 
@@ -56,6 +58,7 @@ def holm(p_values: Array) -> Array:
     count = p_values.shape[-1]
     order = np.argsort(p_values, axis=-1)
     factors = np.arange(count, 0, -1)
+    # no p-value is adjusted to less than one that was smaller
     stepped = np.maximum.accumulate(np.take_along_axis(p_values, order, axis=-1) * factors, axis=-1)
     found = np.empty_like(stepped)
     np.put_along_axis(found, order, np.minimum(stepped, 1.0), axis=-1)
@@ -74,6 +77,7 @@ def best_on_average(units: Array, how: Interval, better: str) -> Array:
     return np.asarray((best / best.sum(axis=0)).mean(axis=-1))
 
 
+# of equal labels the first has the unit: the numbers add up to all units
 def winners_without(units: Array, better: str) -> Array:
     """Numbers of the units (L, n) that, left out, leave each label with the best mean, (L,)."""
     scale = np.exp2(np.frexp(np.abs(units).max(initial=0.0))[1].astype(float))

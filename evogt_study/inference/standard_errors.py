@@ -58,6 +58,7 @@ def ratio_error(above: Array, below: Array) -> Array:
 def _std_error(samples: Array) -> Array:
     n = kernels.count(samples).astype(float)
     s = kernels.std(samples)
+    # in units of s: the fourth power of large values may overflow
     apart = (samples - kernels.mean(samples)[:, None]) / np.where(s > 0.0, s, 1.0)[:, None]
     fourth = kernels.mean(apart**4)
     with np.errstate(divide="ignore", invalid="ignore"):

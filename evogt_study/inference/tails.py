@@ -82,7 +82,9 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
     scale = float(values[-1] - threshold)
     if scale == 0.0:
         return ReturnLevel(float(threshold), float(threshold), float(threshold), True)
+    # in units of the largest, so that `_LEVELS` is wide enough for any sample
     beyond = (values[-count:] - threshold) / scale
+    # values above the threshold in one period
     rate = period * count / len(values)
 
     def likelihood(logarithm: float) -> float:
@@ -92,6 +94,7 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
     best = int(heights.argmax())
     shape, _, width = scipy.stats.genpareto.fit(beyond, floc=0.0)
     level = width * np.expm1(shape * np.log(rate)) / shape
+    # the fit may be above all levels of the grid
     cut = float(max(likelihood(np.log(level)), heights[best]) - 0.5 * scipy.stats.chi2.ppf(confidence, 1))
     ends = []
     for place, step in ((best, -1), (best, 1)):
@@ -108,10 +111,12 @@ def _extrapolated(values: Array, period: float, confidence: float) -> ReturnLeve
 
 def _log_likelihoods(beyond: Array, level: float, rate: float) -> Array:
     """Of generalised Pareto distributions of all shapes whose level beyond the threshold is `level`."""
+    # shape zero has a formula of its own, the exponential distribution's; those beside it are as good
     shapes = _SHAPES[np.abs(_SHAPES) > 1e-9]
     scales = level * shapes / np.expm1(shapes * np.log(rate))
     inner = 1.0 + np.outer(shapes / scales, beyond)
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = np.log(inner).sum(axis=-1)
         found: Array = -len(beyond) * np.log(scales) - (1.0 + 1.0 / shapes) * sums
+    # a distribution that ends before a value of the sample cannot have given it
     return np.where((inner > 0.0).all(axis=-1) & (scales > 0.0) & np.isfinite(found), found, -np.inf)

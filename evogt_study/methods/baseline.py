@@ -105,6 +105,11 @@ class BaselineCase(BoundCase, Generic[P]):
     values: Values
     given: P
 
+    @classmethod
+    def of(cls, spec: MethodSpec) -> Baseline:
+        """The method whose cases these are."""
+        return Baseline.of(spec, cls)
+
     @property
     def content(self) -> str:
         output = self.method.output

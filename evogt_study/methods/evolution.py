@@ -160,6 +160,7 @@ class EvolutionCase(BoundCase):
         content: dict[str, Value] = {"reference": given.reference}
         if given.reference in SIZED and given.reference_points is not None:
             content["reference_points"] = given.reference_points
+        # a step that is the run's own says nothing new, and makes no other key
         own = given.reference_dt is not None and given.reference_dt != given.dt
         return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
 
@@ -307,6 +308,7 @@ def rough_flops(run: Discretisation, problem: Problem) -> float:
     stiffness = d * (Q + A) * r**2
     step: float = 2 * r**2  # states of all steps from the eigenbasis of K
     if not problem.diffusion.steady:
+        # a Cholesky factorisation for each step
         step = r**3 / 3 + 20 * r**2 + (0 if isinstance(problem.diffusion, Separable) else d * Q * r**2)
     rates = 0.0
     if run.coefficient_reference is not None and run.coefficient_reference.name != "eigendecomposition":

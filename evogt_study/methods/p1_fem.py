@@ -1,9 +1,10 @@
-"""P1 finite elements as a method of a study.  scikit-fem is imported when a case needs it: that takes a moment."""
+"""P1 finite elements as a method of a study."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evogt_study.baselines.p1_fem import DEGREES, check_admitted, check_size, p1_fem, quadrature_nodes
 from evogt_study.methods.baseline import BaselineCase, with_scalars
 from evogt_study.methods.evolution import time_grid
 from evogt_study.methods.evolution_parameters import EvolutionParameters
@@ -43,22 +44,16 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         return time_grid(self.given.final_time, self.given.dt, self.method.output.times)
 
     def check_problem(self, problem: Problem) -> None:
-        from evogt_study.baselines.p1_fem import check_admitted, check_size
-
         check_admitted(problem)
         check_size(problem.dimension, self.given.unknowns, self.given.degree)
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 
     def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
-        from evogt_study.baselines.p1_fem import DEGREES
-
         default = DEGREES.get(self.method.source.dimension or 0)
         return {name: value for name, value in used.items() if name != "degree" or value != default}
 
     def quadrature_nodes(self, dimension: int) -> int:
         """Quadrature nodes in all elements."""
-        from evogt_study.baselines.p1_fem import quadrature_nodes
-
         return quadrature_nodes(dimension, self.given.unknowns, self.given.degree)
 
     @property
@@ -75,8 +70,6 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         return float(matrices * assembled + (times + 0.05 * steps) * factorised)
 
     def record(self, problem: Problem) -> Record:
-        from evogt_study.baselines.p1_fem import p1_fem
-
         solution = p1_fem(problem, self.given.unknowns, self.observed, self.given.degree)
         record = self.measured(problem, solution.evaluate, self.observed)
         return with_scalars(record, {"degrees_of_freedom": solution.dofs})

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.problems.evaluation import evaluate
-from evogt_study.problems.grammar import parse
+from evogt_study import problems
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +22,10 @@ class ParameterFormula:
     @staticmethod
     def read(text: str) -> ParameterFormula:
         """Read a formula.  Raises FormulaError for anything outside the grammar."""
-        expression = parse(text)
+        expression = problems.parse(text)
         return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
 
     def number(self, values: Mapping[str, float]) -> float:
         """The formula's value; infinite or NaN where it has none."""
         with np.errstate(all="ignore"):
-            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))
+            return float(problems.evaluate(self._expression, {name: float(values[name]) for name in self.names}))

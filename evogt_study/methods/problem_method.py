@@ -110,6 +110,7 @@ class ProblemMethod(Method):
         """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
         given = self.problem_values(values)
         for name, value in given.items():
+            # a parameter of the method that a formula uses as well: the method may admit what is no number
             declared = self.parameters[name] is not self.source.parameters[name]
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number where a formula uses it", value)

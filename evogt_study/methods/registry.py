@@ -9,26 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evogt_study import problems
 from evogt_study.errors import StudyError
 from evogt_study.methods.many_methods import ONE, ManyMethods
 from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.own.user_function import UserFunction, solves_a_problem
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
+from evogt_study.numerics.registry import Registry
 
-if TYPE_CHECKING:
-    from evogt_study.problems import Statement
-
-BASELINES = {
-    "p1_fem": "P1FiniteElements",
-    "finite_difference": "FiniteDifferences",
-    "space_time_regression": "SpaceTimeRegression",
-}
-"""The class of each baseline, in the module of `evogt_study.methods` that has the baseline's name."""
-# the paper's method first, as in messages; a user's own function needs no name here
-NAMES = ("evolution", *BASELINES)
+# the paper's method first, as in messages
+METHODS: Registry[Any] = Registry(
+    "method",
+    GROUP,
+    evolution="evogt_study.methods.evolution:Evolution",
+    p1_fem="evogt_study.methods.p1_fem:P1FiniteElements",
+    finite_difference="evogt_study.methods.finite_difference:FiniteDifferences",
+    space_time_regression="evogt_study.methods.space_time_regression:SpaceTimeRegression",
+)
+"""The package's methods, each with a function `of` a `MethodSpec`."""
+_OWN: Registry[Any] = Registry("method", GROUP, solver="evogt_study.methods.own.user_solver:UserSolver")
+"""What a user's function becomes that takes a problem: it needs the mathematics, as others do not."""
 
 
 def method_spec(
@@ -49,7 +51,7 @@ def method_spec(
     if of_the_package and problem is None:
         raise StudyError(
             f"`problem` must be given for the method {of_the_package[0]}; "
-            f"use one of {', '.join(_built_in())}, file.py:factory or a [problem] table"
+            f"use one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table"
         )
     found = Alternatives(methods) if isinstance(method, Mapping) else methods[0][1]
     outputs = output or Output() if of_the_package else output
@@ -67,36 +69,27 @@ class Several:
 
 
 def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
-    if ":" in method or (method not in NAMES and is_entry_point(method)):
+    if ":" in method or (method not in METHODS.places and is_entry_point(method)):
         return named(method)
-    if method not in NAMES:
+    if method not in METHODS.places:
         raise StudyError(
-            f"`method` must be one of {', '.join(NAMES)}, file.py:function, package.module:function or an entry point "
-            f"of the group {GROUP}, got {method!r}"
+            f"`method` must be one of {', '.join(METHODS)}, file.py:function, package.module:function or an entry "
+            f"point of the group {GROUP}, got {method!r}"
         )
     return method
 
 
-def _problem(problem: Any, named: Callable[[str], UserCode]) -> Statement | UserCode:
+def _problem(problem: Any, named: Callable[[str], UserCode]) -> problems.Statement | UserCode:
     if isinstance(problem, str) and ":" in problem:
         return named(problem)
     if not isinstance(problem, str):
-        from evogt_study.problems import Statement
-
-        return Statement(**problem)
-    known = _built_in()
+        return problems.Statement(**problem)
+    known = problems.BUILT_IN
     if problem not in known:
         raise StudyError(
             f"`problem` must be one of {', '.join(known)}, file.py:factory or a [problem] table, got {problem!r}"
         )
     return known[problem]
-
-
-def _built_in() -> Mapping[str, Statement]:
-    """The package's problems by name."""
-    from evogt_study.problems import BUILT_IN
-
-    return BUILT_IN
 
 
 @lru_cache(maxsize=8)  # once a process for all the batches of a study
@@ -105,32 +98,15 @@ def load_method(spec: MethodSpec) -> Method:
     if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
         return _loaded(spec)
     methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
-    problems = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {
-        (m, p): _loaded(replace(spec, method=each, problem=stated)) for m, each in methods for p, stated in problems
-    }
-    return ManyMethods.of(
-        every, [every[m, p] for m, each in methods for p, _ in problems if isinstance(each, UserCode)]
-    )
+    stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+    every = {(m, p): _loaded(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
+    return ManyMethods.of(every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)])
 
 
 def _loaded(spec: MethodSpec) -> Method:
     """Load one method for one problem."""
-    if isinstance(spec.method, UserCode):
-        found = spec.method.load()
-        if isinstance(found, type) and issubclass(found, Method):  # of an installed package
-            whole: Any = found
-            return whole.of(spec)  # type: ignore[no-any-return]  # as it is declared to be
-        if not solves_a_problem(found):
-            return UserFunction.of(spec)
-        from evogt_study.methods.own.user_solver import UserSolver
-
-        return UserSolver.of(spec)
-    name = str(spec.method)
-    if name not in BASELINES:
-        from evogt_study.methods.evolution import Evolution
-
-        return Evolution.of(spec)
-    from evogt_study.methods.baseline import Baseline
-
-    return Baseline.of(spec, getattr(import_module(f"evogt_study.methods.{name}"), BASELINES[name]))
+    kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
+    if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
+        kind = _OWN["solver"] if solves_a_problem(kind) else UserFunction
+    method: Method = kind.of(spec)
+    return method

@@ -65,6 +65,7 @@ class CoefficientReference:
             (0.0, final_time),
             system.initial,
             method="DOP853",
+            # else it keeps each of its own steps, of which an explicit method has many where K is stiff
             t_eval=[final_time],
             rtol=self.rtol,
             atol=self.atol,

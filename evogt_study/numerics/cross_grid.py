@@ -94,6 +94,7 @@ def general_defects(
 ) -> CrossGridDefects:
     """The same for a problem with any linear terms, all of which are in K."""
     rule = basis.quadrature
+    # `basis` has gradients only, which the stiffness of a plain problem is made of
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
     assessed, _ = operator_matrix(
         NodalBasis(rule, values, basis.gradients),

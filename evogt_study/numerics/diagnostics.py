@@ -30,6 +30,7 @@ def energy_history(system: GalerkinSystem, trajectory: Trajectory) -> Array:
     states = trajectory.coefficients
     stiffness = system.stiffness if system.diffusion is None else system.diffusion
     if system.autonomous:
+        # states times K, not K times states: the diffusion's part is symmetric, whatever else the operator has
         images = states @ stiffness(0.0)
     else:
         images = np.stack([stiffness(float(t)) @ alpha for t, alpha in zip(trajectory.times, states, strict=True)])

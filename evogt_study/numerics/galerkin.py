@@ -95,6 +95,7 @@ class Reaction:
 
     def prepared(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
         """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
+        # called at every step of a gradient flow: arrays asked for anew at each operation took 6 % of it
         values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
         u, weighted = np.empty_like(weights), np.empty_like(weights)
         nodal = self._nodal(u.shape)
@@ -194,6 +195,7 @@ class NodalData:
     initial: Array
 
 
+# u_b is taken off: the retained space holds u - u_b, which vanishes on the Dirichlet boundary
 def nodal_data(problem: Problem, nodes: Array) -> NodalData:
     """Evaluate what does not depend on time at `nodes` (Q, d)."""
     initial = problem.initial(nodes)
@@ -264,6 +266,7 @@ def on_face(space: RetainedSpace, quadrature: Quadrature, name: str) -> NodalBas
     """The retained basis on a face of the domain, by the face's part of a rule."""
     rule = quadrature.faces[name]
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform
+    # without gradients: what is integrated over a face, flux and transfer, has values only
     return NodalBasis(rule, values, np.empty((0, *values.shape)))
 
 
@@ -375,6 +378,7 @@ def check_diffusion(problem: Problem, quadrature: Quadrature, times: Array) -> N
     """
     tensor = isinstance(problem.diffusion, Tensor)
     wanted = "positive definite" if tensor else "positive"
+    # at the nodes and times that K is made of: what a is elsewhere cannot make it indefinite
     for part in in_blocks(times[:1] if problem.diffusion.steady else times):
         values = problem.diffusion(quadrature.nodes, part)
         if tensor and np.isfinite(values).all():

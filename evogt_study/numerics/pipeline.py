@@ -158,6 +158,7 @@ def stage_keys(
         "weighted SVD": trial,
         "retained space": space,
         "quadrature defect": space,
+        # with the integrator: the diffusion is looked at when the integrator's stages do
         "diffusion check": (problem, run.quadrature, run.grid.final_time, run.grid.steps, run.integrator),
         "nodal data": (problem, run.quadrature, domain),
         "Galerkin system": system,
@@ -189,6 +190,7 @@ def solve(
     Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,
     IndefiniteStiffnessError.
     """
+    # first: what it refuses would else be found after the space was made
     run.integrator.check(problem)
     key = stage_keys(problem, problem.domain, run, None if reference is None else reference.key)
     svd, space = _spaces(problem, run, key, share)
@@ -204,6 +206,7 @@ def solve(
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
     features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
     target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
+    # of a problem whose solution is not known the target has the initial time alone
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
     errors = target.errors(raw, features)
     return Solution(
@@ -253,6 +256,7 @@ def _norms(
     if not wanted or len(errors) != len(trajectory.times):
         return
     final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
+    # nanmax: a relative error is not defined at times when the exact solution is zero
     known = target.final_norms(space.transform @ final, features) | {"error_max_over_time": float(np.nanmax(errors))}
     if "error_h1" in wanted and problem.exact_gradient is not None:
         lifted = np.zeros((problem.dimension, len(rule.nodes)))

@@ -23,6 +23,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     """
     # 0.37 T, where no usual modulation has a zero, as at T/2 or T/4
     times = np.array([0.0, 0.37, 1.0]) * (final_time or problem.final_time or 1.0)
+    # without an exact solution nothing is stated of later times
     times = times[:1] if problem.exact is None else times
 
     def stated(nodes: Array) -> Array:

@@ -13,6 +13,7 @@ from evogt_study.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"
+# 80 MB for each number that is held at every node
 MAX_NODES = 10_000_000
 MAX_REFINEMENTS = 10
 """Each makes four triangles of one: a million of one."""

@@ -164,5 +164,6 @@ def retained_functions(domain: Domain, psi: FirstOrder, nodes: Array, transform:
         np.multiply(psi.rows(block).mapped(factor), D[block], out=gradients[:, block])
         for axis in range(dimension):
             gradients[axis, block] += dD[axis, block] * values[block]
+    # last, since the product rule above takes T_r^T psi without D
     values *= D
     return values, gradients

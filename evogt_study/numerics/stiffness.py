@@ -45,6 +45,7 @@ class NodalBasis:
 
 def weighted_gram(gradients: Array, nodal: Array) -> Array:
     """sum_l G_l^T diag(nodal) G_l, symmetric: (d, Q, r) and (Q,) -> (r, r)."""
+    # in Fortran order, else dsyrk would copy the matrix for every block
     return symmetric(with_weighted_gram(np.zeros((gradients.shape[2],) * 2, order="F"), gradients, nodal))
 
 
@@ -59,6 +60,7 @@ def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
         for start in range(0, len(nodal), NODES_AT_ONCE):
             block = slice(start, start + NODES_AT_ONCE)
             scaled, below = roots[block] * gradient[block], negative[block]
+            # profiles of a separable diffusion, and linear reactions, may be negative, of which there is no root
             for sign, part in ((-1.0, below), (1.0, ~below)):
                 if part.any():
                     rows = scaled if part.all() else scaled[part]
@@ -113,6 +115,7 @@ def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
     def assembly(i: int, j: int) -> Assembly:
         if i == j:
             return lambda nodal: weighted_gram(G[i : i + 1], weights * nodal)
+        # a_ij and a_ji at once: a matrix and its transpose add up to one that is symmetric to the last digit
         return lambda nodal: _with_transpose(weighted_product(G[i], G[j], weights * nodal))
 
     return _summed([_moving(part, basis.rule, assembly(i, j)) for (i, j), part in problem.diffusion.upper.items()])

@@ -141,6 +141,7 @@ def _fitting_step(final_time: float, near: int) -> str:
     return f"use e.g. {final_time / near:.15g} ({near} steps)"
 
 
+# infinity cannot be rounded: -1 stands for what is far off, and is refused with all else that is no step
 def _step_of(t: float, final_time: float, steps: int) -> int:
     step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
     if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
@@ -151,5 +152,6 @@ def _step_of(t: float, final_time: float, steps: int) -> int:
 
 def _divisor_near(number: int, wanted: int) -> int:
     """The divisor of `number` nearest to `wanted`."""
+    # up to ten times what was asked for: a million numbers would be tried for the sake of a message
     divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
     return min(divisors, key=lambda d: abs(d - wanted))

@@ -48,6 +48,7 @@ class Target:
     def final_norms(self, raw: Array, psi: Array) -> dict[str, float]:
         """Other norms of the error of T_r alpha (N,) at the last time; NaN relative to zero."""
         difference = (psi @ raw) * self.factor - self.weighted[-1]
+        # relative to a solution of zero: NaN, as in `_relative`, without a warning
         with np.errstate(all="ignore"):
             return {
                 "error_absolute": float(np.linalg.norm(difference)),

@@ -132,11 +132,13 @@ def _predicted(
     text = method.problem_text(values)
     reference = None if problem.exact is not None else shared_reference(problem, final_time, share, text)
     known = partial(solved, problem, final_time, reference)
+    # never more than the error, from whose square it is taken below
     error, time = numbers["error"], min(numbers["error_time"], numbers["error"])
     before = retained_error(problem, method.bind(values).discretisation, known)
     predictions = {}
     for name, change in changes.items():
         if name == "dt":
+            # half the step: the part falls by 2^-ORDER, its square by 4^-ORDER
             predictions[name] = float(np.sqrt(error**2 - time**2 * (1.0 - 4.0**-ORDER)))
             continue
         after = retained_error(problem, method.bind({**values, **change}).discretisation, known)

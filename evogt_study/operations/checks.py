@@ -139,6 +139,7 @@ def values(result: Stored) -> Iterator[str]:
         )
     for name in measured:
         there = np.zeros_like(ok)
+        # an array variable may be larger than memory
         for slab in slabs(data[name].shape):
             present = _present(data[name].variable[slab])
             there[slab[: status.ndim]] |= present.any(axis=tuple(range(status.ndim, data[name].ndim)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import EvogtError
+from evogt_study.methods.own.used_code import python_file_sources
 from evogt_study.results.provenance import PLAN, plan_digest
 from evogt_study.storage.atomic_files import followed, remove_unfinished
 from evogt_study.storage.paths import default_result, shard_folder
@@ -49,8 +50,6 @@ def _was_planned(path: Path, text: str, table: dict[str, object], folder: Path) 
 
 def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
     """The text of the Python files that a study names, and what they depend on, as `UserCode.sources`."""
-    from evogt_study.methods.own.used_code import python_file_sources
-
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
             file = folder / reference.rpartition(":")[0]

@@ -39,7 +39,7 @@ class NotebookDisplay:
 
     def _show(self) -> None:
         if self.handle is None:
-            from IPython.display import display
+            from IPython.display import display  # IPython is no dependency: a notebook has it
 
             self.handle = display(self, display_id=True)
         else:

@@ -73,6 +73,7 @@ def in_words(event: Event) -> str:
 
 def duration(seconds: float) -> str:
     """ "8 s", "3 min 20 s", "5 h 12 min"."""
+    # rounded first, else 119.6 s would be 1 min 60 s
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"

@@ -305,7 +305,7 @@ class _Sweep:
 
     def by_cluster(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
         """As `records`, on Dask workers."""
-        # here: a study that is done before this needs none of it, and it takes half a second to import
+        # here: a study that is done before this needs none of it, and with Dask it takes 0.3 s to import
         from evogt_study.workers.dispatch import Flow
 
         client, begun = self.workers.client, list[RunRecords]()
@@ -374,7 +374,7 @@ class Workers:
             if self._closed:
                 raise SweepError("stopped because another study could not go on; what is finished is kept")
             if self._client is None:
-                from evogt_study.workers.local_cluster import connected
+                from evogt_study.workers.local_cluster import connected  # 0.3 s, as in `by_cluster`
 
                 self._context = connected(self.given, self.workers)
                 self._client = self._context.__enter__()

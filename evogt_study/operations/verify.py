@@ -152,6 +152,7 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
     found: list[tuple[Stored, int]] = []
+    # points whose keys are not the study's are passed over: the check of keys tells of them
     for number in order:
         if len(found) == sample:
             break
@@ -169,6 +170,7 @@ def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
         return f"{told}: {run.message}", [f"{told} is ok in the file, but computed again: {run.message}"]
     if not run.differences:
         return f"{told}: equal bit for bit", []
+    # with the same versions every digit is the same, so any difference is wrong
     if not run.software:
         return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
     own = result.study.spec.of_the_package

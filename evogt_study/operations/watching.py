@@ -80,6 +80,7 @@ def computation_of(result: Path) -> Computation:
     writer = writer_of(result)
     try:
         told = json.loads(progress_file(result).read_text())
+        # an event of a process that was killed tells nothing of the one that goes on
         if writer is not None and str(told["process"]) == writer.process:
             return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
     except (OSError, ValueError, LookupError, TypeError, OverflowError):  # none yet, or that of another version

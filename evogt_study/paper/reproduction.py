@@ -109,7 +109,7 @@ def ratio(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
     """The gain T/G: the statistic of one dictionary over that of another."""
     over = {"gain": "mean", "median_gain": "median"}[name]
     first, second = (statistic(values.sel(dictionary=each), over) for each in dictionaries.split("/"))
-    value = float(first.value) / float(second.value)
+    value = float(first.value) / float(second.value)  # of unrounded statistics, as the paper's gains are
     return Computed(value, first.n_ok + second.n_ok, first.n_planned + second.n_planned)
 
 

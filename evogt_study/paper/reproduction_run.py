@@ -99,7 +99,7 @@ def reproduce(
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
     """The report as Markdown, CSV and one HTML page, and its figures as PNG; the paths written."""
-    from evogt_study.analysis.plots.parts.style import png, svg  # matplotlib, when the runs are done
+    from evogt_study.analysis.plots.parts.style import png, svg  # 0.4 s, with matplotlib, after the runs
     from evogt_study.paper import figures
 
     origin, drawn = provenance(reproduction.results), figures.drawn(reproduction.results)

@@ -97,6 +97,7 @@ def predicted(
         each = sum(known.seconds(entry.stage, work) for work in works) / len(works)
         more = entry.cases < count and entry.growing and counted > 0.0
         seconds += taken / counted * each * count if more else taken
+    # alone a run shares nothing, and would seem to take longer than all of them together
     return Prediction(seconds, min(known.alone(max(works)), seconds))
 
 
@@ -106,6 +107,7 @@ def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, 
     numbers: of the cases among which they are; None: all.
     """
     size = plan.space.size if numbers is None else len(numbers)
+    # with one seed, so that a prediction is the same when it is asked for again
     every = np.arange(size) if size <= SAMPLED_CASES else np.random.default_rng(0).integers(size, size=SAMPLED_CASES)
     every = every if numbers is None else numbers[every]
     found = []
@@ -124,6 +126,7 @@ def timed_cases(plan: Plan) -> Timings:
 
     The first is run twice, so that what it imports does not count; a case that fails counts with what it took.
     """
+    # of no work is a case whose parameters do not fit together, which fails at once and shows no rate
     sample = [entry for entry in sampled_work(plan) or [] if entry[0] > 0.0]
     if not sample or sample[0][0] > PATIENCE:
         return Timings({})

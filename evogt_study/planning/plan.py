@@ -107,6 +107,7 @@ class Plan:
     def trials(self, numbers: Order) -> Order:
         """Of these cases the first of each method that is the user's own."""
         if not isinstance(self.spec.method, Alternatives):
+            # one case, or none: True counts as 1
             return numbers[: isinstance(self.spec.method, UserCode)]
         own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
         (along,) = (number for number, name in enumerate(self.space.names) if name == METHOD)

@@ -5,6 +5,8 @@
 >>> problem.dimension, problem.diffusion.steady
 (1, True)
 
+Its names are imported when they are used: with SymPy that takes half a second, which only formulas need.
+
 - `grammar`: text to a symbolic expression, with nothing evaluated on the way
 - `expressions`: separation of time and space
 - `evaluation`: expressions as operations on arrays
@@ -12,14 +14,27 @@
 - `geometry`: domains, and what is given on their boundary
 - `terms`: the terms of the equation as expressions
 - `statement`: a problem in formulas, and the data that follow from them
-- `oscillatory_1d`: the benchmark with an oscillatory coefficient
-- `target_1d`: the benchmark with an oscillatory solution
+- `benchmarks`: the paper's problems in one dimension
 """
 
-from evogt_study.problems.oscillatory_1d import oscillatory_1d
-from evogt_study.problems.statement import Statement
-from evogt_study.problems.target_1d import target_1d
+from typing import TYPE_CHECKING
 
-BUILT_IN = {statement.name: statement for statement in (oscillatory_1d, target_1d)}
+from evogt_study.lazy_names import lazy_names
 
-__all__ = ["BUILT_IN", "Statement", "oscillatory_1d", "target_1d"]
+if TYPE_CHECKING:
+    from evogt_study.problems.benchmarks import BUILT_IN, oscillatory_1d, target_1d
+    from evogt_study.problems.evaluation import evaluate
+    from evogt_study.problems.grammar import parse
+    from evogt_study.problems.statement import Statement
+
+__all__ = ["BUILT_IN", "Statement", "evaluate", "oscillatory_1d", "parse", "target_1d"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        ".benchmarks": "BUILT_IN oscillatory_1d target_1d",
+        ".evaluation": "evaluate",
+        ".grammar": "parse",
+        ".statement": "Statement",
+    },
+)

@@ -141,6 +141,7 @@ def _folded(operate: np.ufunc, *operands: Any, out: Array | None = None) -> Any:
 
 
 def _power(base: Any, exponent: Any, out: Array | None = None) -> Any:
+    # as floats: NumPy refuses whole numbers to negative whole powers
     return np.power(np.asarray(base, dtype=float), exponent, out=out)
 
 

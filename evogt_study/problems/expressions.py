@@ -210,6 +210,7 @@ def _at_nodes(expression: sympy.Expr, nodes: Array, values: Mapping[str, Any]) -
 
 
 def _columns(nodes: Array) -> dict[str, Array]:
+    # not strict: there are three names, whatever the dimension
     return dict(zip(SPACE, nodes.T, strict=False))
 
 

@@ -89,6 +89,7 @@ def _read(text: str, key: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
+            # reads the text and runs nothing; what may stand in the tree is looked at node by node
             tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)

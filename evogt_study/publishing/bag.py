@@ -27,10 +27,12 @@ def write_bag(folder: Path, info: Mapping[str, str]) -> None:
     """
     payload = _files(folder / PAYLOAD)
     size = sum(path.stat().st_size for path in payload)
+    # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
     lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
     _write(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
     _write(folder / "bag-info.txt", "".join(f"{name}: {' '.join(text.split())}\n" for name, text in lines.items()))
     _write(folder / MANIFEST, _manifest(folder, payload))
+    # after the other tag files, which this manifest lists; itself it cannot
     tags = [path for path in _files(folder) if path not in payload]
     _write(folder / TAG_MANIFEST, _manifest(folder, tags))
 
@@ -48,6 +50,7 @@ def bag_findings(folder: Path) -> Iterator[str]:
         listed = _listed(folder / name)
         for path, digest in listed.items():
             whole = folder / path
+            # a bag comes from anywhere, and its manifest must not have files outside of it read
             if not _is_inside(path) or whole.is_symlink() or not whole.is_file():
                 yield f"{name} lists {shortened(path)}, which is not there"
             elif _digest(whole) != digest:
@@ -82,6 +85,7 @@ def _listed(manifest: Path) -> dict[str, str]:
         raise ResultError(f"cannot read {manifest}: {getattr(error, 'strerror', None) or error}") from None
     if None in found:
         raise ResultError(f"{manifest} must list a SHA-256 and a path on each line, got another line")
+    # other programs write digests in capitals
     return {_plain(line[2]): line[1].lower() for line in found if line is not None}
 
 

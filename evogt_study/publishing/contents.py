@@ -168,5 +168,6 @@ def _check_well(path: Path) -> None:
 
 def _study_file(recorded: str, path: Path) -> str:
     """The name of a study's file; one that was stated in Python has none."""
+    # results may come from a system that separates folders by a backslash
     name = PurePath(recorded.replace("\\", "/")).name
     return name if name.endswith(".toml") else f"{path.stem}.toml"

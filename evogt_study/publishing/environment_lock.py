@@ -57,6 +57,7 @@ def _closure(roots: set[str]) -> dict[str, str]:
         found[name] = known.version
         for text in known.requires or ():
             required = Requirement(text)
+            # what this interpreter and system need, without extras
             if required.marker is None or required.marker.evaluate({"extra": ""}):
                 waiting.append(required.name)
     return found
@@ -77,5 +78,6 @@ def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8-sig"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
+        # relative imports are of the study's own files
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]

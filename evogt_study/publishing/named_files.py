@@ -40,6 +40,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
         if not _is_file(path):
             continue
         for each in (path, *_imported(path)):
+            # resolved, since a link or `..` may lead out of the folder
             inside = each.resolve()
             if not inside.is_relative_to(folder.resolve()):
                 raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published; move it")

@@ -98,4 +98,5 @@ def _json(content: Any) -> str:
 
 def _put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # with the line ends that the text has: a study's digest is one of all its characters
     path.write_text(text, encoding="utf-8", newline="")

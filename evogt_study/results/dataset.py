@@ -55,6 +55,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
 
     key_bytes: leave case keys as bytes, which take a quarter of the memory of text.
     """
+    # before anything is labelled: runs that disagree on what a name is become failed here
     table.settle()
     space = table.plan.space
     meant, known = (MEASURED, COORDINATES) if study.spec.of_the_package else ({}, {})
@@ -245,6 +246,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "history": f"{now}: evogt-study {package_version()} ran {study.file}",
         "date_created": now,
         "product_version": package_version(),
+        # the text itself, by which a result is run, merged and checked where its file is not
         "study": study.text,
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
@@ -252,6 +254,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         PLAN: plan_digest(study.text, study.spec.sources),
         "git_revision": known["git_revision"],
         "git_dirty": known["git_dirty"],
+        # as text: an attribute of NetCDF cannot be a mapping
         "versions": json.dumps(known["versions"], sort_keys=True),
         "platform": known["platform"],
         "cpu": known["cpu"],
@@ -270,6 +273,7 @@ def _subjects(study: Study) -> tuple[str, ...]:
 # only runs that are ok have values: the rows of the others are fill values, and are left out
 def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
+    # with sorted names, since sets of versions are known by their text
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
     status = data["status"].values.ravel().astype(np.int8)
     done = np.flatnonzero(status != Status.not_run)

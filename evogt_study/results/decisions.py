@@ -62,6 +62,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     for place in np.ndindex(values.shape[:-1]):
         labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
         if at is None:
+            # up to the first seed that is not finished: decisions are by the seeds in their order
             found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
         elif labels[at] == precision.pair[0]:
             shown = list(map(text_label, others[at].values))

@@ -94,6 +94,7 @@ class ResultFile:
             for data in groups.values():
                 if variables is not None:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
+                    # coordinates that runs brought are of no use without the variables along them
                     data = data[names].assign_attrs({RECORDED: ""})
                 for part in parts(data):
                     # the keys alone are read first: a part without a run that is asked for is not loaded

@@ -144,6 +144,7 @@ class Table:
         """Add as `add`; cases whose status is among `open_` have attempts counted, and an ok run replaces theirs."""
         number, case = self._found(records)
         number, case = _where(np.isin(self.status[case], open_), number, case)
+        # of records that are not taken too: a failure that is to be run again has been tried
         self.attempts[case] = attempts(self.attempts[case], records.attempts[number])
         new = records.status[number]
         # an ok run is kept whatever comes later: two ok runs of one key are equal, and a failure says less
@@ -230,6 +231,7 @@ class Table:
     def _fail(self, column: Column, message: str) -> None:
         wrong = np.flatnonzero(column.present & (self.status == Status.ok))
         self.status[wrong], self.messages[wrong] = Status.failed, f"RunError: {message}"
+        # a run has all that it returned, or has failed and has nothing
         for other in (*self.variables.values(), *self.coordinates.values()):
             other.clear(wrong)
 
@@ -264,6 +266,7 @@ def _normal(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     if values.dtype.kind in "UO":
         return values.astype(object)
+    # the largest unsigned numbers are beyond int64
     whole = values.dtype.kind in "ib" or (values.dtype.kind == "u" and values.dtype.itemsize < 8)
     return values.astype(np.int64 if whole and values.ndim == 1 else np.float64)
 

@@ -6,15 +6,13 @@ import difflib
 from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened
+from evogt_study.methods.parameter_formula import ParameterFormula
 from evogt_study.schema.values import Value, Values, text_label
 from evogt_study.study.case_space import Formula
 from evogt_study.study.declared_values import Declared
-
-if TYPE_CHECKING:
-    from evogt_study.methods.parameter_formula import ParameterFormula
 
 KEY = "formula"
 
@@ -45,8 +43,6 @@ def _read(name: str, raw: Mapping[str, Any], declared: Declared) -> ParameterFor
     declared.check_name(name, where)
     if set(raw) != {KEY} or not isinstance(raw[KEY], str):
         raise StudyError(f'`{name}` must be {{ formula = "..." }}, got {shortened(raw)} ({declared.file}, {where})')
-    from evogt_study.methods.parameter_formula import ParameterFormula  # formulas take half a second to import
-
     try:
         formula = ParameterFormula.read(raw[KEY])
     except FormulaError as error:

@@ -50,7 +50,6 @@ MAX_CHECKED = 5_000
 A bad combination beyond them is a failed run.
 """
 
-
 Named = Callable[[str, Sequence[str]], UserCode]
 """Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
 
@@ -103,6 +102,7 @@ class Study:
             "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
             "output": output, "precision": precision, "publication": publication,
         }  # fmt: skip
+        # by way of its text: what is given in Python is checked, written down and identified as a file is
         made = defined(given)
         vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
 
@@ -299,6 +299,7 @@ class _Reader:
         if name in self.table.model_fields_set and alone is not None:
             raise StudyError(f"`{name}` must be given once, got one for all and an axis ({self.file}, axes.{name})")
         if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+            # a function is labelled by its own name
             raw = {each.rpartition(":")[2]: each for each in raw} if len(raw) > 0 else raw
         if not isinstance(raw, dict) or not raw:
             raise StudyError(
@@ -471,6 +472,7 @@ class _Reader:
         every = {axis.name for axis in space.axes} - self.method.hints.unchecked
         axes = tuple(replace(axis, values=space.telling_values(axis, axis.name in every)) for axis in space.axes)
         few = replace(space, axes=axes)
+        # spread evenly, where all would be too many
         for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
             values = few.values(int(index))
             if values is None:

@@ -52,7 +52,6 @@ ON_THIS_MACHINE = {
 }
 """Further settings for workers on this machine."""
 
-
 REOPEN_SECONDS = 5
 """Seconds between two looks for lost workers, which Dask counts as such 15 s after it last heard of them."""
 LOOKS_A_SECOND = 40

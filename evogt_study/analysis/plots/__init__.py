@@ -30,6 +30,7 @@ from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
 from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import energy_histories, histories
 from evogt_study.analysis.plots.parts.arranged import Places
+from evogt_study.analysis.plots.parts.canvas import Look
 from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
 from evogt_study.analysis.plots.precision import precision
 from evogt_study.analysis.plots.samples.pairs import pairs
@@ -42,29 +43,7 @@ from evogt_study.analysis.plots.verdict import verdict
 from evogt_study.analysis.plots.work import work_accuracy
 
 __all__ = [
-    "STYLES",
-    "Places",
-    "budget",
-    "dependence",
-    "distribution",
-    "encoded",
-    "energy_histories",
-    "field_curves",
-    "field_panels",
-    "fields",
-    "heat_map",
-    "histories",
-    "pairs",
-    "pdf",
-    "png",
-    "precision",
-    "rank_error",
-    "scatter",
-    "sensitivity",
-    "settling",
-    "spectrum",
-    "svg",
-    "trend",
-    "verdict",
-    "work_accuracy",
-]
+    "STYLES", "Look", "Places", "budget", "dependence", "distribution", "encoded", "energy_histories", "field_curves",
+    "field_panels", "fields", "heat_map", "histories", "pairs", "pdf", "png", "precision", "rank_error", "scatter",
+    "sensitivity", "settling", "spectrum", "svg", "trend", "verdict", "work_accuracy",
+]  # fmt: skip

@@ -82,6 +82,7 @@ def _described(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> 
     names, means = shown(cell, by), cell["value"].sel(statistic="mean").values
     others = [i for i in range(len(names)) if i != first and np.isfinite(means[i])]
     second = min(others, key=lambda i: float(means[i])) if others else first
+    # 999 resamples tell no probability nearer to zero or one
     chance = min(max(float(cell["best_mean"].values[first]), 0.001), 0.999)
     ok, planned = (int(cell[name].sum()) for name in ("n_ok", "n_planned"))
     parts = [

@@ -113,6 +113,7 @@ def _joined(node: ast.BinOp) -> _Piece:
     if isinstance(node.op, ast.Pow):
         return _power(left, right)
     if isinstance(node.op, ast.Mult):
+        # digits after a space would read as a part of the number before
         sign = operator("·") if isinstance(right, ast.Constant) else SPACE
         return _Piece(row(_at_least(PRODUCT, left), sign, _at_least(SCRIPT, right)), PRODUCT)
     sign = operator(_SIGNS[type(node.op)])
@@ -133,6 +134,7 @@ def _applied(function: str, argument: ast.expr, power: Markup | None = None) -> 
         return _Piece(Markup("<msqrt>{}</msqrt>").format(inner), ATOM)
     if function == "abs":
         return _Piece(fenced(inner, "|", "|"), ATOM)
+    # a fraction as an exponent would be too small to read
     if function == "exp" and not any(isinstance(part, ast.Div) for part in ast.walk(argument)):
         return _Piece(Markup("<msup><mi>e</mi>{}</msup>").format(inner), SCRIPT)
     called = Markup("<mi>{}</mi>").format(NAMED.get(function, function))

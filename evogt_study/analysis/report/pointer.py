@@ -39,6 +39,7 @@ class Marked(NamedTuple):
 def pointer_data(file: str, phases: Mapping[str, tuple[xr.Dataset, Sequence[Marked]]]) -> Markup:
     """JSON for a script element, which no text in it can end."""
     page = {"file": shown(file), "phases": [_phase(name, *each) for name, each in phases.items()]}
+    # NaN is no JSON: a browser would refuse all of it
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

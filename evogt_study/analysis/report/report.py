@@ -184,6 +184,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     shown = groups[:MOST_ROWS]
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
+    # without a warning: n stands beside each number, and what is lacking above the tables
     header, body = rows(summary(array, over, planned=planned, missing="drop"))
     labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     title = _described(values) + f", over {over}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import xarray as xr
 
+from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.labels import numeric_variables, position
 from evogt_study.analysis.statistics import DEFAULT, summary
 from evogt_study.analysis.tables.numbers import NumberFormat
@@ -56,7 +57,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     if question.form not in FORMATS:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
     planned = chosen(data["case_key"], question.at)
-    values = {name: chosen(data[name], question.at) for name in _variables(data, question)}
+    values = {name: chosen(data[name], question.at) for name in asked_variables(data, question)}
     _check_seed(values, question)
     if question.over == (NONE,):
         values = {name: each.expand_dims(NONE) for name, each in values.items()}
@@ -70,47 +71,6 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
         heading, compared = _ratio(values, question, planned)
         table = with_ratios(table, heading, compared, question.columns)
     return rendered_pivot(table, question.form, question.numbers)
-
-
-def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | None, log: bool = False) -> str:
-    """The table of the sensitivity of the question's first variable over a sample (None: the one there is).
-
-    Raises as `summary_table`, and InputError where there is no sample.
-    """
-    from evogt_study.analysis.sensitivity.sensitivity import sensitivity
-    from evogt_study.analysis.tables.sensitivity_table import largest_first, sensitivity_table
-
-    name = question.variables[0]
-    variables = [*numeric_variables(data)]
-    if name not in variables:
-        raise InputError(f"`--sensitivity` must be one of {', '.join(variables)}, got {name!r}")
-    found = sensitivity(
-        chosen(data[name], question.at), over, log=log, interval=question.interval, missing=question.missing,
-        planned=chosen(data["case_key"], question.at),
-    )  # fmt: skip
-    return sensitivity_table(largest_first(found), question.form, replace(question.numbers, notation="plain"))
-
-
-def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
-    """The table of observed orders of the question's first variable along an axis ("": the numeric one there is).
-
-    Over the dimensions `over` that the variable has; the statistic is the question's first, or the mean.  Raises as
-    `summary_table`, and InputError where there is no such axis, or which one is open.
-    """
-    from evogt_study.analysis.orders import observed_orders
-    from evogt_study.analysis.tables.orders_table import orders_table
-
-    values = chosen(data[_variables(data, question)[0]], question.at)
-    over = [dim for dim in question.over if dim in values.dims]
-    numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
-    if not along and len(numeric) != 1:
-        raise InputError(f"`--orders` must name one of the numeric axes ({', '.join(numeric) or 'there is none'})")
-    of = question.statistics[0] if question.statistics else "mean"
-    found = observed_orders(
-        values, along or numeric[0], over, of=of, interval=question.interval, units=question.units,
-        missing=question.missing, planned=chosen(data["case_key"], question.at),
-    )  # fmt: skip
-    return orders_table(found, along or numeric[0], of, question.form, question.numbers)
 
 
 def chosen(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
@@ -139,7 +99,8 @@ def joined(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
     ).assign_coords({VARIABLE: along})
 
 
-def _variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
+def asked_variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
+    """Names of the question's variables.  Raises InputError for one that there is not."""
     for name in question.variables:
         if name not in data.data_vars:
             known = ", ".join(numeric_variables(data))
@@ -174,8 +135,6 @@ def _summary(values: xr.DataArray, question: Question, planned: xr.DataArray) ->
 
 def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.DataArray) -> tuple[str, xr.Dataset]:
     """Heading and comparison of the two labels of `ratio`."""
-    from evogt_study.analysis.comparison import compare  # its tests take most of a second to import
-
     first, slash, second = question.ratio.partition("/")
     if not slash or len(question.columns) != 1:
         raise InputError(f"`ratio` must be first/second, two labels of one axis across, got {question.ratio!r}")

@@ -106,6 +106,7 @@ def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
     return done.tables[plan.phase].missing() if count else None
 
 
+# a unit serves from one and a half of it on, since 80 s says more than 1.3 min
 def _duration(seconds: float) -> str:
     """A time in the unit that suits it, with two or more digits."""
     units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from evogt_study import cli
 from evogt_study.cli.options import check_one_of
 from evogt_study.cli.workers_ahead import workers_ahead
 
@@ -52,8 +53,6 @@ def reproduce(
     check_one_of(workers, scheduler, scheduler_file)
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
-    from evogt_study.cli.reproducing import reproduce_paper
-
-    reproduce_paper(
+    cli.reproduce_paper(
         studies, published, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, quiet=quiet
     )

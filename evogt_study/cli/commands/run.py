@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from evogt_study import cli
 from evogt_study.cli.options import check_one_of, from_option, result_option, study_file_argument
 from evogt_study.cli.run_options import RunOptions
 from evogt_study.cli.workers_ahead import workers_ahead
@@ -50,11 +51,7 @@ def run(study_file: Path, output: Path | None, **given: Any) -> None:
     check_one_of(options.workers if options.cluster is None else None, *elsewhere)
     path = complete_result(study_file, output) if options.leave_a_complete_result else None
     if path is not None:
-        from evogt_study.cli.messages import print_result
-
-        print_result(path, quiet=options.quiet)
+        cli.print_result(path, quiet=options.quiet)
         return
     workers_ahead(study_file, elsewhere=any(elsewhere))
-    from evogt_study.cli.computing import run_study
-
-    run_study(study_file, output, options)
+    cli.run_study(study_file, output, options)

@@ -68,6 +68,7 @@ def move_(source: Path, target: Path) -> None:
     if not store_folder(source).is_dir():
         raise _nothing_kept(source)
     with ExitStack() as locks:
+        # in one order, so that two commands never wait for each other; a set, since both may be the same
         for result in sorted({source.resolve(), target.resolve()}):
             locks.enter_context(only_writer(result))
         tell(f"moved to {_told(move(source, target))}")

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from evogt_study import cli
 from evogt_study.cli.options import result_option, study_file_argument
+from evogt_study.operations.array.job_script import job_script, make_jobs_folder, submitted
 from evogt_study.printable import tell, tell_lines
 
 
@@ -31,11 +33,9 @@ def submit(
 
     What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
     """
-    from evogt_study.cli.chosen_study import read_study, result_of
-    from evogt_study.operations.array.job_script import job_script, make_jobs_folder, submitted
-
-    path = result_of(read_study(study_file), output)
+    path = cli.result_of(cli.read_study(study_file), output)
     script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
+    # before any task starts: SLURM does not make the folder that their output goes to
     make_jobs_folder(path)
     if prints:
         tell_lines(script.rstrip("\n"))

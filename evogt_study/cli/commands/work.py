@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from evogt_study import cli
 from evogt_study.cli.options import from_option, part_of, result_option, study_file_argument
 from evogt_study.printable import tell
 
@@ -35,9 +36,7 @@ def work(
     are gone.  The last one writes the result; where it does not come to that, `evogt run` does, and computes the rest.
     """
     number, of = part_of(part)
-    from evogt_study.cli.computing import work_on
-
-    work_on(
+    cli.work_on(
         study_file, output, number, of, workers=workers, run_limit=run_limit, time_limit=time_limit, others=others,
         told=(lambda line: None) if quiet else (lambda line: tell(line, err=True)),
     )  # fmt: skip

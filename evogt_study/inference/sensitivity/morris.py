@@ -44,6 +44,7 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
         return Effects(empty, empty, np.full((dimension, 2), np.nan), empty, count)
     steps = np.diff(trajectories[kept], axis=1)  # (r, D, D): of each step one entry is not zero
     which = (steps != 0.0).argmax(axis=2)
+    # a step down has the effect of the step up between the same points
     signs = np.sign(np.take_along_axis(steps, which[..., None], axis=2)[..., 0])
     found = np.empty((count, dimension))
     delta = levels / (2.0 * (levels - 1.0))

@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
+import scipy  # which imports its parts when they are first used, 0.04 s for scipy.linalg
 from scipy.special import ndtri
 
 from evogt_study.inference.kernels import Array
@@ -104,14 +104,15 @@ def _fits(points: Array, outputs: Array) -> list[Fit | None]:
 
 def _left_out(q: Array, outputs: Array) -> Array:
     """Residuals (n, L) at each point of the fit without it, (y - Q Q^T y) / (1 - h) with the leverages h."""
+    # a point that alone decides a term has leverage one, and no residual
     leverage = np.minimum((q**2).sum(axis=1), 1.0 - 1e-9)
     return np.asarray((outputs - q @ (q.T @ outputs)) / (1.0 - leverage)[:, None])
 
 
 def _fit(q: Array, r: Array, end: int, output: Array, left: Array, basis: Basis, error: float) -> Fit:
     own = slice(0, end + 1)
-    coefficients = solve_triangular(r[own, own], q[:, own].T @ output)
-    changes = solve_triangular(r[own, own], (q[:, own] * left[:, None]).T).T
+    coefficients = scipy.linalg.solve_triangular(r[own, own], q[:, own].T @ output)
+    changes = scipy.linalg.solve_triangular(r[own, own], (q[:, own] * left[:, None]).T).T
     return Fit(coefficients[1:], changes[:, 1:], basis.terms[:end], error)
 
 
@@ -181,11 +182,13 @@ def _polynomials(column: Array) -> Array:
     degree = min(MOST_DEGREE, len(values) - 1)
     legendre = np.polynomial.legendre.legvander(2.0 * ranks - 1.0, degree)
     q, r = np.linalg.qr(legendre)
+    # QR leaves signs open: with these the polynomials rise, as Legendre's do
     return np.asarray((q * np.sign(np.diag(r))).T * np.sqrt(len(column)))
 
 
 def _bases(degrees: Sequence[int], points: int) -> Iterator[Basis]:
     """Bases to choose from, by quasi-norm and number of factors, of parameters with polynomials up to `degrees`."""
+    # one less, for the constant
     most = min(points // POINTS_A_TERM - 1, MOST_TERMS, MOST_NUMBERS // points)
     seen: set[tuple[Term, ...]] = set()
     for factors in range(1, min(MOST_FACTORS, len(degrees)) + 1):

@@ -36,6 +36,7 @@ def last_lines_noted() -> Iterator[None]:
     before = sys.stderr  # which may write elsewhere than to descriptor 2, as in a notebook
     try:
         _flush()
+        # the descriptor too, since compiled libraries write there and not to sys.stderr
         os.dup2(file, 2)
         sys.stderr = text
         yield
@@ -80,7 +81,7 @@ def _open() -> bool:
 
 def _tail(file: int) -> str:
     """The last lines on one line."""
-    _flush()
+    _flush()  # what is still in a buffer is the run's
     end = os.lseek(file, 0, os.SEEK_END)
     lines = [line.strip() for line in _read(file, max(0, end - READ)).splitlines()]
     return " | ".join([line for line in lines if line][-LINES:])[-CHARACTERS:]

@@ -34,6 +34,7 @@ def is_local(module: ModuleType | None) -> bool:
     if file is None or package == "evogt_study" or package in sys.stdlib_module_names:
         return False
     path = Path(file).resolve()
+    # a user's own packages, and those of a parent environment, are in none of these places, but in a folder so named
     return not any(path.is_relative_to(place) for place in _PLACES) and "site-packages" not in path.parts
 
 
@@ -64,10 +65,12 @@ class Content:
     def add(self, value: Any) -> None:
         """Add a value with all that it refers to."""
         if isinstance(value, _PLAIN):
+            # with the type: 1, 1.0 and true are equal, but not the same to a function
             self.say(type(value).__name__, repr(value))
         elif id(value) in self.seen:
             self.say("seen", self.seen[id(value)][0])
         else:
+            # before its parts, else what contains itself would never end
             self.seen[id(value)] = len(self.seen), value
             next((way for kinds, way in _WAYS if isinstance(value, kinds)), Content.add_object)(self, value)
 

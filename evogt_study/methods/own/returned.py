@@ -43,6 +43,7 @@ def as_record(returned: Any) -> Record:
 
 def _named(returned: Any) -> Iterator[tuple[str, Any]]:
     """Split what is returned into values with their names."""
+    # known by what they have: a worker imports neither pandas nor xarray for it
     if hasattr(returned, "to_xarray"):  # of pandas
         returned = returned.to_xarray()
     if hasattr(returned, "data_vars"):
@@ -127,6 +128,7 @@ def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
         raise ReturnError(
             f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings"
         )
+    # as integers of Python: the magnitude of the least int64 is none
     if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > LARGEST:
         raise ReturnError(
             f"the method returned `{name}` with an integer above 2^53, which a float cannot hold; return text"

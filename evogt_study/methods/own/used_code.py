@@ -127,6 +127,7 @@ def _used(statements: Sequence[_Statement], attribute: str) -> list[_Statement]:
     imported = {
         name for each in statements if isinstance(each.node, (ast.Import, ast.ImportFrom)) for name in each.binds
     }
+    # what a star import binds may be any of the names
     needed, kept = {attribute, "*"}, set[int]()
     while True:
         new = {
@@ -144,6 +145,7 @@ def _used(statements: Sequence[_Statement], attribute: str) -> list[_Statement]:
 
 
 def _concerns(statement: _Statement, needed: set[str], imported: set[str]) -> bool:
+    # x = np.zeros(3) calls what a module has, by which the module is not changed
     plain = isinstance(statement.node, (ast.Assign, ast.AnnAssign))
     return bool(statement.binds & needed or (statement.affects - (imported if plain else set())) & needed)
 
@@ -178,6 +180,7 @@ def _imported_names(source: str, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
+            # one dot is the package itself, each further one the package above
             parts = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
             base = ".".join([*filter(None, parts), *([node.module] if node.module else [])])
             yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
@@ -236,4 +239,5 @@ def file_content(path: Path) -> str:
             return whole_content(data.decode("utf-8-sig"))
         except (SyntaxError, ValueError):
             pass
+    # Python of another version, or none, counts by its bytes
     return hashlib.sha256(data).hexdigest()

@@ -22,8 +22,9 @@ from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 
+from evogt_study import problems
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.object_content import is_local
 from evogt_study.methods.own.used_code import (
@@ -36,9 +37,6 @@ from evogt_study.methods.own.used_code import (
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json
-
-if TYPE_CHECKING:
-    from evogt_study.problems import Statement
 
 GROUP = "evogt_study.methods"
 """Entry points under which an installed package names functions, or whole methods, of its own."""
@@ -289,9 +287,7 @@ class DeclaredCode(UserCode):
     def load(self) -> Any:
         """Formulas, or a function that has the parameters of the one that is named, and refuses to be called."""
         if "statement" in self.told:
-            from evogt_study.problems import Statement  # as of `is_statement`
-
-            return Statement(**self.told["statement"])
+            return problems.Statement(**self.told["statement"])
 
         def unknown(**_: Any) -> Any:
             raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
@@ -301,7 +297,7 @@ class DeclaredCode(UserCode):
 
 
 # formulas take half a second to import, which a function of one's own does not need
-def is_statement(value: object) -> TypeGuard[Statement]:
+def is_statement(value: object) -> TypeGuard[problems.Statement]:
     """True of a problem in formulas, which there is only where its module has been imported."""
     module = sys.modules.get("evogt_study.problems.statement")
     return module is not None and isinstance(value, module.Statement)
@@ -450,7 +446,6 @@ def _imported(module: str, content: object) -> ModuleType:
 
 @lru_cache(maxsize=32)
 def _unpickled(payload: bytes, helpers: Contents) -> Any:
-
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
 
 

@@ -23,6 +23,7 @@ def conjugate_gradients(
         return np.asarray(np.sum(left * right, axis=axes, keepdims=True))
 
     def ratio(over: Array, under: Array) -> Array:
+        # of a system that is solved exactly all is zero: it stays where it is while others go on
         return np.divide(over, under, out=np.zeros_like(over), where=under > 0.0)
 
     x, left = np.zeros_like(load), load.copy()

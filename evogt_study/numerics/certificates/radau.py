@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
@@ -57,16 +58,16 @@ class RadauSteps:
         return np.asarray(np.einsum("kij,jk->ik", self.inverse, flat.reshape(3, -1)).ravel())
 
     def _solved(self, load: Array, images: Callable[[Array], Array], guess: Array) -> Array:
-        from scipy.sparse.linalg import LinearOperator, gmres  # a tenth of a second, which each worker would pay
+        solvers = scipy.sparse.linalg
 
         def operator(flat: Array) -> Array:
             mixed = np.tensordot(STAGES, flat.reshape(load.shape), axes=1)
             return np.asarray(flat + self.step * images(mixed).ravel())
 
         square = (load.size, load.size)
-        solved, _ = gmres(
-            LinearOperator(square, operator), load.ravel(), guess.ravel(),
-            M=LinearOperator(square, self._corrected), rtol=self.tolerance, restart=MOST_ITERATIONS, maxiter=1,
+        solved, _ = solvers.gmres(
+            solvers.LinearOperator(square, operator), load.ravel(), guess.ravel(),
+            M=solvers.LinearOperator(square, self._corrected), rtol=self.tolerance, restart=MOST_ITERATIONS, maxiter=1,
         )  # fmt: skip
         return np.asarray(solved)
 

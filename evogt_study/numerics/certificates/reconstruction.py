@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy  # which imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.quadrature import QuadratureRule
-
-if TYPE_CHECKING:
-    from scipy.interpolate import BSpline
 
 DEGREE = 5
 """Of the spline: with a cubic one its own error shows in references of 100 knots."""
@@ -55,17 +52,16 @@ class Reconstruction:
         return np.tensordot(_spline(self.knots)(self.knots, order), self.states, axes=1)
 
 
-def _spline(knots: Array) -> BSpline:
+def _spline(knots: Array) -> scipy.interpolate.BSpline:
     """The splines that are one at one knot and zero at the others."""
     return _interpolating(tuple(knots.tolist()))
 
 
 @lru_cache(maxsize=8)
-def _interpolating(knots: tuple[float, ...]) -> BSpline:
-    from scipy.interpolate import make_interp_spline  # a fifth of a second, which each worker would pay at its start
-
-    degree = min(DEGREE, len(knots) - 1)
-    return make_interp_spline(np.array(knots), np.eye(len(knots)), k=degree if degree % 2 else max(degree - 1, 1))
+def _interpolating(knots: tuple[float, ...]) -> scipy.interpolate.BSpline:
+    most = min(DEGREE, len(knots) - 1)
+    degree = most if most % 2 else max(most - 1, 1)
+    return scipy.interpolate.make_interp_spline(np.array(knots), np.eye(len(knots)), k=degree)
 
 
 @dataclass(frozen=True, eq=False)

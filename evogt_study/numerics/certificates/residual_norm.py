@@ -59,10 +59,13 @@ def on_a_line(
     """
     weights, constants = grid.weights, np.zeros(len(remainder))
     if not any(ends):
+        # constants are among the functions then, and only the mass term bounds their part
         mean = np.asarray(remainder @ weights + given[0] + given[1])
         remainder, constants = remainder - mean[:, None], mean**2 / mass
     primitive = _primitive(remainder, grid) + flux
     if all(ends):
+        # the primitive is known up to a constant: with this one w, which is minus the integral of slope, vanishes at
+        # both ends
         shift = -(primitive / diffusion) @ weights / ((1.0 / diffusion) @ weights)
     else:
         shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
@@ -113,6 +116,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
     if space.has_constants:
         first = moments.reshape(len(moments), -1)[:, 0]
         constants, moments = first**2 / mass, moments.copy()
+        # the first function is the constant, which the diffusion does not see
         moments.reshape(len(moments), -1)[:, 0], scale.reshape(len(scale), -1)[:, 0] = 0.0, 1.0
     # the preconditioner's norm is the one that bounds what is left
     w, left = conjugate_gradients(

@@ -96,6 +96,7 @@ def _on_a_grid(
     """The bound with few Gauss points in time, where that is enough."""
     grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
     found = None
+    # few first: each point is another residual, and as a rule they are enough
     for points in (FEW, GAUSS):
         rule = TimeRule.between(knots.times, points)
         key = (problem_key, grid, rule.times.tobytes())

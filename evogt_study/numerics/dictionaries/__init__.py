@@ -1,5 +1,6 @@
-"""Dictionaries of prescribed features, by name: one file a family, and one line of `FAMILIES`.
+"""Dictionaries of prescribed features, by name: one file a family, and one line of `families`.
 
+- `families`: their names, and where each of them is
 - `base`: the contract of a family, and of its features
 - `first_layer`: tanh of affine functions, on tensor grids by products of exponentials
 - `tanh_layers`: random layers of tanh, which four families have in common
@@ -13,21 +14,6 @@
 """
 
 from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.dictionaries.gaussian_rf import GaussianRandomFeatures
-from evogt_study.numerics.dictionaries.gtransnet import GTransNet
-from evogt_study.numerics.dictionaries.legendre import Legendre
-from evogt_study.numerics.dictionaries.sine import Sine
-from evogt_study.numerics.dictionaries.transnet import TransNet
-from evogt_study.numerics.dictionaries.uniform_elm import UniformELM
-from evogt_study.numerics.registry import Registry
+from evogt_study.numerics.dictionaries.families import FAMILIES
 
-FAMILIES: Registry[type[Dictionary]] = Registry(
-    "dictionary",
-    "evogt_study.dictionaries",
-    ("transnet", TransNet),
-    ("gtransnet", GTransNet),
-    ("gaussian_rf", GaussianRandomFeatures),
-    ("uniform_elm", UniformELM),
-    ("legendre", Legendre),
-    ("sine", Sine),
-)
+__all__ = ["FAMILIES", "Dictionary"]

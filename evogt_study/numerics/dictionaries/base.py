@@ -1,7 +1,6 @@
 """The contract of a dictionary, a family of prescribed features, and of the features that it gives.
 
-A family is one file here and one line of `FAMILIES` in `dictionaries/__init__.py`; another package adds one by an entry
-point.
+A family is one file here and one line of `families.py`; another package adds one by an entry point.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.dictionaries.families import FAMILIES
 
 BLOCK_ENTRIES = 1 << 17
 """Values of features at a block of nodes (1 MB), which stay in cache; twice as many where weights between layers are
@@ -62,8 +62,6 @@ class Dictionary(ABC):
 
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
         """Make one of the family's own class where only the base is named."""
-        from evogt_study.numerics.dictionaries import FAMILIES
-
         return object.__new__(FAMILIES[family] if cls is Dictionary else cls)
 
     def __post_init__(self) -> None:

@@ -106,6 +106,7 @@ class Products:
             start, stop = max(first, a * run), min(end, (a + 1) * run)
             inner = self.inner[start - a * run : stop - a * run]
             np.multiply(inner, self.outer[a], out=out[start - first : stop - first])
+        # tanh z = 1 - 2/(1 + exp(2 z)): three passes in place
         out += 1.0
         np.divide(-2.0 * self.signs, out, out=out)
         out += self.signs
@@ -144,6 +145,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
 
 def _uniform(x: Array) -> _Runs | None:
     """Coarse and fine offsets of uniform coordinates (Q,), about sqrt(Q) each; None where sums of them are rounded."""
+    # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
     run = 1 << (len(x).bit_length() // 2)
     if len(x) % run:
         return None
@@ -158,9 +160,11 @@ def _tensor(x: Array) -> _Runs | None:
     The first and the last run may be cut.  None where there are no such runs.
     """
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
+    # no run is seen whole, by which its length would be known
     if len(starts) < 2:
         return None
     run = int(starts[1] - starts[0])
+    # nodes come in blocks, which are cut anywhere: the first run may begin in its middle
     skipped = -int(starts[0]) % run
     inner = x[starts[0] : starts[1], -1]
     places = np.arange(skipped, skipped + len(x))
@@ -185,6 +189,7 @@ def _exponentials(x: Array, slopes: Array, shifts: Array | None = None) -> Array
         exponent, dropped = _exact_sum(exponent, 2.0 * shifts)
         rest += dropped
     result = np.exp(_in_range(exponent))
+    # exp(rest) to first order, which is enough: the rest is what rounding took from the exponent
     result += result * rest
     return result
 

@@ -60,6 +60,7 @@ class TensorProducts:
     def jet(self, nodes: Array, order: int) -> Jet:
         """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`, by the product rule."""
         tables = [
+            # each function of one coordinate is evaluated once, however many products have it
             self.functions(x, int(indices.max()) + 1, order)[:, :, indices]
             for x, indices in zip(nodes.T, self.indices.T, strict=True)
         ]

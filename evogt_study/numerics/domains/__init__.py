@@ -6,6 +6,7 @@
 - `box`: boxes, periodic directions, and faces with a given flux
 - `approximate_distance`: a smooth function that vanishes on a boundary of segments
 - `triangulated`: what domains have in common that are integrated over triangles
+- `triangles`: what scikit-fem does for them
 - `disk`: the disk
 - `polygon`: polygons by their corners
 - `mesh`: domains given by a mesh in a file

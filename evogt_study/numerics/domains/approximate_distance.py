@@ -80,6 +80,8 @@ def _to_segment(nodes: Array, start: Array, end: Array) -> _Jet:
         np.broadcast_to(-2.0 / length * np.eye(2)[:, :, None], (2, 2, len(nodes))),
     )
     square = line.squared()
+    # (sqrt(t^2 + f^4) - t)/2 for the line's f^2 and a t that is positive within the segment's disk: small there, so
+    # that beside the segment only the line counts
     excess = ((trimming.squared() + square.squared()).root() + trimming.times(-1.0)).times(0.5)
     return (square + excess.squared()).root()
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.domains.triangulated import EDGE, Triangulated
+from evogt_study.numerics.domains.triangulated import EDGE, Triangulated, scikit_fem
 
 # where boundary values are compared with what is stated: on the axes, where formulas are zero by symmetry, and off them
 LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
@@ -36,9 +36,7 @@ class Disk(Triangulated):
 
     def refined(self, refinements: int) -> Any:
         """Triangles whose sides on the boundary are parabolas through it: the area is right to the fourth order."""
-        import skfem
-
-        return skfem.MeshTri2.init_circle(refinements).scaled(self.radius).translated(self.centre)
+        return scikit_fem().circle(refinements).scaled(self.radius).translated(self.centre)
 
     def bounds(self) -> tuple[Array, Array]:
         """The square about it."""

@@ -62,6 +62,7 @@ class MappedFeatures:
         columns = []
         for s, periodic in zip(((nodes - self.lower) / self.widths).T, self.periodic, strict=True):
             angle = 2.0 * np.pi * s
+            # a circle in the unit square, so that parameters of the features keep their meaning
             columns += [0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)] if periodic else [s]
         return np.column_stack(columns)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.domains.triangulated import Segmented
+from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,11 @@ class Mesh(Segmented):
     @staticmethod
     def read(path: Any) -> Mesh:
         """The mesh of triangles in a file that meshio reads, such as Gmsh's .msh.  Raises ParameterError."""
-        try:
-            import meshio  # noqa: F401  # scikit-fem reads meshes by it
-            import skfem
-        except ImportError:
-            raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'") from None
+        if find_spec("meshio") is None:  # by which scikit-fem reads meshes
+            raise ProblemError("`domain.mesh` needs meshio: pip install 'evogt-study[mesh]'")
         if not isinstance(path, str) or not Path(path).is_file():
             raise ParameterError("domain.mesh", "an existing file", path)
-        try:
-            mesh = skfem.Mesh.load(path)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
-            raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
-        if not isinstance(mesh, skfem.MeshTri1):
-            raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
-        return Mesh.of(np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T))
+        return Mesh.of(*scikit_fem().read(path))
 
     @staticmethod
     def of(vertices: Array, triangles: Any) -> Mesh:
@@ -54,9 +46,7 @@ class Mesh(Segmented):
 
     def coarsest(self) -> Any:
         """The mesh itself."""
-        import skfem
-
-        return skfem.MeshTri(self.vertices.T.copy(), self.triangles.T.copy())
+        return scikit_fem().triangulation(self.vertices, self.triangles)
 
     def segments(self) -> tuple[Array, Array]:
         """The boundary's edges, joined where they go on in the same direction."""
@@ -96,6 +86,7 @@ def _loops(neighbours: dict[int, list[int]]) -> list[list[int]]:
     return loops
 
 
+# by the sine of the turn, up to 1e-9: rounding makes no corners of vertices along one straight side
 def _corners(points: Array) -> Array:
     """The points of a closed line at which its direction changes."""
     back, ahead = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points

@@ -10,7 +10,7 @@ import numpy as np
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.domains.triangulated import Segmented
+from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
 
 Point = tuple[float, float]
 
@@ -41,9 +41,7 @@ class Polygon(Segmented):
 
     def coarsest(self) -> Any:
         """Triangles between corners, by cutting off one ear after another."""
-        import skfem
-
-        return skfem.MeshTri(np.array(self.corners).T, np.array(_ears(self.corners)).T)
+        return scikit_fem().triangulation(np.array(self.corners), np.array(_ears(self.corners)))
 
 
 def _area(corners: list[Point]) -> float:
@@ -84,6 +82,7 @@ def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
     """Triangles of corner numbers that fill a polygon whose corners run counterclockwise."""
     left, triangles = list(range(len(corners))), []
     while len(left) > 3:
+        # there is one: a simple polygon has two ears at least (Meisters, Am. Math. Mon. 82, 1975)
         place = next(k for k in range(len(left)) if _is_ear(corners, left, k))
         triangles.append((left[place - 1], left[place], left[(place + 1) % len(left)]))
         del left[place]

@@ -46,6 +46,7 @@ class AdaptiveRadau(Integrator):
                 return -system.stiffness(t)
             return -(system.stiffness(t) + system.reaction.jacobian(alpha, system.nodal_lifting(t), t))
 
+        # with its Jacobian, else SciPy takes r more evaluations to find each by differences
         solution = scipy.integrate.solve_ivp(
             rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
             rtol=self.rtol, atol=self.atol, jac=jacobian,

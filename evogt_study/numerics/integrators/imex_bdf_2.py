@@ -26,6 +26,7 @@ class ImexBDF2(Integrator):
 
     name = "imex_bdf_2"
 
+    # shifts: 1 is that of the first step, by the implicit Euler rule, and 3/2 that of the others
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
@@ -72,8 +73,10 @@ def _side(side: Array, alpha: Array, before: Array, slope: Array, rate: Array, d
 
     `before` and `rate` are the state and the reaction of the step before, of which the first one is lost here.
     """
+    # 2 r^n - r^{n-1}: the reaction extrapolated to the end of the step, which keeps the second order
     np.multiply(slope, -dt if start else -2.0 * dt, out=side)
     side += alpha
+    # the first step is an implicit Euler step: there are not two states yet
     if start:
         return 1.0
     side += alpha

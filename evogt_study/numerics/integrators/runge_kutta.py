@@ -63,6 +63,8 @@ def collocation(nodes: Array) -> Tableau:
     inverse = np.linalg.inv(nodes[:, None] ** powers)
     matrix = nodes[:, None] ** (powers + 1) / (powers + 1) @ inverse
     weights = 1.0 / (powers + 1) @ inverse
+    # with a last node of 1 the last stage is the new state. Else d = A^{-T} b, by which it follows from the stages
+    # alone: their slopes, which K makes large, would lose digits
     return Tableau(matrix, np.eye(len(nodes))[-1] if nodes[-1] == 1.0 else np.linalg.solve(matrix.T, weights))
 
 
@@ -128,6 +130,7 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
     """In the eigenbasis of K, where a step is one multiplication a mode."""
     eigenvalues, basis = system.modes
     A, d, count = tableau.matrix, tableau.closing, len(tableau.matrix)
+    # modes may grow, as a reaction makes them: refused is only what a stage cannot be solved for
     least = 1.0 + grid.dt * eigenvalues.min() * np.abs(np.linalg.eigvals(A)).max()
     if not least > 0.0:
         raise IndefiniteStiffnessError(f"I + dt A x K is not positive definite: least eigenvalue {least:.3g}")
@@ -141,6 +144,7 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
 
 def recurrence(factor: Array, forcing: Array, alpha: Array, grid: TimeGrid) -> Array:
     """The observed states of alpha <- factor alpha + forcing[n]: (r,), (steps, r) and alpha(0) (r,) -> (S, r)."""
+    # states between observed ones are asked for by nobody
     stride, factor, forcing = in_strides(factor, forcing, math.gcd(*grid.observed))
     observed, states = set(grid.observed), {0: alpha}
     for number, force in enumerate(forcing, start=1):
@@ -157,6 +161,7 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
     (steps / stride, r).
     """
     powers = np.cumprod(np.broadcast_to(factor, (stride, len(factor))), axis=0)
+    # high powers of a growing mode overflow
     if stride == 1 or not np.isfinite(powers).all():
         return 1, factor, forcing
     weights = np.concatenate([powers[-2::-1], np.ones((1, len(factor)))])
@@ -181,6 +186,7 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
     for number, force in enumerate(forcing, start=1):
         np.matmul(propagator, alpha, out=following)
         following += force
+        # two buffers in turn, so that a step asks for no memory; what is observed is copied out of them
         alpha, following = following, alpha
         if number in observed:
             states[number] = alpha.copy()
@@ -214,6 +220,7 @@ class _Step:
     stiffness: Callable[[float], Array]
     reacted: Callable[[Array, Array | None, float], tuple[Array, float]] | None
 
+    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, ask for it again
     @staticmethod
     def of(tableau: Tableau, system: GalerkinSystem, dt: float) -> _Step:
         kept: Callable[[float], Array] = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
@@ -229,8 +236,10 @@ class _Step:
         for group in self.tableau.groups:
             known = alpha + self.dt * A[group, : group.start] @ slopes[: group.start]
             stages[group] = known
+            # a stage with a zero block is explicit
             if A[group, group].any():
                 stages[group] = self.solved(A[group, group], known, alpha, times[group], loads[group])
+            # nothing follows the last group but the closing, which takes stages
             if group.stop < len(stages):
                 slopes[group] = self.slopes(stages[group], times[group], loads[group])
         return np.asarray((1.0 - d.sum()) * alpha + d @ stages)
@@ -251,6 +260,7 @@ class _Step:
         if self.system.reaction is not None:
             return self.newton(A, matrix, sides, alpha, times)
         if len(A) == 1 and self.system.symmetric:
+            # by Cholesky: half the work of LU, and it fails where the step is not positive definite
             return _definite(matrix, sides[0], float(times[0]))[None]
         return _solved(matrix, sides.ravel(), float(times[-1])).reshape(sides.shape)
 
@@ -262,6 +272,7 @@ class _Step:
         for j, K in enumerate(stiffness):
             np.multiply(self.dt * A[:, j, None, None], K, out=blocks[:, :, j])
         matrix = blocks.reshape(count * r, -1)
+        # the diagonal; of a contiguous matrix `ravel` is a view
         matrix.ravel()[:: count * r + 1] += 1.0
         return matrix
 

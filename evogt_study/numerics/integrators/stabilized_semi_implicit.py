@@ -67,6 +67,7 @@ def _march(system: GalerkinSystem, grid: TimeGrid, stabilization: float, step: I
             energies[first + n] = 0.5 * (step.form(alpha, t) + lifted.energy(alpha, n)) + bulk
             if n == len(following):
                 break
+            # ((1 + S dt) I + dt K) alpha^{n+1} = (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)
             alpha *= shift
             slope *= grid.dt
             alpha -= slope

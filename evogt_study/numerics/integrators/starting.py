@@ -27,6 +27,7 @@ class Start:
 
     def __post_init__(self) -> None:
         count = self.implicit_euler_half_steps
+        # even, since two halves make a step of the grid, on which the times to save are
         if not isinstance(count, int) or isinstance(count, bool) or count < 2 or count % 2:
             raise ParameterError("start", "an even number >= 2 of implicit_euler_half_steps", count)
 

@@ -201,6 +201,7 @@ class _Share:
 
         A wait ends with the other tasks: those that give no sign of life are taken over, `LIVES` times at most.
         """
+        # as long as no run is there it is not known whether what the method returns can be stored
         first = not np.any(self.table.status == Status.ok)
         waiting = told = time.monotonic()
         with self.claims.kept_alive():

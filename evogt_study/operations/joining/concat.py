@@ -121,6 +121,7 @@ def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, 
         kinds |= {label: own.get(label, "has common values") for label in found}
     _check_same(f"`{name}`", kinds)
     every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
+    # axes stay in the order of their study; along other dimensions, as time, numbers are expected to rise
     ordered = every if keep_order or "words" in kinds.values() else sorted(every)
     return np.array(ordered, dtype=object if "words" in kinds.values() else None)
 
@@ -207,6 +208,7 @@ def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str
     return {"dtype": dtype, "_FillValue": missing_value(dtype)}
 
 
+# -1, of runs that were not run, picks the last entry of the new numbers, and stays
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]

@@ -320,6 +320,7 @@ def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
     """History of all files, and under `merged_from` where each comes from."""
     attributes = [source.groups[phase].attrs for source in sources]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # each line once: two files may have a merge in common
     lines = dict.fromkeys(line for known in attributes for line in str(known.get("history", "")).splitlines())
     origins: list[dict[str, str]] = []
     for source, known in zip(sources, attributes, strict=True):

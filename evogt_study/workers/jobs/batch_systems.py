@@ -122,7 +122,7 @@ def _remove_left(place: Path) -> None:
 def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
     """Find dask-jobqueue's class and configuration for this system.  Raises InputError."""
     try:
-        import dask_jobqueue
+        import dask_jobqueue  # of an extra, which only this needs
     except ImportError:
         raise InputError("`--cluster` must have dask-jobqueue installed; use pip install 'evogt-study[hpc]'") from None
     if system not in SYSTEMS:

@@ -323,6 +323,7 @@ def arranged(
         found["along"] = Place(source, title_of(here[source]), found["along"].labels)
     status, runs = _fate(here, variable, order, over)
     values = _ordered(here[variable], order, over).astype(float)
+    # a run that stands in its sample before would be drawn, and counted, twice
     values[runs < 0] = np.nan
     return Arranged(
         title=title_of(here[variable]),
@@ -400,6 +401,7 @@ def _chosen(data: xr.Dataset, free: Sequence[str], wanted: Sequence[str], numeri
     """An axis for each place that is wanted: numbers along, words as series, few values as panels."""
     rest, roles = list(free), {}
     if "along" in wanted:
+        # the longest: of few points there is no curve to see
         candidates = sorted((name for name in rest if is_numeric(data, name)), key=lambda name: -data.sizes[name])
         if not candidates and not numeric:
             candidates = [name for name in rest if name != "dictionary"] or rest

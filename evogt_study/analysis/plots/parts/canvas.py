@@ -179,6 +179,7 @@ def legend(
         return
     handle = 2.6 if lines else 1.0  # in font sizes
     room = figure.get_figwidth() * 72.0 / size
+    # estimated, since text is only measured by drawing it
     widths = [0.56 * len(label) + handle + 1.8 for label in labels]
     columns = len(labels) if sum(widths) < room else max(1, int(room // (max(widths) + 0.2)))
     figure.legend(
@@ -186,6 +187,7 @@ def legend(
         title=title or None, title_fontsize=size, alignment="left", handlelength=handle, columnspacing=1.2,
         borderaxespad=0.2,
     )  # fmt: skip
+    # the figure grows by what its legend takes, so that the panels keep their size
     rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
     figure.set_figheight(figure.get_figheight() + 0.05 + 0.145 * rows)
 

@@ -81,6 +81,7 @@ def _size(text: str) -> tuple[float, float]:
     """Width and height in inches.  Raises InputError."""
     try:
         width, height = (float(each) for each in text.split("x"))
+        # `not`, so that NaN is refused too
         if not (0.5 <= width <= MOST_INCHES and 0.5 <= height <= MOST_INCHES):
             raise ValueError
     except ValueError:

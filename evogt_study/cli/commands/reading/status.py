@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import xarray as xr
 
+from evogt_study import cli
 from evogt_study.analysis.completeness import completeness
 from evogt_study.cli import result_display
 from evogt_study.cli.chosen_runs import no_result, runs_so_far
@@ -61,10 +62,8 @@ def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path 
     """Print the state of a result, and write its page; return whether it is being computed."""
     computed = _print_state(study, path, others)
     if html is not None and (path.exists() or description(path).exists()):
-        from evogt_study.cli.reporting import check_page, write_report  # with pictures, which take a second to import
-
-        check_page(html, "--html")
-        write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
+        cli.check_page(html, "--html")
+        cli.write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
     return computed
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from evogt_study import cli
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.pilot_distance import distance_told
-from evogt_study.analysis.tables.summary_table import Question, eoc_table, shares_table, summary_table
+from evogt_study.analysis.tables.summary_table import Question, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
@@ -101,9 +102,9 @@ def summary(
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
             asked, parameters = replace(question, variables=(sensitivity,)), None if over is None else names(over)
-            tell_lines(shares_table(data, asked, parameters, log))
+            tell_lines(cli.shares_table(data, asked, parameters, log))
         elif orders is not None:
-            tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
+            tell_lines(cli.eoc_table(data, question, "" if orders == ANY else orders))
         else:
             tell_lines(summary_table(data, question))
     told = distance_told(data) if pilot else ""

@@ -1,0 +1,40 @@
+"""Triangulations by scikit-fem: made, read, and integrated over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import skfem
+
+from evogt_study.errors import ParameterError
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.quadrature import Quadrature
+
+
+def circle(refinements: int) -> Any:
+    """The unit disk, in triangles whose sides on the boundary are parabolas."""
+    return skfem.MeshTri2.init_circle(refinements)
+
+
+def triangulation(vertices: Array, triangles: npt.NDArray[Any]) -> Any:
+    """The mesh of these vertices (V, 2) and triangles of their numbers (T, 3)."""
+    return skfem.MeshTri(vertices.T.copy(), triangles.T.copy())
+
+
+def read(path: str) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Vertices and triangles of a file that meshio reads.  Raises ParameterError."""
+    try:
+        mesh = skfem.Mesh.load(path)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # meshio raises anything, and may exit
+        raise ParameterError("domain.mesh", f"a mesh that meshio reads ({type(error).__name__})", path) from None
+    if not isinstance(mesh, skfem.MeshTri1):
+        raise ParameterError("domain.mesh", "a mesh of triangles in the plane", type(mesh).__name__)
+    return np.ascontiguousarray(mesh.p.T), np.ascontiguousarray(mesh.t.T)
+
+
+def on_triangles(mesh: Any, nodes: Array, weights: Array) -> Quadrature:
+    """The rule of the reference triangle, nodes (2, q) and weights (q,), on each triangle of a mesh."""
+    basis = skfem.Basis(mesh, skfem.ElementTriP1(), quadrature=(nodes, weights))
+    return Quadrature(np.asarray(basis.global_coordinates()).reshape(2, -1).T, basis.dx.ravel())
