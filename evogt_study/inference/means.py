@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
+import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
@@ -148,12 +148,12 @@ def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
 
 def student_p_value(t: Array, n: int) -> Array:
     """Two-sided p-value of |t| by Student's distribution for n units."""
-    return np.asarray(2.0 * stdtr(n - 1.0, -np.abs(t)))
+    return np.asarray(2.0 * scipy.special.stdtr(n - 1.0, -np.abs(t)))
 
 
 def student_quantile(n: int, confidence: float) -> float:
     """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
-    return float(stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
+    return float(scipy.special.stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 
 
 def unit_sums(values: Array) -> tuple[Array, Array]:

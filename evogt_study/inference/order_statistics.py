@@ -8,7 +8,7 @@ on at 95 %.  See David & Nagaraja, Order Statistics, 7.1.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import bdtr, betainc, betaincinv
+import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array, Counts
@@ -43,7 +43,7 @@ def quantile_error(values: Array, probability: float) -> Array:
         which = np.flatnonzero(counts == size)
         ordered = np.sort(np.where(np.isfinite(values[which]), values[which], np.inf), axis=-1)[:, :size]
         steps = np.arange(size + 1) / size
-        weights = np.diff(betainc((size + 1) * probability, (size + 1) * (1.0 - probability), steps))
+        weights = np.diff(scipy.special.betainc((size + 1) * probability, (size + 1) * (1.0 - probability), steps))
         apart = ordered - ordered.mean(axis=-1, keepdims=True)
         found[which] = np.sqrt(np.maximum(apart**2 @ weights - (apart @ weights) ** 2, 0.0))
     return found
@@ -55,7 +55,7 @@ def _ranks(n: Counts, probability: float, confidence: float) -> tuple[Counts, Co
     sizes, back = np.unique(n, return_inverse=True)
     ranks = np.zeros((len(sizes), 2), dtype=np.int64)
     for row, size in enumerate(sizes):
-        distribution = bdtr(np.arange(size + 1.0), int(size), probability)
+        distribution = scipy.special.bdtr(np.arange(size + 1.0), int(size), probability)
         ranks[row] = np.minimum(np.searchsorted(distribution, [tail, 1.0 - tail]), size)
     low, high = ranks.T
     return low[back], high[back] + 1
@@ -79,8 +79,8 @@ def _effective_ranks(values: Array, n: Counts, probability: float, confidence: f
     # an estimate from few units may leave the range of one value to all of them
     effective = np.clip(np.where(squares > 0.0, effective, n), 1.0, np.maximum(n, 1))
     hits = effective * probability
-    low = betaincinv(hits, effective - hits + 1.0, tail)
-    high = betaincinv(hits + 1.0, effective - hits, 1.0 - tail)
+    low = scipy.special.betaincinv(hits, effective - hits + 1.0, tail)
+    high = scipy.special.betaincinv(hits + 1.0, effective - hits, 1.0 - tail)
     return np.ceil(low * n).astype(np.int64), np.ceil(high * n).astype(np.int64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
 
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array
@@ -52,6 +52,6 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
     magnitudes = np.abs(found).T
     middle = magnitudes.mean(axis=1)
     spread = (resampled_sums(magnitudes, how.resamples, how.seed) / count).std(axis=1, ddof=1)
-    half = float(ndtri(0.5 + how.confidence / 2.0)) * spread
+    half = float(scipy.special.ndtri(0.5 + how.confidence / 2.0)) * spread
     limits = np.stack([middle - half, middle + half], axis=-1)
     return Effects(found.mean(axis=0), middle, limits, found.std(axis=0, ddof=1), count)

@@ -10,7 +10,6 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 import scipy  # which imports its parts when they are first used, 0.04 s for scipy.linalg
-from scipy.special import ndtri
 
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sensitivity.shares import Shares, unknown
@@ -137,7 +136,7 @@ def _shares(fit: Fit, means: Array, noise: tuple[Array, Array], parameters: int,
     variances = between_left - of_left + seeds_left
     left = ((fit.coefficients - fit.changes) ** 2 - spread) @ sums.T / variances[:, None]
     share, shares_left = seeds.mean() / variance, seeds_left / variances
-    z = float(ndtri(0.5 + confidence / 2.0))
+    z = float(scipy.special.ndtri(0.5 + confidence / 2.0))
     half, seed_half = z * _jackknifed(left), float(z * _jackknifed(shares_left[:, None])[0])
     unseen = max(0.0, (fit.error * between - of_mean.mean()) / variance)
     limits = np.stack([found - half - unseen * len(fit.terms) / n, found + half + unseen], axis=-1)
