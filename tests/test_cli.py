@@ -824,7 +824,7 @@ def test_the_plan_of_the_papers_study(evogt, folder, no_workers):
     assert len([found for found in told if found]) == 2
     assert len([line for line in lines if re.fullmatch(r"    about \d+ MiB of memory for each worker", line)]) == 2
     assert re.fullmatch(
-        r"in all about [\d.]+ s with --workers \d+, on free cores like this machine's: 3.5 s are start-up", lines[-1]
+        r"in all about [\d.]+ s with --workers \d+, on free cores like this machine's: 3.0 s are start-up", lines[-1]
     )
     assert not any(line.split()[0] == "run" for line in lines)  # what each case has for itself is no shared work
     assert sorted(os.listdir(folder)) == ["own.py", "own.toml"]

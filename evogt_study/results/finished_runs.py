@@ -128,12 +128,13 @@ class FinishedRuns:
                 take(source, table.knows)
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs, and are not opened
-        while len(lacks := _lacking(table)) and (other := next(others, None)):
+        lacked = partial(table.knows, unless=SETTLED)
+        while table.lacks(SETTLED) and (other := next(others, None)):
             try:
-                if _among(lacks)(other.keys()).any():
+                if lacked(other.keys()).any():
                     if self.check:
                         other.check()
-                    take(other, _among(lacks))
+                    take(other, lacked)
             except ResultError as error:
                 self.left_out[other.path] = error
         return table
@@ -216,15 +217,6 @@ class FinishedRuns:
 def _count(table: Table) -> int:
     """Number of cases that have a run."""
     return int(np.count_nonzero(table.status != Status.not_run))
-
-
-def _lacking(table: Table) -> Keys:
-    """Keys of the cases without a run, or whose run may have come out better elsewhere."""
-    return np.asarray(table.keys[~np.isin(table.status, SETTLED) & (table.keys != b"")])
-
-
-def _among(wanted: Keys) -> Knows:
-    return lambda keys: np.isin(np.array(keys, dtype=np.bytes_), wanted)
 
 
 def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:

@@ -96,13 +96,18 @@ class Table:
         counts = Counter(self.messages[self.messages != ""].tolist())
         return counts.most_common(1)[0][0] if counts else ""
 
-    def knows(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Mark those of `keys` that a case has."""
+    def knows(self, keys: Sequence[str] | Keys, unless: Sequence[Status] = ()) -> npt.NDArray[np.bool_]:
+        """Mark those of `keys` that a case has, whose status is none of `unless`."""
         wanted = np.array(keys, dtype=np.bytes_)
         different, which = np.unique(wanted, return_inverse=True)
         known = np.zeros(len(different), dtype=bool)
-        known[self._index.found(different)[0]] = True
+        number, case = self._index.found(different)
+        known[number[~np.isin(self.status[case], unless)]] = True
         return known[which]
+
+    def lacks(self, settled: Sequence[Status]) -> bool:
+        """True where some planned case has a status that is none of `settled`."""
+        return bool(np.any(~np.isin(self.status, settled) & (self.keys != b"")))
 
     def add(
         self, records: RunRecords, wanted: Callable[[Status], bool] = lambda status: status != Status.not_run
