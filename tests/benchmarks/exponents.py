@@ -91,6 +91,8 @@ def drawn(axes, sizes, rows, label, expected):
         )
         axes.loglog(sizes, seconds, "o-", ms=3, label=f"{name} ({found:.1f})")
     axes.set(xlabel=label, ylabel="seconds")
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
+    axes.xaxis.minorticks_off()
     axes.legend(fontsize=6)
 
 
