@@ -79,6 +79,9 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 # of the libraries that are loaded: NumPy and SciPy bring one each, and the processor's kernels decide the last digits
 def _blas() -> str:
+    # loaded here, 0.2 s where nothing else did: what is listed must not follow from what a run happens to use
+    import scipy.linalg.blas  # noqa: F401
+
     libraries = {
         f"{info.get('internal_api')} {info.get('version')} {info.get('architecture', '')}".strip()
         for info in threadpool_info()

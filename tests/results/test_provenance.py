@@ -1,0 +1,20 @@
+"""What a result says of the software that computed it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from evogt_study.results.provenance import software_set
+from evogt_study.workers.worker_server import ONE_THREAD
+
+
+@pytest.mark.parametrize("imported", ["json", "scipy.special", "evogt_study.methods.evolution"])
+def test_the_software_of_a_run_does_not_depend_on_what_else_its_process_has_imported(imported):
+    """Workers of a batch system, forked ones and the command itself import different things."""
+    code = f"import {imported}\nfrom evogt_study.results.provenance import software_set\nprint(software_set())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == software_set()
