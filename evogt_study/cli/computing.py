@@ -79,7 +79,7 @@ def work_on(
 
     study = read_study(study_file)
     path = result_of(study, output)
-    with warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), winding_down(time_limit) as check_end:
+    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
         whole = work(
             study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
             check_end=check_end,

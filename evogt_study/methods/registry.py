@@ -29,8 +29,6 @@ METHODS: Registry[Any] = Registry(
     space_time_regression="evogt_study.methods.space_time_regression:SpaceTimeRegression",
 )
 """The package's methods, each with a function `of` a `MethodSpec`."""
-_OWN: Registry[Any] = Registry("method", GROUP, solver="evogt_study.methods.own.user_solver:UserSolver")
-"""What a user's function becomes that takes a problem: it needs the mathematics, as others do not."""
 
 
 def method_spec(
@@ -107,6 +105,12 @@ def _loaded(spec: MethodSpec) -> Method:
     """Load one method for one problem."""
     kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
     if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        kind = _OWN["solver"] if solves_a_problem(kind) else UserFunction
+        kind = _user_solver() if solves_a_problem(kind) else UserFunction
     method: Method = kind.of(spec)
     return method
+
+
+def _user_solver() -> Any:
+    from evogt_study.methods.own.user_solver import UserSolver  # with the mathematics, which other functions save
+
+    return UserSolver
