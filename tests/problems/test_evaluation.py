@@ -1,6 +1,7 @@
 """Formulas run through as lists of operations: once for all arguments, and again and again in the same memory."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -58,14 +59,22 @@ def test_repeated_evaluation_asks_for_no_memory(text):
     function = repeated((parse(text, "f"),), PARAMETERS, "u", shape)
     array = np.linspace(-1.0, 1.0, *shape)
     function(array)
-    tracemalloc.start()
-    try:
-        function(array)
-        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 10
-        evaluate_all((parse(text, "f"),), {**PARAMETERS, "u": array})
-        assert tracemalloc.get_traced_memory()[1] >= array.nbytes  # it would be seen
-    finally:
-        tracemalloc.stop()
+    assert most_bytes(lambda: function(array)) < array.nbytes / 10
+    # it would be seen
+    assert most_bytes(lambda: evaluate_all((parse(text, "f"),), {**PARAMETERS, "u": array})) >= array.nbytes
+
+
+def most_bytes(work: Callable[[], object]) -> int:
+    """Most memory that `work` asks for at once: the least of three looks, since other threads' is counted with it."""
+    looks = []
+    for _ in range(3):
+        tracemalloc.start()
+        try:
+            work()
+            looks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return min(looks)
 
 
 def test_few_arrays_serve_a_long_formula():

@@ -248,6 +248,25 @@ def test_a_lock_that_cannot_be_judged_is_told(no_locks, tmp_path, monkeypatch):
         only_writer(tmp_path / "a.nc").__enter__()
 
 
+def test_a_lock_that_another_takes_as_it_is_made_and_never_signs_is_told(tmp_path, monkeypatch):
+    """The wait for whoever is doing it now has an end."""
+    flocked, taken = lock_module.flocked, []
+
+    def forestalled(path, descriptor):
+        if not taken:
+            taken.append(os.open(path, os.O_RDWR))
+            fcntl.flock(taken[0], fcntl.LOCK_EX)
+        return flocked(path, descriptor)
+
+    monkeypatch.setattr(lock_module, "flocked", forestalled)
+    monkeypatch.setattr(lock_module, "NAMED_SECONDS", 0.1)
+    try:
+        with pytest.raises(ResultError, match="a.nc is being written by process unknown on an unknown host"):
+            only_writer(tmp_path / "a.nc").__enter__()
+    finally:
+        os.close(taken[0])
+
+
 def test_another_failure_of_the_lock_is_told_as_it_is(tmp_path, monkeypatch):
     def flock(descriptor, operation):
         raise OSError(EIO, "Input/output error")
