@@ -50,7 +50,7 @@ def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client
     """A client of what the options name; None for workers on this machine.  Raises InputError."""
     if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
         return nullcontext()
-    # here: a study of quick runs is done without Dask, which takes 0.4 s to import
+    # here: a study of quick runs is done before Dask is there, which takes 0.4 s to import
     from evogt_study.workers.jobs.batch_systems import on_batch_system
     from evogt_study.workers.local_cluster import remote
 

@@ -6,7 +6,6 @@
 - `notebook_display`: progress in a notebook
 - `watching`: a study that another process computes
 - `complete`: a result that is all that its study asks for, recognised by its text
-- `complete_content`: the content of such a result checked
 - `trial`: one case of a study computed before all of them
 - `reuse`: which finished runs are taken up, and which are tried again
 - `run`: a study computed and its result written

@@ -19,7 +19,6 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StoreWarning, StudyError, SweepError, shortened, warn
-from evogt_study.methods.own.user_function import UserFunction
 from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
@@ -72,7 +71,7 @@ def run(
     """Compute what is missing of a study and return its labelled result.
 
     client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores), unless all
-    is done before those would be there: quick runs of a function of one's own are computed in one process.  output: the
+    is done before those would be there: until then one process, forked from this one, computes.  output: the
     NetCDF file to write; runs that it, its store or other results in its folder hold are reused by content.  None keeps
     nothing on disk, but where the study is interrupted: a `StoreWarning` then says where the finished runs are.
     listener is called with an `Event` whenever a batch is finished; None shows progress in a notebook, and nowhere
@@ -167,7 +166,8 @@ def run_all(
     for study in studies:
         check_result_place(folder / f"{study.name}.nc")
     make_folder(folder)  # at once, for studies that would make and unmake it beside each other
-    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, Workers(client, workers) as cluster:
+    cluster = Workers(client, workers, alone=False)
+    with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, cluster:
 
         def run_one(study: Study) -> Path:
             path = folder / f"{study.name}.nc"
@@ -291,8 +291,8 @@ class _Sweep:
         what it returns may be nothing that can be stored.  Raises StudyError then.
         """
         plan, missing = table.plan, table.missing()
-        if not self.workers.chosen and isinstance(plan.method, UserFunction):
-            for records in quick_records(plan, missing, self.limits.run_seconds):
+        if self.workers.may_wait:
+            for records in quick_records(plan, missing, self.limits.run_seconds, lambda: self.workers.client):
                 if first:
                     self.check_names([records], plan)
                 describe(self.path, self.study)
@@ -340,13 +340,16 @@ class _Sweep:
 
 
 class Workers:
-    """A client that is connected when it is first needed: a result that is complete starts no cluster."""
+    """A client that is connected when it is first needed: a result that is complete starts no cluster.
 
-    def __init__(self, client: Client | None, workers: int | None) -> None:
+    alone: whether one study has them, whose first runs this machine may compute before they are there.
+    """
+
+    def __init__(self, client: Client | None, workers: int | None, *, alone: bool = True) -> None:
         # a worker that imports a script without a main guard comes here too, and would start workers of its own
         if client is None:
             end_if_being_started()
-        self.given, self.workers = client, workers
+        self.given, self.workers, self.alone = client, workers, alone
         self._context: AbstractContextManager[Client] | None = None
         self._client: Client | None = None
         self._closed = False
@@ -363,9 +366,9 @@ class Workers:
                 self._context.__exit__(None, None, None)
 
     @property
-    def chosen(self) -> bool:
-        """True where the user has said which workers, or how many, there are to be, or where some are there."""
-        return self.given is not None or self.workers is not None or self._client is not None
+    def may_wait(self) -> bool:
+        """True until some are there, unless the user has said which, or how many, there are to be."""
+        return self.alone and self.given is None and self.workers is None and self._client is None
 
     @property
     def client(self) -> Client:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.declared_sizes import oversized
+from evogt_study.results.provenance import PLAN
 from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import Status
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
@@ -59,6 +60,26 @@ def damaged_parts(path: Path) -> list[str]:
     if done.returncode:
         raise ResultError(f"cannot check {path}: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
     return _found(done.stdout)
+
+
+def holds_all(path: Path, plan: str) -> bool:
+    """Tell whether a result is as it was sealed, has this digest of its plan, and lacks none of its runs.
+
+    Raises ResultError where it cannot be read.
+    """
+    if not is_whole(path):
+        return False
+    with HDF5_LOCK, netCDF4.Dataset(path) as file:
+        if getattr(file, PLAN, None) != plan:
+            return False
+        return not any(_left(group["case_key"], group["status"]) for group in _phases(file))
+
+
+def _left(keys: netCDF4.Variable[Any], status: netCDF4.Variable[Any]) -> bool:
+    """True where a planned run was not tried; a point without a case has no key."""
+    return any(
+        (np.asarray(keys[slab])[np.asarray(status[slab]) == Status.not_run] != "").any() for slab in slabs(status.shape)
+    )
 
 
 # by the seal where there is one: keys of 10,000 runs take 1 ms then, and no process
@@ -163,12 +184,15 @@ def read_keys(path: Path) -> list[str]:
             too_large = next(oversized(file, path.stat().st_size), None)
             if too_large is not None:
                 raise DamagedResultError(f"{path} is damaged: {too_large}")
-            groups = [file, *(file.groups[name] for name in EARLIER_PHASES if name in file.groups)]
-            return [key for group in groups if "case_key" in group.variables for key in _finished_keys(group)]
+            return [key for group in _phases(file) if "case_key" in group.variables for key in _finished_keys(group)]
     except UNREADABLE as error:
         if isinstance(error, ResultError):
             raise
         raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+
+
+def _phases(file: netCDF4.Dataset) -> list[netCDF4.Dataset]:
+    return [file, *(file.groups[name] for name in EARLIER_PHASES if name in file.groups)]
 
 
 def _finished_keys(group: netCDF4.Dataset) -> Iterator[str]:

@@ -10,7 +10,7 @@
 - `dispatch`: batches sent to Dask, none lost
 - `local_cluster`: worker processes on this machine, or a client that is given
 - `worker_server`: the process from which those are forked
-- `forked_process`: a process of its own for a study of quick runs
+- `forked_process`: a process that computes until a cluster is there
 - `jobs`: workers that are jobs of a batch system
 - `worker_memory`: memory of a worker
 - `interruption`: signals and the command's own time limit

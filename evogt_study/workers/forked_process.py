@@ -1,4 +1,4 @@
-"""One process forked from this one, for a study of quick runs, which is done before a cluster would have started.
+"""One process forked from this one, which computes until a cluster is there; a study of quick runs needs none.
 
 Its runs are as safe as a worker's: what ends the process, or does not return, is left to the cluster, which isolates
 it.  So is what fails, since some libraries cannot be used in a process that was forked after they were.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -24,39 +26,68 @@ from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.worker_server import START_METHOD, ctrl_c_blocked
 
 QUICK_SECONDS = 2.0
-"""Seconds that the process has: a cluster of two workers takes 1.5 to 3 s to start and to end."""
+"""Seconds that the process has alone: a cluster of two workers takes 1.5 to 3 s to start and to end."""
+LOOK_SECONDS = 0.5
+"""Seconds after which it is judged by its pace whether it will do: the first run of a process takes up to a quarter."""
 BATCH_SECONDS = 0.1
 """Seconds of a batch up to which the next is twice as long: finished runs are seen at once, and files are few."""
+# xarray imports them when it makes its first variable and when it writes, and a cluster needs them: 0.6 s
+IMPORTED_MEANWHILE = ("dask.array", "distributed")
 
 
-def quick_records(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[RunRecords]:
-    """Records of those of the cases `numbers` that end well within `QUICK_SECONDS`, one after the other.
+def quick_records(
+    plan: Plan, numbers: Order, run_seconds: float | None, start_workers: Callable[[], object]
+) -> Iterator[RunRecords]:
+    """Records of those of the cases `numbers` that are computed well by one process before workers are there.
 
+    Where that is not to end within `QUICK_SECONDS`, `start_workers` is called, during which the process goes on.
     run_seconds: as of `Batch`.  None are given on systems whose libraries may not live on in a forked process.
     """
     if START_METHOD != "forkserver":
         return
+    begun, done = time.monotonic(), 0
+    with _forked(plan, numbers, run_seconds) as receiver:
+        for look in (LOOK_SECONDS, QUICK_SECONDS):
+            for records in _received(receiver, begun + look):
+                done += len(records.keys)
+                yield records
+            if done == len(numbers):
+                return
+            if done / look < len(numbers) / QUICK_SECONDS:
+                break
+        start_workers()
+        yield from _received(receiver, begun)
+
+
+@contextmanager
+def _forked(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[Connection]:
+    """Where to receive the records of a process that computes the cases, and is killed at the end of the body."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_compute, args=(plan, numbers, run_seconds, receiver, sender), daemon=True)
-    end = time.monotonic() + QUICK_SECONDS
     with ctrl_c_blocked(), warnings.catch_warnings():
         # of locks that other threads hold now: a run that waits for one is left to the cluster
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     sender.close()
+    # after the fork, which would copy a lock of what is half imported
+    threading.Thread(target=lambda: [import_module(name) for name in IMPORTED_MEANWHILE], daemon=True).start()
     try:
+        yield receiver
+    finally:
+        process.kill()
+        process.join()
+        receiver.close()
+
+
+def _received(receiver: Connection, end: float) -> Iterator[RunRecords]:
+    """Records of runs that went well, of all that is there and of what comes until `end`."""
+    with suppress(EOFError, OSError):  # all are computed, or one has ended the process, perhaps while it sent
         while receiver.poll(max(0.0, end - time.monotonic())):
             records: RunRecords = receiver.recv()
             well = np.flatnonzero(records.status == Status.ok)
             if len(well):
                 yield records.selected(well)
-    except (EOFError, OSError):  # all are computed, or one has ended the process, perhaps while it sent
-        pass
-    finally:
-        process.kill()
-        process.join()
-        receiver.close()
 
 
 def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Connection, sender: Connection) -> None:

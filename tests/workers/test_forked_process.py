@@ -1,14 +1,19 @@
-"""Quick runs of a function of one's own are computed in one process forked from this one; the cluster does the rest."""
+"""Runs are computed in one process forked from this one until a cluster is there, which quick ones do not need."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
+from functools import partial
 
+import helpers
 import numpy as np
 import pytest
+import xarray as xr
 
 import evogt_study as evs
+from evogt_study.planning.plan import study_plan
 from evogt_study.workers import forked_process
 
 
@@ -26,22 +31,55 @@ def slow_once(seed, folder):
     return {"again": False}
 
 
+def touches(seed, folder):
+    pathlib.Path(folder, str(seed)).touch()
+    time.sleep(0.02)
+    return 1.0
+
+
 def fails_when_forked(seed, parent):
     if os.getppid() == parent and seed == 1:
         raise RuntimeError("cannot be used in a forked process")
     return float(seed)
 
 
-def test_quick_runs_are_computed_in_one_other_process(monkeypatch):
-    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)  # a busy machine must not decide
+@pytest.fixture
+def in_time(monkeypatch):
+    """A busy machine must not decide."""
+    monkeypatch.setattr(forked_process, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("in_time")
+def test_quick_runs_are_computed_in_one_other_process():
     ds = evs.run(evs.Study(whose, axes={"seed": range(9)}))
     assert len(set(ds.process.values)) == 1
     assert ds.process.values[0] != os.getpid()
     np.testing.assert_array_equal(ds.square, np.arange(9) ** 2)
 
 
+@pytest.mark.usefixtures("in_time", "no_workers")
+def test_so_are_those_of_a_problem(small_study, result_of, tmp_path):
+    study = evs.Study.from_text(small_study)
+    ds = evs.run(study)
+    with evs.open(result_of(study, tmp_path / "here.nc")) as here:  # by this process
+        for name in ("error", "initial_error", "rank", "case_key", "software"):
+            xr.testing.assert_equal(ds[name].reset_coords(drop=True), here[name].reset_coords(drop=True))
+
+
+def test_it_goes_on_while_workers_start(monkeypatch, tmp_path):
+    monkeypatch.setattr(forked_process, "LOOK_SECONDS", 0.05)
+    plan = study_plan(evs.Study(touches, axes={"seed": range(400)}, constants={"folder": str(tmp_path)}))
+    missing = np.arange(400)
+    start_workers = partial(helpers.eventually, (tmp_path / "25").exists)
+    found = list(forked_process.quick_records(plan, missing, None, start_workers))
+    keys = [key for records in found for key in records.keys]
+    assert keys == [case.key for case in plan.cases(missing[: len(keys)])]
+    assert 10 < len(keys) < 400  # in batches of at most 8 as long as one takes over a tenth of a second
+
+
+@pytest.mark.usefixtures("in_time")
 def test_a_number_of_workers_is_meant(monkeypatch):
-    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
     began = []
     monkeypatch.setattr("evogt_study.operations.run.quick_records", lambda *_: began.append(1) or iter(()))
     assert evs.run(evs.Study(whose, axes={"seed": [1]}), workers=1).square == 1
@@ -53,14 +91,14 @@ def test_what_is_not_done_in_time_or_fails_there_is_left_to_the_cluster(tmp_path
     monkeypatch.setattr(forked_process, "QUICK_SECONDS", 1.0)
     ds = evs.run(evs.Study(slow_once, axes={"seed": [0]}, constants={"folder": str(tmp_path)}))
     assert ds.again.values.tolist() == [True]
+    monkeypatch.setattr(forked_process, "LOOK_SECONDS", 60.0)
     monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
     ds = evs.run(evs.Study(fails_when_forked, axes={"seed": [0, 1, 2]}, constants={"parent": os.getpid()}))
     assert ds.value.values.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_an_interrupted_study_without_a_file_keeps_what_is_finished(monkeypatch):
-    monkeypatch.setattr(forked_process, "QUICK_SECONDS", 60.0)
-
+@pytest.mark.usefixtures("in_time")
+def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
     def interrupts(event):
         if event.done:
             raise KeyboardInterrupt
