@@ -1,5 +1,7 @@
 """Jobs of a batch system: the script that is submitted, and a whole study with an sbatch that runs it here at once."""
 
+import collections
+import logging
 import os
 import re
 import stat
@@ -13,13 +15,16 @@ import dask_jobqueue  # noqa: F401  # its defaults have to be there before setti
 import numpy as np
 import psutil
 import pytest
+from distributed import Client, LocalCluster
 from helpers import cases, eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, LeavingError
+from evogt_study.planning.plan import study_plan
 from evogt_study.storage.processes import own_mark
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.dispatch import Flow
 from evogt_study.workers.jobs.batch_systems import CERTIFICATES, cluster_of
 from evogt_study.workers.jobs.job_queue import Queue
 from evogt_study.workers.worker_server import BLAS_THREADS
@@ -240,7 +245,41 @@ def test_a_worker_takes_no_batch_that_would_not_be_done_before_it_leaves(small_s
     few = cases(small_study)[:1]
     monkeypatch.setattr(batch_module, "_has_begun", False)
     monkeypatch.setenv(batch_module.LEAVE_AT, str(time.time() + 60))
+    monkeypatch.setattr(batch_module, "LEAVING_SECONDS", 0.0)
     assert len(run_batch(Batch.of(study.spec, few, seconds=90)).keys) == 1  # it would fit into no job: it is tried
     assert len(run_batch(Batch.of(study.spec, few, seconds=30)).keys) == 1
     with pytest.raises(LeavingError):
         run_batch(Batch.of(study.spec, few, seconds=90))
+
+
+def asleep(seed):
+    time.sleep(0.01)
+    return float(seed)
+
+
+class BothLeftError(Exception):
+    """Of two workers, which is when the test has seen what it wants to see."""
+
+
+def test_workers_that_leave_together_are_asked_once_each(monkeypatch):
+    """By then what they computed has been fetched: else Dask keeps the second one, which would idle."""
+    plan = study_plan(evs.Study(asleep, axes={"seed": range(100_000)}))
+    environment, asked, left = {batch_module.LEAVE_AT: str(time.time() + 6)}, [], []
+
+    def retire_workers(addresses, **options):
+        asked.extend(addresses)
+        left.extend(retire(addresses, **options))
+        if len(asked) == 2:
+            raise BothLeftError
+
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, env=environment, dashboard_address=None, silence_logs=logging.CRITICAL
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        retire = client.retire_workers
+        monkeypatch.setattr(client, "retire_workers", retire_workers)
+        records = Flow(plan, plan.cases(np.arange(100_000)), 100_000, client).records()
+        with pytest.raises(BothLeftError):
+            collections.deque(records, maxlen=0)
+    assert left == asked
+    assert len(set(asked)) == 2
