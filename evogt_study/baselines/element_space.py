@@ -95,6 +95,7 @@ class ElementSpace:
         depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
         best, point = np.argmax(depth, axis=0), np.arange(len(nodes))
         elements = candidates[best, point]
+        # sides are curved: the affine map through the corners finds the element, but not the place in it
         if isinstance(mesh, skfem.MeshTri2):
             return elements, self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0]
         return elements, local[best, point].T
@@ -110,6 +111,7 @@ def element_space(domain: Domain, order: int, size: int, degree: int, name: str 
     check_element_space(domain, size, degree, name)
     mesh = domain.refined(size) if isinstance(domain, Triangulated) else _box_mesh(as_box(domain), size)
     element = _ELEMENTS[order, d]()
+    # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
     reduction = _reduction(basis, domain)
     faces = {name: _on_face(basis, domain, name, degree, reduction) for name in domain.natural}
@@ -171,6 +173,7 @@ def _on_face(basis: Any, domain: Domain, name: str, degree: int, reduction: Spar
     box, axis, side = as_box(domain), DIRECTIONS.index(name[0]), int(name[1])
     place, width = (box.lower, box.upper)[side][axis], box.widths[axis]
     facets = basis.mesh.facets_satisfying(lambda x: np.abs(x[axis] - place) < 1e-9 * width, boundaries_only=True)
+    # a face of an interval is a point, of weight one
     rule = simplex_rule(box.dimension - 1, degree // 2 + 1) if box.dimension > 1 else (np.zeros((1, 1)), np.ones(1))
     return _sparse(skfem.FacetBasis(basis.mesh, basis.elem, facets=facets, quadrature=rule), reduction)
 

@@ -117,6 +117,7 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     if type(integrator) not in _IN_MODES:
         known = " or ".join(name for name, kind in INTEGRATORS.kinds.items() if kind in _IN_MODES)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
+    # `_Stepper` has one divisor for all steps, and half steps would need another
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:
         raise ParameterError("start", "left out for finite differences", str(integrator.start))
     integrator.check(problem)

@@ -104,6 +104,7 @@ class FiniteElementReference:
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
+        # a little below each time, which equals one of the grid's but for rounding
         return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
 
 
@@ -119,6 +120,7 @@ def finite_elements(
     initial = problem.initial(rule.nodes)
     if problem.lifting is not None:
         initial = initial - problem.lifting.value(rule.nodes, zero)[0]
+    # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
     u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
     observed, states = set(grid.observed), {0: u}
     for number, times in enumerate(tableau.times(grid).tolist()):
@@ -160,6 +162,7 @@ class _Step:
         stages, slopes = list[Array](), list[Array]()
         for i, t in enumerate(times):
             side, load = np.asarray(self.mass @ u), self.load(t)
+            # A is lower triangular: only the stages before have slopes yet
             for a, slope in zip(A[i], slopes, strict=False):
                 side = side + self.dt * a * slope
             U = self.solved(side, load, u, A[i, i], t)
@@ -195,6 +198,7 @@ class _Step:
         matrix = self.stiffness(t)
         if U is not None and self.reaction is not None:
             matrix = matrix + self.reaction.jacobian(U, t)
+        # a reaction's Jacobian may make the matrix indefinite, which LU without pivoting is not stable for
         made = solver_of(self.mass + self.dt * a * matrix, symmetric=self.symmetric and U is None)
         if U is None and self.autonomous:
             self.known[a] = made

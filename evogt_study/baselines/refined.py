@@ -45,6 +45,7 @@ class RefinedReference:
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which have to be observed ones of the run, (P, d) and (T,) -> (T, P)."""
         solution = solve(self.problem, self.run)
+        # a little below each time, which equals one of the run's but for rounding
         places = np.searchsorted(solution.trajectory.times, times - 1e-9 * self.run.grid.final_time)
         return solution.evaluate(nodes)[places]
 
@@ -57,6 +58,7 @@ def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Disc
         seed=SEED if run.dictionary.RANDOM else 0,
         quadrature=finer(run.quadrature, dimension, level),
         grid=run.grid.refined(dt),
+        # a reference is only evaluated: nobody would read diagnostics of its own
         assessment=None,
         coefficient_reference=None,
     )
@@ -69,6 +71,7 @@ def widened(dictionary: Dictionary, times: int) -> Dictionary:
     given["N"] = times * dictionary.N
     if given.get("hidden"):
         given["hidden"] = tuple(times * width for width in given["hidden"])
+    # one gamma for each neuron of the first layer, of which there are so many times more
     if isinstance(given.get("gamma"), tuple):
         given["gamma"] = given["gamma"] * times
     return type(dictionary)(**given)

@@ -45,6 +45,7 @@ class StoredSolution:
     def digest(self) -> str:
         """The hash of all that it holds."""
         told = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
+        # 80 bits: among a million solutions two agree by chance in 4e-13
         return blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode(), digest_size=10).hexdigest()
 
     @property
@@ -87,6 +88,7 @@ class StoredSolution:
         """Values at any points of the domain and all times, (P, d) -> (S, P)."""
         content = json.loads(self.attributes["features"])
         family = content.pop("family")
+        # JSON has lists in place of the tuples that a dictionary is identified by
         given: dict[str, Any] = {
             name: tuple(part) if isinstance(part, list) else part for name, part in content.items()
         }
@@ -103,6 +105,7 @@ class StoredSolution:
     def _places(self, times: Array) -> npt.NDArray[np.intp]:
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
+        # 1e-9 of rounding, as `TimeGrid.of` admits in times that are written in decimals
         if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
             got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
             raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
@@ -139,4 +142,5 @@ def what_to_store(solution: Solution) -> dict[str, Any]:
 def feature_coefficients(solution: Solution) -> Array:
     """c = T_r alpha at the saved times, (S, N)."""
     saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
+    # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
     return np.asarray(saved @ solution.space.transform.T)

@@ -127,6 +127,7 @@ class EvolutionCase(BoundCase):
             tau=given.tau,
             quadrature=given.quadrature,
             validation=given.validation,
+            # where nothing is saved at the times they are no part of the key: runs that differ in them alone are one
             grid=time_grid(given.final_time, given.dt, output.times if arrays(output) else 2),
             integrator=integrator_of(values),
             assessment=given.assessment,

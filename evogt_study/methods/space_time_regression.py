@@ -80,6 +80,7 @@ class RegressionParameters:
     centre: float | tuple[float, ...] = same_as(EvolutionParameters, "centre")
     validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
+    # the paper's points, levels and ridge (tab:global_diagnostic)
     points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=68)
     levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=69)
     ridge: float = declared(
@@ -110,12 +111,15 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         warn_outside_ball(dictionary, problem.dimension + 1)
         check_size(problem.dimension, dictionary.N, given.points, given.levels)
         nodes, times = residual_points(problem.dimension, given.final_time, SAMPLED, SAMPLED)
+        # any weights: only the sign of the diffusion is looked at
         check_diffusion(problem, Quadrature(nodes, np.ones(len(nodes))), times)
         strong = strong_form(self.statement, self.method.formula_values(self.values))
+        # once, so that what has no value is refused before anything runs
         strong.initial_residual(nodes[:1], times[:1])
 
     def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
         widths = dictionary_of(self.values).widths
+        # N1 = 240 and hidden = [240] are one dictionary, and make one key
         used = {name: value for name, value in used.items() if name not in ("N1", "hidden")}
         return used | ({"hidden": widths[:-1]} if len(widths) > 1 else {})
 

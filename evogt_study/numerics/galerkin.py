@@ -236,6 +236,7 @@ def assemble(
         lifting=lifting,
         reaction=_reaction(space, problem),
         steady_load=has_steady_load(problem),
+        # of all terms b . grad u alone makes a form that is not symmetric
         symmetric=problem.advection is None,
         diffusion=diffusion,
     )

@@ -164,6 +164,7 @@ def stage_keys(
         "Galerkin system": system,
         "trajectory": (system, run.grid, run.integrator),
         "validation features": (run.dictionary, run.seed, run.validation, domain),
+        # with the steps, since a reference takes the dt of the run where it is given none
         "reference": (problem, reference, run.validation, run.grid.final_time, run.grid.steps, run.grid.observed),
     }
     if run.coefficient_reference is not None:

@@ -10,6 +10,7 @@ from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction, Tensor
 
+# 0.37, where no usual modulation has a zero, as at 1/2 or 1/4
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
 TOLERANCE = 1e-9
 """Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""

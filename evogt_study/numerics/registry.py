@@ -40,6 +40,7 @@ class Registry(Mapping[str, K], Generic[K]):
             return kind
         raise ParameterError(self.parameter, self.wanted, name)
 
+    # not Mapping's own, which would import a type to see whether it is there
     def __contains__(self, name: object) -> bool:
         known = name in self.kinds or name in self.places
         return known or (isinstance(name, str) and bool(entry_points(group=self.group, name=name)))

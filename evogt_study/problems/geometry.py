@@ -52,6 +52,7 @@ def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     Raises ParameterError or ProblemError where it cannot be one.
     """
     domain = _shape(dimension, raw)
+    # the unit cube stays one unless it has to be a box: studies of before there were boxes keep their keys
     if not boundary:
         return domain
     if isinstance(domain, UnitCube):

@@ -53,6 +53,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 def symbol(name: str) -> sympy.Symbol:
     """The real symbol of a name in a formula."""
+    # real: the derivative of abs(x) is then sign(x), not one that sympy leaves standing
     return sympy.Symbol(name, real=True)
 
 
@@ -91,6 +92,7 @@ def _read(text: str, key: str) -> ast.expr:
             warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
             # reads the text and runs nothing; what may stand in the tree is looked at node by node
             tree = ast.parse(text, mode="eval")
+    # MemoryError is what Python's parser raises of its own where nesting overflows its stack
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None

@@ -37,6 +37,7 @@ from evogt_study.problems.grammar import RESERVED, parameters_of, parse
 from evogt_study.problems.terms import SOLUTION, SplitTerms, SymbolicTerms, parsed, symbolic_terms
 from evogt_study.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
+# 0.37, where no usual modulation has a zero, as at T/2 or T/4
 LOOKED_AT = (0.01, 0.37)
 """Times, as parts of the final one, at which weak forms are tested: near the start, where nothing has decayed yet."""
 
@@ -92,6 +93,7 @@ class Statement:
             object.__setattr__(self, name, _frozen(getattr(self, name)))
         object.__setattr__(self, "boundary", boundary_of(self.boundary))
         object.__setattr__(self, "domain", domain_of(self.dimension, self.domain, self.boundary))
+        # now, so that a formula that cannot be used is refused where it is stated
         derived(self)
 
     @property

@@ -107,9 +107,11 @@ def _diffusion(raw: Any, dimension: int) -> sympy.Expr | Rows:
     rows = [[parsed(text, "diffusion", dimension) for text in texts_of(row, "diffusion", dimension)] for row in raw]
     for i in range(dimension):
         for j in range(i):
+            # simplified, since the two may be written in different ways
             if sympy.simplify(rows[i][j] - rows[j][i]) != 0:
                 got = f"{cell(raw, i, j)} and {cell(raw, j, i)}"
                 raise FormulaError(f"`diffusion` must be symmetric, got {got} off the diagonal")
+    # one expression for both: `Tensor` asks for the same function on both sides
     return tuple(tuple(rows[min(i, j)][max(i, j)] for j in range(dimension)) for i in range(dimension))
 
 

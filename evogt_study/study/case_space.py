@@ -226,6 +226,7 @@ class CaseSpace:
             if entry is None:
                 return None
             values.update(zip(choice.names, entry, strict=True))
+        # only now: rules and tables may match the numbers of points, which are no parameters of a run
         for axis in self.indices:
             values.pop(axis.name, None)
         for formula in self.formulas:
@@ -239,10 +240,12 @@ class CaseSpace:
         if not self.chosen and not self.excluded:
             return self.size
         deciding = [axis for axis in self.axes if self.decides(axis)]
+        # formulas leave no case out
         some = replace(self, axes=tuple(deciding), formulas=())
         if not deciding:
             return self.size if some.resolved({}) is not None else 0
         planned = sum(values is not None for values in some.each(np.arange(some.size)))
+        # axes that decide nothing multiply what the others plan: they need not be gone through
         return planned * (self.size // some.size)
 
     # the product of few values an axis: all values of all axes would be all cases, of which there may be millions

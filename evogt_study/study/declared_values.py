@@ -54,6 +54,7 @@ class Declared:
     def column(self, name: str, entries: Sequence[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
         """Values that may repeat; sooner than one by one.  settled: they are canonical already.  Raises StudyError."""
         self.check_name(name, where)
+        # a reference may be a file, which `value` reads
         if name == REFERENCE:
             return tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         parameter = self.method.parameters[name]

@@ -68,6 +68,7 @@ def defined(given: Mapping[str, Any]) -> Defined:
 
 
 def _is_code(value: object) -> bool:
+    # a statement is callable too: with the values of its parameters
     return callable(value) and not is_statement(value)
 
 
@@ -78,6 +79,7 @@ def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[st
         table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
     for key, value in changes.items():
         if key in MERGED:
+            # from both: an axis may become a constant, and the other way round
             for name in value or ():
                 for section in MERGED:
                     table.get(section, {}).pop(name, None)
@@ -116,6 +118,7 @@ def _text(table: Mapping[str, Any]) -> str:
 def _section(key: str, value: Any) -> Any:
     """A section as mappings and lists."""
     if is_statement(value):
+        # a study's [problem] has neither key: its name and T are the study's
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
     if key in ("when", "depends", "exclude"):
         return [value] if isinstance(value, (str, Mapping)) else list(value)
@@ -145,6 +148,7 @@ def _axis(name: str, values: Any) -> Any:
 
 def _value(where: str, value: Any) -> str:
     """A value in TOML, of which JSON's texts, numbers and lists are a part.  Raises StudyError."""
+    # before the others, since np.float64 is a float, which NumPy 2 writes as np.float64(1.0)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, Composite):
@@ -152,6 +156,7 @@ def _value(where: str, value: Any) -> str:
     if isinstance(value, (bool, int, str)):
         return json.dumps(value)
     if isinstance(value, float):
+        # reads back as the same number; json would write NaN and Infinity, which TOML does not know
         return repr(value)
     if isinstance(value, (list, tuple, range)):
         return f"[{', '.join(_value(where, each) for each in value)}]"
@@ -174,6 +179,7 @@ def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path
         source = Path(file).parent.resolve() / each.get("file", "")
         if "file" in each and source.is_file():  # what is not there stays a part of the text
             table["table_files"].pop(each["file"], None)
+            # relpath, since the file need not be below the folder
             each["file"] = Path(os.path.relpath(source, folder)).as_posix()
     for code in codes:
         for key in ("method", "problem"):

@@ -28,6 +28,7 @@ def read_formulas(constants: Mapping[str, Any], declared: Declared) -> tuple[For
     try:
         order = list(TopologicalSorter({name: formula.names for name, formula in stated.items()}).static_order())
     except CycleError as error:
+        # graphlib names each before what uses it; backwards each uses the next
         names = error.args[1][::-1]
         told = " -> ".join(names)
         raise StudyError(

@@ -67,6 +67,7 @@ def _space(
 ) -> CaseSpace:
     """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
     # the candidate's number is the axis, since each point of `by` may have candidates of its own
+    # as many as in the longest list: where another is shorter the table has no entry, and there is no case
     numbers = tuple(range(max(len(values) for values in candidates.values())))
     others = tuple(axis for axis in space.axes if axis.name != "seed")
     axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis("seed", seeds))

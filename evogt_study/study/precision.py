@@ -76,6 +76,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
         goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
     except ParameterError as error:
         raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
+    # from the largest on, not from the last: the seeds of a cell have to be different
     more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
     longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
     axes = tuple(longer if each.name == SEED else each for each in space.axes)

@@ -20,6 +20,7 @@ def stored_run(path: Path) -> dict[str, Any]:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
             attributes = {name: _plain(file.getncattr(name)) for name in file.ncattrs()}
             times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
+    # netCDF4 raises IndexError for a variable that is not there
     except (OSError, IndexError) as error:
         raise ParameterError(
             "reference", f"a file of what `solve` returned ({shortened(str(error))})", str(path)

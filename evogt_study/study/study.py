@@ -109,6 +109,7 @@ class Study:
     @staticmethod
     def made(**fields: Any) -> Study:
         """A study of these fields, as a reader has checked them."""
+        # without __init__, which would write a text of the fields and read that
         study = object.__new__(Study)
         vars(study).update(fields)
         return study
@@ -203,6 +204,7 @@ class Study:
 
     def where(self, name: str, values: Values) -> str:
         """The section that gives a parameter its value in a case, for messages."""
+        # a rule may set what is a constant elsewhere: the value tells which of the two holds in this case
         stated = name in self.space.constants and values.get(name) == self.space.constants[name]
         if name in self.space.columns:
             return f"{self.file}, {self.space.columns[name]}.{name}"
@@ -227,6 +229,7 @@ def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
     """The saved times as a count or as numbers."""
     try:
         times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
+    # an integer beyond the range of a double
     except OverflowError:
         times = ()
     if times == ():
@@ -288,6 +291,7 @@ class _Reader:
         several = [table.get(REFERENCE) for table in given]
         texts = [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
         texts += stated_values(self.table, REFERENCE, self.file)
+        # each once, since naming it reads and hashes its files
         for name in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
             yield self.named(name, self.table.depends)
 
@@ -374,6 +378,7 @@ class _Reader:
             return spaced(raw, Place(self.file, where))
         try:
             return SeedRange.model_validate(raw).values
+        # pydantic's ValidationError is one
         except ValueError:
             wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
             told = f"`{where}` must be a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"

@@ -228,6 +228,7 @@ class StudyTable(_Table):
     """Where the study comes from, copied to the result."""
     method: str = "evolution"
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
+    # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
     """Files that count as a part of code of one's own: a change of one makes its runs new."""
     problem: str | ProblemTable | None = None
@@ -305,6 +306,7 @@ def _mistake(error: ErrorDetails, raw: Any) -> _Mistake:
         elif not (position == last and error["type"] == "missing"):
             kind = _kind(str(part))
             expected.append(kind)
+            # true is an integer to Python, and none to TOML
             meant = meant and isinstance(raw, KINDS[kind]) and not isinstance(raw, bool)
             continue
         keys.append(str(part))
@@ -350,6 +352,7 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
         "publication": PublicationTable, "creators": CreatorTable,
     }  # fmt: skip
     names = [part for part in location if part in tables]
+    # of nested tables the innermost, as creators of a publication
     return list((tables[str(names[-1])] if names else StudyTable).model_fields)
 
 

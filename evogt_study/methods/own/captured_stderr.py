@@ -12,6 +12,7 @@ from typing import TextIO
 
 LINES, CHARACTERS = 4, 240
 """Kept of it: the message has room for half a thousand characters, and what went wrong stands at the end."""
+# bytes at the end in which these lines are looked for, far more than are kept
 READ = 4096
 
 _alone = threading.Lock()
@@ -24,6 +25,7 @@ def last_lines_noted() -> Iterator[None]:
 
     Nothing is added where another thread of this process is at it, or no file can be opened.
     """
+    # descriptor 2 is one for all threads of a process
     if not _alone.acquire(blocking=False):
         yield
         return
@@ -46,7 +48,7 @@ def last_lines_noted() -> Iterator[None]:
             error.add_note(f"stderr: {note}")
         raise
     finally:
-        _flush()
+        _flush()  # while the descriptor is the file's: what is in buffers is the run's
         sys.stderr = before
         os.dup2(shown, 2)
         os.close(shown)
@@ -98,5 +100,6 @@ def _pass_on(file: int) -> None:
     if os.lseek(file, 0, os.SEEK_END):
         if _open():
             sys.stderr.write(_read(file, 0))
+        # both: the position stays behind the new end, and the next run would begin with a hole of zeros
         os.ftruncate(file, 0)
         os.lseek(file, 0, os.SEEK_SET)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
+# what Python puts into every class, which says nothing of what it computes and differs between versions
 _OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
 _PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
@@ -60,6 +61,7 @@ class Content:
         """Add words to the hash, each with its length."""
         for word in words:
             data = word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogatepass")
+            # with the length, else "ab", "c" and "a", "bc" would be the same
             self.digest.update(b"%d:" % len(data) + data)
 
     def add(self, value: Any) -> None:
@@ -152,6 +154,7 @@ class Content:
 
     def add_object(self, value: Any) -> None:
         """Add any other object by what it would be pickled as."""
+        # by one protocol: the highest of each Python would give the same object other hashes
         made = value.__reduce_ex__(4)
         if isinstance(made, str):
             self.say("named", type(value).__module__, made)

@@ -25,6 +25,7 @@ def code_of(function: Any, folder: Path, depends: Sequence[str] = ()) -> UserCod
     name, module = _name(function), getattr(function, "__module__", None) or "__main__"
     if inspect.isfunction(function) and not is_local(sys.modules.get(module)):
         reference = f"{module}:{function.__qualname__}"
+        # a function inside of another cannot be looked up in its module, and travels by value
         if function.__qualname__.isidentifier():
             return InstalledCode.named(reference, folder, depends)
     content, stated = Content(), depended(depends, folder)
@@ -63,6 +64,7 @@ def _by_value(modules: Mapping[str, ModuleType]) -> Iterator[None]:
     try:
         yield
     finally:
+        # cloudpickle's list is the whole process's, and others may pickle too
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
 

@@ -123,6 +123,7 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
 
 
 def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
+    # NetCDF has no half and no extended precision
     known = (np.float32, np.float64, np.complex64, np.complex128)
     if array.dtype.kind not in "iubU" and array.dtype not in known:
         raise ReturnError(

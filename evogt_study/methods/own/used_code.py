@@ -71,6 +71,7 @@ class _Statement:
     @cached_property
     def uses(self) -> frozenset[str]:
         """All names in it, local ones too."""
+        # too many rather than too few: a change that is missed would bring back an old result
         return frozenset(node.id for node in ast.walk(self.node) if isinstance(node, ast.Name))
 
     @cached_property

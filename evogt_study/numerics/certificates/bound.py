@@ -104,6 +104,7 @@ def _differentiation(grid: TensorGrid) -> Array:
     """Values at the nodes of one direction to the derivatives there of the polynomials through them, (Q, Q)."""
     nodes, weights = TensorGrid(1, grid.points).along
     values, slopes = polynomials(nodes, grid.points, 1)
+    # Q Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
     return np.kron(np.eye(grid.panels), grid.panels * (slopes @ (values.T * weights)))
 
 
@@ -135,6 +136,7 @@ def _initial(solution: Reconstruction, data: ProblemData) -> float:
 def residual_of(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
     """The residual of states and their derivatives in time, (T, m, ..., m) each, in the functions of `solution`."""
     if solution.dimension > 1:
+        # polynomials of degree below the number of nodes that vanish at both ends: two fewer than nodes
         space = SpectralSpace(solution.dimension, data.grid.points - 2, growth.ends)
         return in_a_cube(data.moments(solution.along, states, rates, space), data, space, growth.mass)
     run = Sampled(solution.along(data.grid.along[0]), data.grid)

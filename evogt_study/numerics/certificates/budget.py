@@ -79,6 +79,7 @@ class FullSpace:
         kept = svd.singular_values > SMALLEST * svd.singular_values[0]
         orthonormal = svd.right[:, kept] / svd.singular_values[kept]
         values = (np.sqrt(weights)[:, None] * trial) @ orthonormal
+        # only the upper triangle is made, and only it is read
         mass, failed = dpotrf(dsyrk(1.0, values.T), overwrite_a=True)
         pivots = np.diag(mass)
         if failed or pivots.max() > SPREAD * pivots.min():
@@ -113,6 +114,7 @@ def error_budget(
 
 def _least_squares(trial: Array, values: Array, roots: Array) -> Array:
     """Coefficients of the best approximation, through a QR factorisation of the weighted trial functions first."""
+    # R of [A b] has all of the problem, in N + 1 rows instead of Q: the SVD inside lstsq is of that
     augmented = np.column_stack([roots[:, None] * trial, roots * values])
     (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
     count = trial.shape[1]

@@ -150,6 +150,7 @@ class Certified:
         if not linear(self.solution.problem):
             return self.bound.representer.ravel()
         rate = system.load(np.array([self.final_time]))[0] - system.stiffness(self.final_time) @ self.timeless
+        # one state and its rate pass as two states: only `along` is used of what is made of them, no knot
         there = functions.reconstructed(np.stack([self.timeless, rate]), self.knots.times)
         found = residual_of(there, there.states[:1], there.states[1:], self.run_bound.at_the_end, self.run_bound.growth)
         change = self.timeless - self.solution.trajectory.coefficients[-1]
@@ -193,6 +194,7 @@ class Certified:
         lifted = self._lifted(nodes)
         ours = self.solution.space.evaluate(nodes, self.solution.trajectory.coefficients[-1])
         difference, norm = (float(np.sqrt(v**2 @ weights)) for v in (target - ours, target + lifted))
+        # else || u || >= || u_ref || - delta says nothing
         upper = (difference + delta) / (norm - delta) if norm > delta else np.inf
         return max(difference - delta, 0.0) / (norm + delta), upper
 
@@ -238,5 +240,6 @@ class Certified:
 
     def midpoint_constant(self) -> float:
         """Theta_IM of eq:im_residual_explicit."""
+        # derivatives in time only are asked for, so that the functions of space are never called
         along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: [(nodes, nodes)])
         return constants.midpoint_constant(self.solution.system, along, self.final_time)

@@ -57,6 +57,7 @@ def quadrature_residual(
     defect = space.project(remainder)
     for axis, flux in enumerate(data.flux_of(basis.gradient(states))):
         defect += (flux.reshape(len(times), -1) * space.quadrature.weights) @ space.gradients[axis]
+    # the sup over z is d . N^{-1} d for the norm matrix N: no maximisation is needed
     return np.asarray(np.sqrt(np.sum(defect * np.linalg.solve(norm, defect.T).T, axis=1)))
 
 

@@ -135,6 +135,7 @@ class ProblemData:
         """The times of `block` only."""
 
         def some(values: Array) -> Array:
+            # what is steady has one time for all of them
             return values if len(values) == 1 and len(self.times) > 1 else values[block]
 
         return replace(
@@ -174,6 +175,7 @@ class ProblemData:
         if self.reaction is not None:
             result = result + self.reaction * values
         if self.law is not None:
+            # u_b's part of linear terms is in the source (`lower_order`), a nonlinear law needs u itself
             whole = values if self.lifting is None else values + self.lifting
             result = result + np.stack([self.law(u, float(t)) for u, t in zip(whole, self.times, strict=True)])
         return np.asarray(result)
@@ -214,6 +216,7 @@ def _diffusion(problem: Problem, box: UnitBox, nodes: Array, times: Array, shape
     if isinstance(problem.diffusion, Tensor):
         tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(widths, widths)[:, :, None]
         return np.asarray(tensor.reshape(len(at), len(widths), len(widths), *shape))
+    # over different widths a scalar becomes a diagonal tensor in coordinates of the unit cube
     if len(set(box.widths)) == 1:
         return np.asarray(values.reshape(-1, *shape) / widths[0] ** 2)
     diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]

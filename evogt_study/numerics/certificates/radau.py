@@ -17,6 +17,7 @@ from evogt_study.numerics.integrators.radau_iia_3 import RadauIIA3
 
 STAGES: Array = RadauIIA3.tableau.matrix
 """The matrix of the method; its last row are the weights too."""
+# c_3 = 1 exactly, which as the sum of a row it is only but for rounding
 NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
 AHEAD = (NODES[:, None] + 1.0) ** np.arange(3) @ np.linalg.inv(NODES[:, None] ** np.arange(3))
 """From the rates of a step to those of the next, by the parabola through them."""
@@ -67,6 +68,7 @@ class RadauSteps:
         square = (load.size, load.size)
         solved, _ = solvers.gmres(
             solvers.LinearOperator(square, operator), load.ravel(), guess.ravel(),
+            # maxiter counts cycles: one of at most `restart` iterations, never restarted
             M=solvers.LinearOperator(square, self._corrected), rtol=self.tolerance, restart=MOST_ITERATIONS, maxiter=1,
         )  # fmt: skip
         return np.asarray(solved)
@@ -76,6 +78,7 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
     """alpha(T) of alpha' + K(t) alpha = b(t), (r,), in the eigenbasis of K at half time."""
     diagonal = system.autonomous and system.symmetric
     middle = system.stiffness(final_time / 2.0)
+    # with an advection of the symmetric part: a basis to precondition in need not make K diagonal
     eigenvalues, basis = system.modes if diagonal else np.linalg.eigh((middle + middle.T) / 2.0)
     step = final_time / STEPS
     method = RadauSteps.of(step, eigenvalues, NEAR)

@@ -85,6 +85,7 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     solution = Reconstruction(knots, _march(problem, knots, space), space.along)
     rule = TimeRule.between(knots)
     points = int(1.5 * space.modes)
+    # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
     growth = growth_of(problem, grid, rule.times)
     return SpectralReference(
@@ -103,6 +104,7 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
     states, rates = [state], np.zeros((len(NODES), *space.shape))
     for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
         data = ProblemData.of(problem, basis.grid, start + NODES * step)
+        # rates of zero, since without any the source would be left out too
         load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
         method, linear = (
             RadauSteps.of(step, space.eigenvalues(_middle(data.diffusion, space.dimension))),
@@ -112,6 +114,7 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         def images(v: Array, linear: ProblemData = linear) -> Array:
             return -linear.moments(None, v, None, space)
 
+        # the last rate: `AHEAD` is for steps of equal size, and these are graded
         guess = np.broadcast_to(rates[-1:], load.shape)
         state, rates = method.advanced(state, load, images, guess)
         states.append(state)

@@ -74,6 +74,7 @@ def on_a_line(
     squares = (primitive * slope) @ weights + constants
     unresolved = BEYOND * _last_modes(primitive / np.sqrt(diffusion), grid)
     representer = -_primitive(slope[-1:], grid)[0]
+    # w vanishes at the Dirichlet end, or has mean zero where there is none
     if not ends[0]:
         representer += slope[-1] @ weights if ends[1] else -(representer @ weights)
     return DualNorm(squares, unresolved, representer)
@@ -122,6 +123,7 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
     w, left = conjugate_gradients(
         lambda v: basis.flux_moments(data.diffused(basis.gradient(v))), moments, scale, LEFT, ITERATIONS
     )
+    # A w = R - left, so that 2 R(w) - (A w, w) = (R + left, w) without another product with A
     squares = np.sum((moments + left) * w, axis=axes) + np.sum(left**2 / scale, axis=axes) + constants
     upper, middle = (np.sum(moments**2 / scale * space.above(part), axis=axes) for part in (UPPER, MIDDLE))
     # as much again as these modes have, less where they fall: to q of the third before, so that q of them is beyond

@@ -60,6 +60,7 @@ def knots_of(solution: Solution) -> Trajectory:
     steps = knot_steps(grid, solution.problem.dimension)
     times = grid.times_of(steps)
     for known in (solution.trajectory, solution.passed):
+        # to the last bit, since all of these times come of `TimeGrid.times_of`
         if known is not None and np.isin(times, known.times).all():
             return known.at(times)
     return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))

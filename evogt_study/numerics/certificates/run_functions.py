@@ -96,6 +96,7 @@ def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool)
     """
     nodes, weights = TensorGrid(1, points).along
     x, one = np.array(at), np.ones(len(at))
+    # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
     value, slope = polynomials(x, points, 1) @ (polynomials(nodes, points, 0)[0].T * weights)
     low, high = x if below else one, 1.0 - x if above else one
     factor, derivative = (low * high)[:, None], (below * high - above * low)[:, None]

@@ -153,10 +153,12 @@ def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, abo
 @lru_cache(maxsize=16)
 def _eigenbasis(modes: int, below: bool, above: bool) -> tuple[Array, Array]:
     """Coefficients of b_1, ..., b_n in the functions of `_with_free_ends` (n, n), and lambda (n,), increasing."""
+    # n + 2 points are exact for the mass of polynomials of degree n + 1
     nodes, weights = TensorGrid(1, modes + 2).along
     legendre = polynomials(nodes, modes + 2, 0)[0]
     values, slopes = _with_free_ends(nodes, _integrated(legendre), legendre[:, 1:-1], below, above)
     mass, stiffness = (part.T @ (weights[:, None] * part) for part in (values, slopes))
     # of M and S + M, which is well-conditioned: the smallest lambda come out to full precision
     parts, vectors = scipy.linalg.eigh(mass, mass + stiffness)
+    # parts are 1/(1 + lambda), increasing where lambda falls, and v . M v of vectors normalised in S + M
     return vectors[:, ::-1] / np.sqrt(parts[::-1]), np.maximum(1.0 / parts[::-1] - 1.0, 0.0)

@@ -61,6 +61,7 @@ def applied(matrices: list[Array], values: Array) -> Array:
     for axis, matrix in enumerate(matrices):
         place = values.ndim - dimension + axis
         shape = values.shape
+        # the last direction is contiguous: one large product instead of a stack of small ones
         if axis == dimension - 1:
             values = values.reshape(-1, shape[-1]) @ matrix.T
         else:

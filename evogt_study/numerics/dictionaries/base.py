@@ -60,6 +60,7 @@ class Dictionary(ABC):
 
         def __init__(self, family: str, N: int, *values: Any, **parameters: Any) -> None: ...
 
+    # a default for the family, since unpickling and copying make objects without arguments
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
         """Make one of the family's own class where only the base is named."""
         return object.__new__(FAMILIES[family] if cls is Dictionary else cls)

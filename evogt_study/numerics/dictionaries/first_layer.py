@@ -61,6 +61,7 @@ class AffineMap:
     def alike(self) -> Alike | None:
         """z_i = +-(s x + t_i) in one direction, None where the slopes are not alike."""
         steepness = np.abs(self.slopes[:, 0])
+        # alike they are with one gamma in 1-D, where directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
             return None
         signs = np.copysign(1.0, self.slopes[:, 0])
@@ -129,6 +130,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
     x = nodes - affine.centre
+    # "not <=", so that NaN is refused too: infinitely steep times zero
     if not 2.0 * affine.steepest * max(float(x.max()), -float(x.min())) <= LARGEST_FACTOR:
         return None
     if affine.alike is not None:  # one exponential for each node, and for each function

@@ -32,6 +32,7 @@ __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "c
 def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
     """Identity of a domain, as JSON-able content; from the `whole` of it the domain can be made again."""
     kind = next(name for name, known in DOMAINS.kinds.items() if known is type(domain))
+    # what is not compared is not identity: the digest of a mesh stands for its arrays
     parts = {part.name: getattr(domain, part.name) for part in fields(domain) if whole or part.compare}
     return {"kind": kind} | {
         name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()

@@ -59,6 +59,7 @@ def _segments(mesh: Mesh) -> tuple[Array, Array]:
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     _, first, count = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_counts=True)
     neighbours: dict[int, list[int]] = {}
+    # an edge of one triangle only is on the boundary
     for a, b in edges[first[count == 1]].tolist():
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
@@ -66,6 +67,7 @@ def _segments(mesh: Mesh) -> tuple[Array, Array]:
         raise ProblemError("`domain.mesh` must have a boundary of closed lines, got one that branches")
     starts, ends = list[Array](), list[Array]()
     for loop in _loops(neighbours):
+        # D is not smooth where segments meet, which without joining would be at every vertex of the boundary
         corners = _corners(mesh.vertices[loop])
         starts.append(corners)
         ends.append(np.roll(corners, -1, axis=0))

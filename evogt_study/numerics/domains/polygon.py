@@ -87,6 +87,7 @@ def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
         triangles.append((left[place - 1], left[place], left[(place + 1) % len(left)]))
         del left[place]
     last = (left[0], left[1], left[2])
+    # the three that are left may be on one line
     return triangles + ([last] if _turn(*(corners[i] for i in last)) != 0.0 else [])
 
 

@@ -136,5 +136,6 @@ class Segmented(Triangulated):
         """A square about the node of the usual rule that is farthest from the boundary."""
         nodes = self.quadrature(self.usual_rule).nodes
         away = distances(nodes, *self.segments())
+        # 0.99: the corners are then inside the circle that touches the boundary, where formulas are numbers
         middle, half = nodes[np.argmax(away)], 0.99 * float(away.max()) / np.sqrt(2.0)
         return tuple((middle - half).tolist()), tuple((middle + half).tolist())

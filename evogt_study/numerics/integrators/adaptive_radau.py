@@ -21,6 +21,7 @@ class AdaptiveRadau(Integrator):
     name = "adaptive_radau"
     GENERAL = True
 
+    # SciPy raises a smaller rtol to 100 machine epsilons, with a warning: it would not be what was computed
     rtol: float = field(
         metadata=number("in [2.3e-14, 1)", lambda rtol: 2.3e-14 <= rtol < 1.0, "rtol", "relative tolerance of a step")
     )
@@ -55,6 +56,7 @@ class AdaptiveRadau(Integrator):
             raise DivergedError(f"adaptive_radau gave up before t = {grid.final_time:g}: {solution.message}")
         return Trajectory(grid.observed_times, solution.y.T)
 
+    # its own steps are not known before it runs
     def times(self, grid: TimeGrid) -> Array:
         """Times at which the diffusion is checked: the start and the ends of the steps of dt, (steps + 1,)."""
         return grid.times_of(tuple(range(grid.steps + 1)))

@@ -61,8 +61,9 @@ def _march(system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajec
                 break
             shift = _side(side, alpha, before, slope, rate, grid.dt, first + n == 0)
             side += loads[n]
+            # after `_side`, which needs the old ones; copied, as the next step overwrites both
             before[:], rate[:] = alpha, slope
-            alpha[:] = step.solve(shift, side, float(following[n]))
+            alpha[:] = step.solve(shift, side, float(following[n]))  # out of `side`, in whose place it may be
             if first + n + 1 in observed:
                 states[first + n + 1] = alpha.copy()
     return Trajectory(times[list(grid.observed)], np.stack([states[s] for s in grid.observed]), energies)

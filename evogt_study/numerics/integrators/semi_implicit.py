@@ -59,6 +59,7 @@ def _rotated(system: GalerkinSystem, basis: Array) -> GalerkinSystem:
         lifting = replace(lifting, mass=lambda times: mass(times) @ basis, flux=lambda times: flux(times) @ basis)
     if reaction is not None:
         reaction = replace(reaction, values=reaction.values @ basis)
+    # K itself stays as it is: a step has what it needs of it by its `ImplicitPart`
     return replace(
         system,
         load=lambda times: system.load(times) @ basis,
@@ -120,5 +121,6 @@ class LiftedParts:
 
 def reacting(system: GalerkinSystem) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
     """`Reaction.prepared` of the system; zeros for a linear one."""
+    # one array for all steps: they scale it in place, which leaves it zero
     zeros = np.zeros_like(system.initial)
     return (lambda alpha, lifted, t: (zeros, 0.0)) if system.reaction is None else system.reaction.prepared()

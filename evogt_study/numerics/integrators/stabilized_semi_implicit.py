@@ -65,7 +65,7 @@ def _march(system: GalerkinSystem, grid: TimeGrid, stabilization: float, step: I
         for n, t in enumerate(now):
             slope, bulk = reacted(alpha, None if lifted.nodal is None else lifted.nodal[n], float(t))
             energies[first + n] = 0.5 * (step.form(alpha, t) + lifted.energy(alpha, n)) + bulk
-            if n == len(following):
+            if n == len(following):  # the last time has an energy, and no step
                 break
             # ((1 + S dt) I + dt K) alpha^{n+1} = (1 + S dt) alpha^n - dt r^n + dt b^{n+1} (eq:ac_scheme)
             alpha *= shift

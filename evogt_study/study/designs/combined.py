@@ -86,6 +86,7 @@ def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], plac
     for axis in axes:
         names = [name for name in match if axis.points is not None and name in axis.points.columns]
         columns = zip(*(axis.parameters[name] for name in names), strict=True)
+        # one parameter alone is looked at when its labels are read
         if len(names) > 1 and not any(
             all(text_label(value) in match[name] for name, value in zip(names, point, strict=True)) for point in columns
         ):

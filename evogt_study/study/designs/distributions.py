@@ -82,6 +82,7 @@ def _choice(raw: Any, place: Place) -> Quantiles:
 
 def _numbers(unit: Array, count: int) -> list[int]:
     """Numbers below `count`, each of which has an equal part of the unit interval."""
+    # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers
 

@@ -38,6 +38,7 @@ def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
         raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
     parts = [number / (count - 1) for number in range(count)]
     inner = [_between(low, high, part, logarithmic) for part in parts[1:-1]]
+    # the ends as they are written: computed they would be rounded
     return _whole([low, *inner, high], whole=isinstance(low, int) and isinstance(high, int))
 
 

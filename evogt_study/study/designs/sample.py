@@ -30,6 +30,7 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     quantiles = {
         name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
     }  # before anything is drawn
+    # drawn from the first on and cut, so that points after `start` are those of the whole sample
     drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
     columns = {
         # what is rounded is canonical; what a choice lists is as it was written

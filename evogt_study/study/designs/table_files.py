@@ -16,6 +16,7 @@ SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
 """What separates cells: the first of them that the header has, as spreadsheets write by country."""
 TRUTH = {"true": True, "false": False}
+# from the narrowest: every int is a float too
 KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
 """What the cells of a column may be, all of them; else they are strings."""
 
@@ -38,10 +39,12 @@ def with_files(text: str, file: str) -> str:
     if not missing:
         return text
     head = "" if SECTION in table else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+    # appended and not written anew: the comments and the order of the study file stay
     return text.rstrip("\n") + "\n" + head + "".join(_stated(name, file) for name in missing)
 
 
 def _stated(name: str, file: str) -> str:
+    # not in ASCII: of a character beyond 16 bits JSON makes two escapes, which TOML refuses
     lines = "".join(f"  {json.dumps(line, ensure_ascii=False)},\n" for line in _lines(name, file))
     return f"{json.dumps(name, ensure_ascii=False)} = [\n{lines}]\n"
 

@@ -43,6 +43,7 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
     size = count // (count & -count)
     points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
     while size < count:
+        # a point may be 1: the sum of an interval and a number below 1 is rounded
         taken = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
         free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in taken.T])
         added = (rng.permuted(free, axis=1).T + rng.random((size, dimension))) / (2 * size)
@@ -64,9 +65,11 @@ def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False)
 
 def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
     """`count` trajectories of Morris (1991), in each of which every coordinate moves once by p/(2(p - 1)), p levels."""
+    # trajectory by trajectory, so that those of a smaller count are the first of a larger one
     drawn = np.random.default_rng(seed).random((count, 3, dimension))
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
     lower = np.floor(drawn[:, 2] * (levels // 2))
+    # argsort of an order is its inverse: the number of the step at which each coordinate moves
     moved = np.arange(dimension + 1)[:, None] > np.argsort(order, axis=1)[:, None, :]  # (count, d + 1, d)
     upper = moved != down[:, None, :]
     points: Array = (lower[:, None, :] + upper * (levels // 2)) / (levels - 1)
