@@ -77,6 +77,7 @@ def with_status_names(data: xr.Dataset) -> xr.Dataset:
     Case keys are coordinates, so that values taken from it carry them, by which statistics know equal runs.
     """
     words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
+    # digests are of the file as it is: a file that is written from this has others
     bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
     return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)}).set_coords(KEYS)
 

@@ -47,6 +47,7 @@ def return_level(
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
         each = laid_out.units(samples, cells)
+        # -inf, since a maximum takes NaN along; `tails.return_level` leaves both out
         largest = np.where(np.isfinite(each), each, -np.inf).max(axis=-1, initial=-np.inf)
         rows = largest.reshape(math.prod(largest.shape[:-1]), laid_out.count)
         levels = [tails.return_level(row, period, interval.confidence) for row in rows]

@@ -91,7 +91,7 @@ def reduced(
     bare = _bare(values)
     lengths = _block_sizes(values, core)
     if held_by_dask or lengths:
-        bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})
+        bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: whole, since a kernel takes all of its sample
         if runs is not None:
             runs = runs.chunk(
                 {**{dim: lengths[dim] for dim in runs.dims if dim in lengths}, **dict.fromkeys(there, -1)}

@@ -98,7 +98,7 @@ def compare(
     over_dims = paired_dimensions(values, dim, over)
     check_options(better=(better, BETTER), proportion=(proportion, PROPORTION_METHODS))
     check_policy(missing)
-    if interval.of != "mean" or interval.chosen == "bca":
+    if interval.of != "mean" or interval.chosen == "bca":  # none of these is known to `ratio_interval`
         raise ParameterError("interval", "of the mean, and not by bca", f"of the {interval.of} by {interval.chosen}")
     places = [position(values, dim, label) for label in (first, second)]
     pair = values.isel({dim: places})
@@ -179,6 +179,7 @@ def common_values(samples: Array, cells: Numbers) -> Array:
     there = np.isfinite(samples)
     part = np.asarray(there.any(axis=-1))
     common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
+    # 0 for a label that takes no part: -1 would take the whole point away from the others
     common = distinct.firsts(np.where(common, distinct.together(np.where(part[..., None], cells, 0)), -1))
     return np.where(common[..., None, :] & part[..., None], samples, np.nan)
 
@@ -238,6 +239,7 @@ def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) ->
         logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
         of_means = kernels.mean(first) / kernels.mean(second)
         of_medians = kernels.median(first) / kernels.median(second)
+    # the mean as a ratio to ones, so that both intervals are of one routine
     log_limits = ratio_interval(logarithms, np.where(np.isfinite(logarithms), 1.0, np.nan), how)
     median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
     limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]

@@ -29,6 +29,7 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
         keys = np.asarray(planned.variable[slab].values, dtype=object)
         hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
         there[slab] = keys != ""
+    # a mask copies: the sort in place leaves `hashes` in the order of the cells
     numbers = np.arange(planned.size) if _all_differ(hashes[there]) else pd.factorize(hashes.ravel())[0]
     numbers = numbers.reshape(planned.shape)
     numbers[~there] = -1
@@ -55,9 +56,9 @@ def count(numbers: Numbers) -> int:
 
 def firsts(numbers: Numbers) -> npt.NDArray[np.bool_]:
     """The first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
-    if (numbers[..., 1:] > numbers[..., :-1]).all():
+    if (numbers[..., 1:] > numbers[..., :-1]).all():  # as of runs that all differ: no sort
         return numbers >= 0
-    order = np.argsort(numbers, axis=-1, kind="stable")
+    order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
     ordered = np.take_along_axis(numbers, order, axis=-1)
     new = ordered >= 0
     new[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
@@ -76,7 +77,7 @@ def together(numbers: Numbers) -> Numbers:
     found = numbers[..., 0, :]
     for each in range(1, numbers.shape[-2]):
         other = numbers[..., each, :]
-        joined = found * (other.max(initial=0) + 1) + other
+        joined = found * (other.max(initial=0) + 1) + other  # may be another column's by a -1, which is masked below
         found = np.unique(joined, return_inverse=True)[1].reshape(joined.shape)  # small again, in the same order
     return np.where((numbers < 0).any(axis=-2), -1, found)
 

@@ -140,6 +140,7 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
     values: Column = np.broadcast_to(variable.transpose(*present).values.reshape(sizes), shape).ravel()
     if values.dtype.kind in "OUS":
         return values.astype(object)
+    # xarray reads whole numbers with gaps as floats; the encoding has the type that the file has
     if values.dtype.kind != "f" or np.dtype(variable.encoding.get("dtype", values.dtype)).kind not in "iu":
         return values
     return np.array([None if value != value else int(value) for value in values.tolist()], dtype=object)

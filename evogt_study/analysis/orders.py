@@ -119,7 +119,7 @@ def _errors(units: Array, steps: Array, kernel: Kernel, how: Interval) -> Array:
 def orders(errors: Array, steps: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:
     """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,); see above."""
     ok = np.isfinite(errors) & (errors > 0.0)
-    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)
+    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
     order = np.full(errors.shape, np.nan)
     np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
     n = ok.sum(axis=-1, dtype=np.int64)

@@ -68,7 +68,7 @@ def published_verdict(
 def _told(name: str, open_pairs: Sequence[str], best_run: float, best_mean: float, runs: int) -> str:
     """The verdict in a sentence."""
     opening = "is best" if not open_pairs else f"has the best mean, not told apart from {', '.join(open_pairs)}"
-    chance = min(max(best_mean, 0.001), 0.999)
+    chance = min(max(best_mean, 0.001), 0.999)  # as in the sentence of `verdict`
     return (
         f"{name} {opening}; best in {best_run:.0%} of fresh runs; on average best with probability {chance:.3f}; "
         f"from mean and std of {runs} independent runs each"
@@ -84,10 +84,11 @@ def _pairs(mean: Array, std: Array, runs: int, how: Interval, ratios: bool) -> t
         freedom = (runs - 1.0) * error**4 / (squares[first] ** 2 + squares[second] ** 2)
         apart = np.log(mean[first] / mean[second]) if ratios else mean[first] - mean[second]
         t = np.abs(apart) / error
+    # 0/0 where both deviations are zero: the freedom of equal variances
     freedom = np.where(np.isfinite(freedom), freedom, 2.0 * (runs - 1.0))
     half = stdtrit(freedom, 1.0 - (1.0 - how.confidence) / (2.0 * len(first))) * error
     limits = np.stack([apart - half, apart + half], axis=-1)
-    p_values = np.where(np.isnan(t), 1.0, 2.0 * stdtr(freedom, -t))
+    p_values = np.where(np.isnan(t), 1.0, 2.0 * stdtr(freedom, -t))  # equal means without deviation are 0/0
     return (np.exp(apart), np.exp(limits), holm(p_values)) if ratios else (apart, limits, holm(p_values))
 
 

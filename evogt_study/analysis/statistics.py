@@ -107,6 +107,7 @@ def _kernel(name: str, how: Interval) -> Kernel:
     of = _interval_of(name, how)
     if of:
         _check(of, name)
+        # by the default method of that statistic: `how` may name one that is not of it, as order of a mean
         own = how if of == how.of else Interval(of, "", how.confidence, how.resamples, how.seed, how.fewest)
         return lambda units: intervals.interval(units, own)
     if name.endswith(ERROR):

@@ -51,7 +51,7 @@ class Layout:
 
     def counts(self, samples: Array, cells: Numbers) -> list[Array]:
         """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
-        runs = cells // self.places
+        runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
         planned = self.blocks(distinct.firsts(runs)).sum(axis=-1)
         there = np.isfinite(self.blocks(distinct.once(samples, runs))).sum(axis=-1)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]

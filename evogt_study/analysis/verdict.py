@@ -140,7 +140,7 @@ def _of_cell(units: Array, how: Interval, better: str, ratios: bool) -> list[Arr
         return found
     found[0][part] = simultaneous.statistics_of(there, better)
     found[1][part] = simultaneous.best_in_a_run(there, better)
-    hits = np.round(found[1][part] * count).astype(int)
+    hits = np.round(found[1][part] * count).astype(int)  # ties share a unit, which makes fractions
     found[2][part] = [win_interval(int(hit), count - int(hit), how.confidence, "wilson") for hit in hits]
     found[4][part] = simultaneous.winners_without(there, better) if count > 1 else np.nan
     if count >= how.fewest and len(part) > 1:

@@ -24,6 +24,7 @@ def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str], 
     chance = float(cell["best_mean"].isel({dim: first}))
     if np.isnan(chance):
         return f"{name} has the best mean, but {count} common {units} are too few to say more"
+    # 999 resamples tell no probability nearer to zero or one
     parts.append(f"on average best with probability {min(max(chance, 0.001), 0.999):.3f}")
     depends = [*_other_winners(cell, name), *_left_out(cell, dim, name, units), *_faster(cell, dim, first)]
     opening = (
@@ -63,4 +64,4 @@ def _faster(cell: xr.Dataset, dim: str, first: int) -> list[str]:
         f"{labels[i]} where a run may take less than {own:.2g} s"
         for i in np.argsort(times)
         if i != first and times[i] < own
-    ][-1:]
+    ][-1:]  # the slowest of them, which is the best: each is better than all that are faster

@@ -35,6 +35,7 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
 def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
     """The runs of one phase, as a result has them, or as far as they are finished."""
+    # a result that is being extended has finished runs beside it, which `runs_so_far` adds
     if path.exists() and not description(path).exists():
         data = open_result(path, phase)
         click.get_current_context().call_on_close(data.close)  # not left to whichever thread collects it

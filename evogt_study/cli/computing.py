@@ -30,6 +30,7 @@ def run_study(study_file: Path, output: Path | None, options: RunOptions) -> Non
     study = read_study(study_file)
     path = result_of(study, output)
     warned, clients = warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), _clients(options, path)
+    # left from the right: the bar ends, clients are closed while signals are still handled, warnings are told last
     with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
         run_to_file(
             study,

@@ -58,10 +58,12 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, name)
         return command
 
+    # Click's own would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    # here, since Click makes of a KeyboardInterrupt an Abort without its reason
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -70,7 +72,7 @@ class _Commands(click.Group):
         except MemoryError:
             _stop("there is not enough memory on this machine for what was asked", SOME_FAILED)
         except KeyboardInterrupt as reason:
-            told = str(reason) or "interrupted"
+            told = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
             _stop(f"{told}; finished runs are kept, the same command computes the rest", INTERRUPTED)
 
 

@@ -48,6 +48,7 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
     with display(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot's first
+            # all from before: only of a complete result is progress told here, others have shown theirs
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():

@@ -39,7 +39,7 @@ class _Lines:
 
     def __call__(self, event: Event) -> None:
         now = time.monotonic()
-        news = event.phase not in self.last or (event.final and event.done > 0)
+        news = event.phase not in self.last or (event.final and event.done > 0)  # all from before: told already
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
             tell(in_words(event), err=True)

@@ -100,6 +100,7 @@ def verdict(published: str, computed: float | str, measure: Measure = Measure.di
     if units <= 0.5 * (1.0 + 1e-9):  # a value on the half-unit itself may round either way
         return Verdict.all_digits
     if measure is Measure.order:
+        # numbers of which one is zero, or of different signs, have no ratio in decades
         near = computed * target > 0.0 and abs(math.log10(computed / target)) < 0.5
         return Verdict.same_order if near else Verdict.differs
     return Verdict.one_unit if units <= 1.5 * (1.0 + 1e-9) else Verdict.differs

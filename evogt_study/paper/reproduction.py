@@ -122,6 +122,7 @@ def _of_study(name: str) -> Callable[[Results, Labels], Computed]:
     """A table of statistics over seeds of one study."""
 
     def read(results: Results, labels: Labels) -> Computed:
+        # gains are of "transnet/gtransnet", which is no label of the axis
         values = at(
             measured(results[name], labels["variable"]), {key: text for key, text in labels.items() if "/" not in text}
         )
@@ -158,7 +159,7 @@ def _temporal_convergence(results: Results, labels: Labels) -> Computed:
     error = single(at(errors, labels))
     if labels["variable"] == "coefficient_error":
         return error
-    before = single(at(errors, {"dt": repr(2.0 * float(labels["dt"]))}))
+    before = single(at(errors, {"dt": repr(2.0 * float(labels["dt"]))}))  # the paper's steps are halved from row to row
     order = math.log2(float(before.value) / float(error.value))
     return Computed(order, before.n_ok + error.n_ok, before.n_planned + error.n_planned)
 
@@ -177,6 +178,7 @@ def _difference(values: xr.DataArray, reference: xr.DataArray, weights: xr.DataA
     return Computed(float(number), n_ok, 2)
 
 
+# by the words of data/published/allen_cahn_reference.csv
 REFINEMENTS = {
     "relative difference 160^2 vs 320^2 grid, dt=0.002": ((160, 0.002), (320, 0.002)),
     "relative difference dt=0.002 vs dt=0.001 on 320^2": ((320, 0.002), (320, 0.001)),
@@ -205,6 +207,7 @@ def _finite_elements(labels: Labels) -> str:
     return f"p1_fem_{labels['problem'].removesuffix('_1d')}"
 
 
+# the number of unknowns is a constant of the study, and no axis on which the label could be looked up
 def _p1_fem(results: Results, labels: Labels) -> Computed:
     data = results[_finite_elements(labels)]
     unknowns = single(at(measured(data, "degrees_of_freedom"), labels))
@@ -227,6 +230,7 @@ def _gamma_selected(results: Results, labels: Labels) -> Computed:
     runs = results.get(f"{name}/pilot", results[name])
     planned = at(runs["case_key"], labels) != ""
     ok = planned & (at(runs["status"], labels) == Status.ok)
+    # as a word, so that the choice has to be met and not only to be near
     return Computed(f"{float(at(results[name]['gamma'], labels)):g}", int(ok.sum()), int(planned.sum()))
 
 
@@ -269,7 +273,7 @@ def _refined(data: xr.Dataset, refined: xr.Dataset, place: Labels) -> Computed:
         chosen = [str(refined[name].item()) == str(worst[name].item()) for name in ("epsilon", "dictionary", "seed")]
         if not all(chosen):
             return Computed("another case has the largest defect", errors.size, errors.size)
-    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)
+    coarse, fine = errors.isel(quadrature=0), errors.isel(quadrature=1)  # first the rule of the study itself
     return Computed(float((abs(fine - coarse) / coarse).max()), int(np.isfinite(errors.values).sum()), errors.size)
 
 
@@ -363,7 +367,7 @@ def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
     if not rows:
         raise InputError(f"{path} must have rows, got none")
     for line, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
+        if None in row or None in row.values():  # DictReader's key of cells too many, and value of cells too few
             raise InputError(f"{path}, line {line} must have {len(header)} columns ({', '.join(header)})")
     return rows
 

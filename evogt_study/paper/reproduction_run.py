@@ -78,6 +78,7 @@ def reproduce(
     Raises InputError where the published numbers cannot be read, and what `evogt_study.operations.run.run` raises.
     """
     rows, known = published(published_folder), known_differences(published_folder)
+    # before the runs: a file that cannot be written is found out at once
     for suffix in ("md", "csv", "html"):
         check_writable(output / f"{REPORT}.{suffix}")
     results: dict[str, xr.Dataset] = {}

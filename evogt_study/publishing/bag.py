@@ -17,6 +17,7 @@ PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
 _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 """RFC 8493, 2.1.3: what a path in a manifest cannot hold as it is."""
+# sha256sum puts * before files that it read as binary
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
 
 
@@ -55,7 +56,7 @@ def bag_findings(folder: Path) -> Iterator[str]:
                 yield f"{name} lists {shortened(path)}, which is not there"
             elif _digest(whole) != digest:
                 yield f"{path} is not the file that {name} lists: its SHA-256 is another"
-        if name == MANIFEST:
+        if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
             for each in _files(root):
                 if (path := each.relative_to(folder).as_posix()) not in listed:
                     yield f"{path} is in no manifest"
@@ -104,5 +105,6 @@ def _plain(name: str) -> str:
     return name
 
 
+# "\n" on every system: else the same deposit would have other checksums on Windows
 def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -22,7 +22,7 @@ def citation(deposit: Deposit) -> str:
         "abstract": deposit.description,
         "authors": [cff_author(each) for each in publication.creators],
         "date-released": deposit.created,
-        "license-url" if address else "license": publication.license,
+        "license-url" if address else "license": publication.license,  # `license` takes identifiers of SPDX alone
         "keywords": deposit.keywords,
         "doi": publication.doi,
     }

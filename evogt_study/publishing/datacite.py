@@ -17,7 +17,7 @@ def datacite(deposit: Deposit) -> dict[str, Any]:
     rights = {"rights": publication.license, "rightsUri": deposit.license_address}
     if "://" not in publication.license:
         rights |= {"rightsIdentifier": publication.license, "rightsIdentifierScheme": "SPDX", "schemeUri": SPDX}
-    descriptions = {"Abstract": deposit.description, "Other": publication.references}
+    descriptions = {"Abstract": deposit.description, "Other": publication.references}  # free text: no relatedIdentifier
     record: dict[str, Any] = {
         "types": {"resourceTypeGeneral": "Dataset", "resourceType": "Results of parametric studies"},
         "creators": [datacite_creator(each) for each in publication.creators],
@@ -30,6 +30,6 @@ def datacite(deposit: Deposit) -> dict[str, Any]:
         "rightsList": [rights],
         "formats": ["application/x-netcdf"],
         "language": "en",
-        "schemaVersion": "http://datacite.org/schema/kernel-4",
+        "schemaVersion": "http://datacite.org/schema/kernel-4",  # the one identifier of all schemas 4.x
     }
     return record | ({"doi": publication.doi} if publication.doi else {})

@@ -73,6 +73,7 @@ def _imported_packages(study: DepositedStudy) -> Iterator[str]:
             yield from known.get(module, ())
 
 
+# utf-8-sig: editors of Windows begin a file with a mark that Python's parser refuses in a string
 def _imports(path: Path) -> Iterator[str]:
     """First parts of the names of modules that a Python file imports."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8-sig"))):

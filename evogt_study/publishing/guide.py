@@ -28,7 +28,7 @@ def _head(deposit: Deposit) -> Iterator[str]:
         "Date of the latest result": deposit.created,
     }
     yield ""
-    yield from (f"{name}: {fact}  " for name, fact in facts.items() if fact)
+    yield from (f"{name}: {fact}  " for name, fact in facts.items() if fact)  # two spaces end a line in Markdown
 
 
 def _table(deposit: Deposit) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _use(deposit: Deposit) -> Iterator[str]:
     yield from (
         "", "## Check it", "",
         f"With Python, in the folder of this file (the results are of evogt-study {version}):", "",
-        "```sh", f"pip install -r '{first.lock}'", "evogt verify ..", "```", "",
+        "```sh", f"pip install -r '{first.lock}'", "evogt verify ..", "```", "",  # the bag is the folder above this one
         "This holds every file against its checksum, checks the results, and computes a sample of their runs again. It",
         "runs the Python files in `studies/`, where there are any; `--sample 0` runs nothing.",
     )  # fmt: skip
@@ -70,6 +70,7 @@ def _command(study: DepositedStudy) -> str:
     return f"evogt run '{study.text}' -o 'again/{study.name}.nc'"
 
 
+# a function of a script or a notebook, which no file has, is recorded with its source
 def _is_only_python(study: DepositedStudy) -> bool:
     return '"source":' in study.attributes.get("study_code", "")
 

@@ -32,6 +32,7 @@ def files_beside(result: Path, study: Study) -> dict[str, Path]:
             check_beside(result, code, folder, table.get("depends", []), remedy)
     found: dict[str, Path] = {}
     stated = {key: each for key, each in table.items() if key not in IN_WORDS}
+    # of tables whose lines are in the study's text the cells: a column may name meshes or Python
     columns = {
         name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
     }

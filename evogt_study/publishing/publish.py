@@ -39,7 +39,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     result, is not all well, or lacks a file that its runs need.
     """
     folder = Path(folder)
-    if folder.exists() or folder.is_symlink():
+    if folder.exists() or folder.is_symlink():  # a link to nothing does not exist, and is in the way
         raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
     made = deposit([Path(path) for path in results], title)
     try:
@@ -50,6 +50,7 @@ def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "
     return made
 
 
+# sizes are taken before the metadata file is there, which cannot hold its own
 def _write(made: Deposit, folder: Path) -> None:
     """Write the payload, its metadata, and the manifests last, which hold the checksums of all."""
     root = folder / PAYLOAD

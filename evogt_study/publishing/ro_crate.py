@@ -109,6 +109,7 @@ def _files(study: DepositedStudy) -> Iterator[Entity]:
         yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **told}
 
 
+# a string: contentSize is text in schema.org
 def _file(path: str, size: int, described: Entity) -> Entity:
     suffix = path[path.rfind(".") :]
     form = {"encodingFormat": FORMATS[suffix]} if suffix in FORMATS else {}

@@ -29,7 +29,7 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
         if declared.limit == math.inf or name not in data or data[name].attrs.get("long_name") != declared.long_name:
             continue
         values = data[name].values
-        count = _runs(data, values > declared.limit)
+        count = _runs(data, values > declared.limit)  # NaN, where a run recorded none, is above nothing
         if count:
             ok = _runs(data, data["status"].values == Status.ok) if "status" in data else 1
             told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
+# a prefix has 4 to 9 digits in Crossref's pattern; ASCII, since \d is a digit of any script else
 _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _LICENSE = re.compile(r"[A-Za-z0-9.+-]+|https?://\S+")
 

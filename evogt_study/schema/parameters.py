@@ -57,6 +57,7 @@ class Parameter:
         except TooLargeError:
             wanted = f"{self.wanted} and below 2^{BITS}"
             raise ParameterError(self.name, wanted, raw, where=where, remedy=self.remedy) from None
+        # RecursionError: of lists that are nested too deeply
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             if isinstance(error, ParameterError) and error.name == self.name:  # the reader knows more
                 raise error.at(where) from None
@@ -110,6 +111,7 @@ def integer(minimum: int, maximum: int | None = None) -> Reader:
     most = 2**BITS - 1 if maximum is None else maximum
 
     def read(raw: Any) -> Value:
+        # before `canonical`, which refuses what is beyond 64 bits without saying why
         if maximum is None and isinstance(raw, int) and raw > most:
             raise TooLargeError
         value = canonical(raw)

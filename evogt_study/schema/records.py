@@ -85,8 +85,9 @@ def joined(several: Sequence[RunRecords]) -> RunRecords:
         return several[0]
     starts = np.cumsum([0, *(len(records.keys) for records in several)])
     alike: dict[object, list[Stack]] = {}
-    for start, records in zip(starts, several, strict=False):
+    for start, records in zip(starts, several, strict=False):  # `starts` has the end of the last one too
         for stack in records.stacks:
+            # as text: attributes may hold lists, which have no hash
             kind = (stack.name, stack.dims, stack.coordinate, repr(stack.attributes))
             group = alike.setdefault((*kind, stack.values.dtype, stack.values.shape[1:]), [])
             group.append(replace(stack, rows=stack.rows + start))

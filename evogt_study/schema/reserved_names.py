@@ -12,7 +12,7 @@ from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE
 PILOT = "pilot"
 EARLIER_PHASES = (PILOT,)
 """Names of the phases that a study may have before its last: in a result each is a group."""
-TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, *EARLIER_PHASES, "bound"})
+TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, *EARLIER_PHASES, "bound"})  # bound: of intervals in summaries
 """Names that the result file, or a summary of it, has a use for."""
 TAKEN_REASON = "the result file uses this one"
 LONGEST_NAME = 240

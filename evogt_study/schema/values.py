@@ -43,14 +43,14 @@ def canonical(raw: Any) -> Value:
     if isinstance(raw, np.generic):
         return canonical(raw.item())
     if isinstance(raw, int):
-        if not -(2**63) <= raw < 2**63:
+        if not -(2**63) <= raw < 2**63:  # int64, which the file has for whole numbers
             raise ValueError("an integer of at most 64 bits")
         return raw
     if isinstance(raw, float):
         if not math.isfinite(raw):
             raise ValueError("a finite number")
         rounded = float(f"{raw:.15g}") + 0.0  # + 0.0 turns -0.0 into 0.0
-        return rounded if math.isfinite(rounded) else raw
+        return rounded if math.isfinite(rounded) else raw  # the largest doubles round up to infinity
     if isinstance(raw, (list, tuple)):
         return tuple(canonical(entry) for entry in raw)
     if isinstance(raw, Composite):

@@ -42,6 +42,7 @@ class Variable:
         return {key: text for key, text in written.items() if text}
 
 
+# files hold these numbers: a new outcome goes to the end
 class Status(IntEnum):
     """Outcome of a run."""
 

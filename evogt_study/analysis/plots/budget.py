@@ -22,7 +22,7 @@ CAUSES = (
     "Galerkin evolution and quadrature",
     "the time step (dt)",
 )
-MOST_CELLS = 24  # along one panel
+MOST_CELLS = 24  # along one panel: the labels of more meet, as in `distribution`
 MOST_NAMED = 4  # cells that a sentence names
 
 
@@ -52,6 +52,7 @@ def budget(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) 
             if series > 1:
                 for centre in centres:
                     axes.text(centre, 1.02, plain(runs.series.labels[one]), rotation=90, ha="center", fontsize=5)
+        # 40 points: room for the series' labels, which stand upright on the bars
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=40 if series > 1 else None)
         axes.set_xticks(range(along), labels=[plain(label) for label in runs.along.labels])
         axes.set_ylim(0.0, 1.0)
@@ -90,6 +91,6 @@ def _shares(data: xr.Dataset, places: Places) -> tuple[Arranged, npt.NDArray[np.
     """The cells, and the shares (4, P, S, X): the retained part is counted without that of the full space."""
     arranged_by = [arranged(data, name, places, most=MOST_CELLS) for name in BUDGET]
     squares = np.stack([runs.medians for runs in arranged_by]) ** 2
-    squares[1] = np.maximum(squares[1] - squares[0], 0.0)
+    squares[1] = np.maximum(squares[1] - squares[0], 0.0)  # of medians, which may cross
     total = squares.sum(axis=0)
     return arranged_by[0], np.divide(squares, total, out=np.full_like(squares, np.nan), where=total > 0.0)

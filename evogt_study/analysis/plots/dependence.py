@@ -82,6 +82,7 @@ def dependence(
             beside = _beside(axes, numbers, number, one)
             _series(axes, runs, where, numbers[where], beside, medians[where], style(one))
             _intervals(axes, beside, medians[where], limits[where], style(one))
+        # inches that the labels to the left leave of a column, and of a third of a page
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
         across = titled(runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30))
@@ -204,7 +205,7 @@ def _references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: S
     """Lines c x^p behind the data, through a median of each panel; none where a scale is not logarithmic."""
     if any(axes.get_xscale() != "log" or axes.get_yscale() != "log" for axes in drawn):
         return []
-    limits = drawn[0].get_ylim()
+    limits = drawn[0].get_ylim()  # of the data: a line that leaves them must not stretch the scale
     x = np.geomspace(np.nanmin(numbers), np.nanmax(numbers), 50)
     lines = []
     for slope, dashes in zip(slopes, cycle(REFERENCES), strict=False):
@@ -212,6 +213,7 @@ def _references(drawn: Sequence[Axes], numbers: Array, medians: Array, slopes: S
         for axes, across, up in zip(drawn, numbers, medians, strict=True):
             point = anchor(across, up, slope)
             if point is not None:
+                # 1.5: lines of data have 2
                 axes.plot(x, point[1] * (x / point[0]) ** slope, zorder=1.5, gid="reference", **look)
         lines.append(Line2D([], [], label=f"slope {slope:g}".replace("-", "−"), **look))
     drawn[0].set_ylim(limits)

@@ -38,6 +38,7 @@ def distribution(
     for number, axes in enumerate(drawn):
         _groups(axes, runs, number, limits[number])
         lacking = bool((runs.planned & ~runs.present)[number].any())
+        # 36 points: room for counts that stand upright
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=36 if lacking else None)
     logarithmic(drawn[0], "y", runs.values)
     drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
@@ -93,6 +94,7 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
         if len(ends):
             shown = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
     # neighbours in value go to different sides, so that they do not hide each other
+    # by the golden ratio, of which any number of multiples fills the width evenly
     spread = (np.arange(len(shown)) * 0.6180339887498949) % 1.0 - 0.5 if len(shown) > 1 else np.zeros(len(shown))
     axes.plot(
         centre + (0.3 if many else 0.7) * width * spread, shown, color=mark.colour, marker=mark.marker,

@@ -137,7 +137,7 @@ def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = ""
     limit, largest = _largest([*fields]), _largest([error])
     canvas = new_canvas(1, 3, (TEXT_WIDTH, 2.4 if caption else 2.25), ax, sharex=True, sharey=True)
     axes = canvas.axes
-    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
+    colours = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}  # symmetric: zero is white
     _panel(axes[0], upright[0], fields[0], "exact", **colours)
     shared = _panel(axes[1], upright[0], fields[1], "numerical", **colours)
     own = _panel(axes[2], upright[0], error, "absolute error", cmap="viridis", vmin=0.0, vmax=largest)

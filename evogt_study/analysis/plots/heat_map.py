@@ -92,7 +92,7 @@ def _norm(medians: Array) -> Normalize:
     if not len(known):
         return Normalize(0.0, 1.0)
     low, high = float(known.min()), float(known.max())
-    if low > 0.0 and high > 3.0 * low:
+    if low > 0.0 and high > 3.0 * low:  # as `logarithmic` scales the colour bar
         return LogNorm(low, high)
     return Normalize(low, high if high > low else low + (abs(low) or 1.0))
 
@@ -100,6 +100,7 @@ def _norm(medians: Array) -> Normalize:
 def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bool) -> None:
     """The number of each cell where it is to be written, and what it lacks; hatching where all of its runs do."""
     medians = runs.medians[panel]
+    # 3: no more panels stand in a row
     digits = _digits(runs.medians, len(runs.along.labels) * min(len(runs.panels.labels), 3))
     for row, column in np.ndindex(medians.shape):
         value = medians[row, column]
@@ -112,7 +113,7 @@ def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bo
         text = [_short(value, digits) if np.isfinite(value) else ""]
         words = "\n".join(filter(None, [*text, runs.lacking(panel, row, column)])) if write else ""
         if words:
-            dark = np.isfinite(value) and float(norm(value)) < 0.5
+            dark = np.isfinite(value) and float(norm(value)) < 0.5  # the lower half of cividis
             back = {"facecolor": "white", "edgecolor": "none", "pad": 1.0} if barren else None
             axes.text(
                 column, row, words, ha="center", va="center", fontsize=tick_size(), color="white" if dark else "black",
@@ -123,6 +124,7 @@ def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bo
 def _digits(medians: Array, across: int) -> int:
     """Digits behind the point that tell all medians apart, as far as there is room in `across` cells; else one."""
     known = np.unique(medians[np.isfinite(medians)])
+    # five characters are not behind the point, as in 4.5e-2
     for digits in range(1, max(2, ROOM // across - 4)):
         if len({_short(value, digits) for value in known}) == len(known):
             return digits

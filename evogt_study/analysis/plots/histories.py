@@ -78,6 +78,7 @@ def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
     return [str(dim) for dim in data[variable].dims if dim not in axes]
 
 
+# mode, node and feature are no quantity along which a curve is read; singular values have `spectrum`
 def is_history(data: xr.Dataset, variable: str) -> bool:
     """Test for a variable that is drawn well as a line over its one own dimension."""
     own = own_dimensions(data, variable)

@@ -128,6 +128,7 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
         raise InputError(
             "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
         )
+    # before it is drawn: the width says how many panels stand in a row
     room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
     figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
     alone = "" if asked.notes else without_notes(figure)

@@ -28,7 +28,7 @@ def precision(data: xr.Dataset, variable: str = "error", places: Places | None =
     runs, of, curves = growing(data, variable, places or Places(), FEWEST)
     canvas = panels(len(runs.panels.labels), ax=ax)
     drawn = canvas.axes
-    widths: list[Array] = [np.array([GOAL])]
+    widths: list[Array] = [np.array([GOAL])]  # so that its line is within the scale
     sizes: list[Array] = []
     for (panel, one), (n, middle, low, high) in curves.items():
         half = 0.5 * (high - low) / np.abs(middle)

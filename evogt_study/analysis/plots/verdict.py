@@ -131,7 +131,7 @@ def _cell(axes: Axes, row: int, cell: xr.Dataset, count: int, ratios: bool) -> l
             j if i == first else i,
             np.array([cell["effect"].values[pair], *cell["effect_ci"].values[pair]]),
         )
-        if i == first:  # the other way round
+        if i == first:  # the other way round, which swaps the ends
             numbers = 1.0 / numbers[[0, 2, 1]] if ratios else -numbers[[0, 2, 1]]
         mark = style(other)
         height = row + 0.5 * ((other + 0.5) / count - 0.5)

@@ -21,7 +21,7 @@ NAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 """Functions that are called otherwise in print."""
 _INDEXED = re.compile(r"([A-Za-z]+)_?(\d+)")
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "−"}
-SPACE = Markup('<mspace width="0.17em"></mspace>')
+SPACE = Markup('<mspace width="0.17em"></mspace>')  # TeX's thin space, 3/18 em
 SUM, PRODUCT, SCRIPT, ATOM = range(4)
 """How firmly a piece holds together: one that is looser than its place asks for stands in parentheses."""
 

@@ -132,7 +132,7 @@ def _runs_of(data: xr.Dataset, variable: str, wanted: npt.NDArray[np.float64]) -
     other = np.concatenate([[0], np.cumsum(np.diff(numbers[order]) != 0)])  # grows where the next is another run
     found = np.full(len(wanted), -1, dtype=np.int64)
     alone = np.flatnonzero(behind > first)
-    alone = alone[other[behind[alone] - 1] == other[first[alone]]]
+    alone = alone[other[behind[alone] - 1] == other[first[alone]]]  # all cells of this value are one run
     found[alone] = order[first[alone]]
     return found
 

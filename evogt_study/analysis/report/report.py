@@ -181,7 +181,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     sizes = [values.sizes[dim] for dim in dims]
     flat, runs = (each.transpose(*dims, over).values.reshape(-1, each.sizes[over]) for each in (values, keys))
     groups = np.flatnonzero((runs != "").any(axis=1))
-    shown = groups[:MOST_ROWS]
+    shown = groups[:MOST_ROWS]  # first, so that statistics are of these alone
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
     # without a warning: n stands beside each number, and what is lacking above the tables
@@ -315,7 +315,7 @@ def provenance(path: Path, data: xr.Dataset) -> dict[str, str]:
     if len(sets) > 1:
         known["software"] = f"{len(sets)} different sets of versions computed the runs; `evogt status` counts them"
     known["study, SHA-256"] = str(data.attrs.get("study_sha256", ""))
-    known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))
+    known["history"] = _PATH.sub(r"\1", str(data.attrs.get("history", "")))  # without folders, as `_base`
     return {name: _cut(text, 2000) for name, text in known.items() if text}
 
 

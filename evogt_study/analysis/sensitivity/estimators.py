@@ -72,6 +72,7 @@ def _block(sample: Sampled) -> int:
     return layouts.saltelli_block(sample.points)
 
 
+# A, B, D of AB_j, and D of BA_j, which second order alone needs (docs/statistics.md)
 def _second_order(sample: Sampled) -> bool:
     return _block(sample) == 2 * len(sample.names) + 2
 

@@ -23,7 +23,7 @@ class NumberFormat:
     notation: str = "scientific"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.digits <= 17:
+        if not 1 <= self.digits <= 17:  # 17 tell any two doubles apart
             raise ParameterError("digits", "from 1 to 17", self.digits, remedy="use e.g. 3")
         if self.notation not in NOTATIONS:
             raise ParameterError("notation", f"one of {', '.join(NOTATIONS)}", self.notation)
@@ -32,7 +32,7 @@ class NumberFormat:
         """The number as it is read."""
         if not math.isfinite(value) or self.notation == "scientific":
             return f"{value:.{self.digits - 1}e}"
-        return format(Decimal(f"{value:.{self.digits - 1}e}"), "f")
+        return format(Decimal(f"{value:.{self.digits - 1}e}"), "f")  # a float's own "f" has a fixed number of decimals
 
     def latex(self, value: float) -> str:
         """The number in mathematics; numbers from 1 to 10 without a power of ten, as the paper has them."""

@@ -39,7 +39,7 @@ def distance_told(pilot: xr.Dataset) -> str:
         f"{dim} = {text_label(canonical(distance[dim].values[i]))}"
         for dim, i in zip(map(str, distance.dims), worst, strict=True)
     )
-    same = int(np.count_nonzero(distance.values == 1.0))
+    same = int(np.count_nonzero(distance.values == 1.0))  # exactly, being a number over itself
     minimise, _ = minimised(pilot_section(pilot))
     told = f"chosen by {minimise}: {same} of {distance.size} choices are those of the error itself"
     if same == distance.size:

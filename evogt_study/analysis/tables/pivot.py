@@ -21,6 +21,7 @@ from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
 from evogt_study.analysis.tables.tables import FORMATS, escaped, headline_first, rendered
 from evogt_study.errors import InputError, ParameterError
 
+# \providecommand, since a document may have several tables, of which each brings it
 MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
 """The paper's two-line entry."""
 

@@ -63,7 +63,7 @@ def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | N
 def largest_first(found: xr.Dataset) -> xr.Dataset:
     """The indices with the parameters in order of their largest total index, or mean magnitude of effects."""
     by = found["total_order" if "total_order" in found else "mu_star"]
-    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values
+    largest = by.max([dim for dim in by.dims if dim != PARAMETER]).fillna(-np.inf).values  # unknown ones last
     order = np.argsort(-largest, kind="stable")
     return found.isel({dim: order for dim in (PARAMETER, OTHER) if dim in found.dims})
 

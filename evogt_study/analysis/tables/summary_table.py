@@ -146,7 +146,7 @@ def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.D
             second,
             question.over,
             units=question.units,
-            missing="drop",
+            missing="drop",  # told by the summary of the same runs
             planned=planned,
         )
         for name, each in values.items()

@@ -43,7 +43,7 @@ def _labelled(files: tuple[str, ...]) -> dict[str, Path]:
 
 def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path] | dict[float, Path]:
     """The same, with labels that are numbers if all of them are."""
-    for number in (int, float):
+    for number in (int, float):  # int first: whole numbers stay whole
         try:
             return {number(label): path for label, path in results.items()}
         except ValueError:

@@ -32,6 +32,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
     predicted from a few cases of different sizes, which are computed for that within a few seconds.
     """
+    # Dask's count, by which `evogt run` starts workers: it heeds the limits of a container
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
     done = finished(study, path, others=others)
@@ -74,7 +75,7 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
         whole = work.cases == (plan.count if missing is None else len(missing))
         sample = "" if whole else f" (among the first {work.cases:,})"
         share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
-        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")
+        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")  # 21: of "coefficient reference"
     tell("    in batches of about a second of work, sized as runs are timed")
     made = predicted(plan, shared, numbers=missing)
     if made is not None:

@@ -48,7 +48,7 @@ def run(study_file: Path, output: Path | None, **given: Any) -> None:
     """
     options = RunOptions(**given)
     elsewhere = (options.scheduler, options.scheduler_file, options.cluster)
-    check_one_of(options.workers if options.cluster is None else None, *elsewhere)
+    check_one_of(options.workers if options.cluster is None else None, *elsewhere)  # of a cluster, how many jobs
     path = complete_result(study_file, output) if options.leave_a_complete_result else None
     if path is not None:
         cli.print_result(path, quiet=options.quiet)

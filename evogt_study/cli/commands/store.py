@@ -77,7 +77,7 @@ def move_(source: Path, target: Path) -> None:
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
     """The results with a store that are meant by `places`.  Raises InputError where a result has none."""
     for place in places or (Path("results"),):
-        if place.is_dir() or not places:
+        if place.is_dir() or not places:  # the default folder may not be there yet
             yield from stores_in(place)
         elif store_folder(place).is_dir():
             yield place

@@ -34,6 +34,7 @@ def submit(
     What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
     """
     path = cli.result_of(cli.read_study(study_file), output)
+    # first, since it refuses a system or a directive before anything is made
     script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
     # before any task starts: SLURM does not make the folder that their output goes to
     make_jobs_folder(path)

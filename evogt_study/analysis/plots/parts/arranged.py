@@ -26,7 +26,7 @@ from evogt_study.study.typed_points import listed
 
 Array = npt.NDArray[np.float64]
 
-MAX_PANELS, MAX_SERIES = 6, 12
+MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of the three that a page's width holds
 MOST_LISTED = 6  # values that a caption lists, the others are counted
 MANY = 1000  # runs of a group from which on it says how many it lacks, not how many there are
 

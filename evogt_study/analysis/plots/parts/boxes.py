@@ -34,5 +34,5 @@ def letter_boxes(axes: Axes, centre: float, width: float, ends: Array, colour: s
         shade = 0.65 - 0.5 * part
         axes.fill_between(
             [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
-            linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",
+            linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
         )  # fmt: skip

@@ -84,7 +84,7 @@ def restyled(figure: Figure, look: Look) -> Figure:
         return figure
     if look.size is not None:
         figure.set_size_inches(look.size)  # its height without what legend and small print have added
-    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]  # matplotlib's own name of these
     for name, text in (("x", look.xlabel), ("y", look.ylabel)):
         if text is not None:
             labelled = [axes for axes in drawn if getattr(axes, f"get_{name}label")()] or drawn[:1]
@@ -108,6 +108,7 @@ def _entitled(figure: Figure, title: str, *, higher: bool) -> None:
         each.set_bbox_to_anchor((0.0, 0.0, 1.0, top), figure.transFigure)
     legends = max((each.get_window_extent().height for each in figure.legends), default=0.0) / figure.bbox.height
     figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top - 1.05 * legends))
+    # not in the layout, of which the rectangle leaves it room
     figure.text(0.5, 0.5 * (1.0 + top), title, ha="center", va="center", fontsize=points).set_in_layout(False)
 
 
@@ -188,6 +189,7 @@ def legend(
         borderaxespad=0.2,
     )  # fmt: skip
     # the figure grows by what its legend takes, so that the panels keep their size
+    # 0.145 in: 7 points of text and half of that between rows, as legend.labelspacing has it
     rows = -(-len(labels) // columns) + (title.count("\n") + 1 if title else 0)
     figure.set_figheight(figure.get_figheight() + 0.05 + 0.145 * rows)
 
@@ -202,6 +204,7 @@ def note(canvas: Canvas, text: str) -> None:
         beginning = plain(text.partition(";")[0], 600)
         canvas.axes[-1].set_title(beginning, loc="right", fontsize=size, color=QUIET).set_gid(NOTE)
         return
+    # letters of matplotlib's own font are about half as wide as its size
     room = int(figure.get_figwidth() * 72.0 / (0.53 * size))
     lines = textwrap.wrap(plain(text, 600), room)
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=size, color=QUIET).set_gid(NOTE)

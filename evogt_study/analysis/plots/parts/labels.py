@@ -48,7 +48,7 @@ def labelled(title: str, width: int, form: str = "{}") -> str:
 def symbol(name: str) -> str:
     """A parameter's name in mathematical type where it is a symbol: tau, N1, dt; else as it is."""
     if name in GREEK and name != "omicron":  # which is no mathematics' letter
-        return rf"$\{'var' if name == 'epsilon' else ''}{name}$"
+        return rf"$\{'var' if name == 'epsilon' else ''}{name}$"  # \varepsilon has the form of GREEK's
     if name == "dt":
         return r"$\Delta t$"
     found = _INDEXED.fullmatch(name)

@@ -11,7 +11,7 @@ from evogt_study.analysis.plots.parts.canvas import Canvas, legend
 from evogt_study.analysis.plots.parts.labels import titled
 from evogt_study.analysis.plots.parts.style import plain, style
 
-TITLE_WIDTH = 48
+TITLE_WIDTH = 48  # characters of a column of 3.4 in, 14.2 an inch as `Canvas.characters` has them
 
 
 def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = False) -> None:

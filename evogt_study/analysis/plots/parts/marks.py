@@ -39,7 +39,7 @@ def _of_axes(axes: Axes) -> list[Marks]:
     found = []
     for line in axes.get_lines():
         name = str(line.get_gid() or "value")
-        if name not in SILENT and line.get_transform() == axes.transData:
+        if name not in SILENT and line.get_transform() == axes.transData:  # `axhline` is partly in heights of a panel
             points = np.asarray(line.get_xydata(), dtype=float)
             along_x = name in ("effect", "best")  # numbers from left to right, in rows of words
             found.append(_marks(axes, name, points, points[:, 0] if along_x else points[:, 1], number=not along_x))
@@ -76,7 +76,7 @@ def _marks(axes: Axes, name: str, points: Array, values: Array, *, number: bool 
     """Marks at the points (n, 2) in the numbers of their axes; those outside of the panel are left out."""
     inside = axes.transAxes.inverted().transform(axes.transData.transform(points))
     places = axes.figure.transFigure.inverted().transform(axes.transData.transform(points))
-    shown = np.isfinite(values) & (np.abs(inside - 0.5) <= 0.52).all(axis=-1)
+    shown = np.isfinite(values) & (np.abs(inside - 0.5) <= 0.52).all(axis=-1)  # 0.02: marks on an edge
     words = not number or (isinstance(axes.xaxis.get_major_formatter(), FixedFormatter) and not _numbers(axes))
     x = np.full(len(points), np.nan) if words else points[:, 0]
     return Marks(name, np.stack([places[:, 0], 1.0 - places[:, 1]], axis=-1)[shown], x[shown], values[shown])

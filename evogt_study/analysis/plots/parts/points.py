@@ -54,6 +54,7 @@ class SampledRuns:
                 room = 4 if axes.figure.figure.get_figwidth() >= TEXT_WIDTH else 3  # numbers that do not meet
                 getattr(axes, f"{which}axis").set_major_locator(LogLocator(numticks=room))
 
+    # words: by the golden ratio, of which any number of multiples fills the width evenly
     def spread(self, place: int) -> Array:
         """Values of a parameter for each run, (n k,), words a little apart so that runs do not hide each other."""
         each = np.repeat(self.points[:, place], self.values.shape[1])

@@ -146,6 +146,7 @@ def marked(axes: Axes, positions: Any, width: float) -> None:
     if not 2 <= len(places) <= 9 or (log and places.max() > 300.0 * places.min()):
         return
     scaled = np.log(places) if log else places
+    # 0.06 in: a digit of 7 points
     room = [0.5 * 0.06 * len(short(place)) * (scaled[-1] - scaled[0]) / width for place in places]
     kept = [0]
     for i in range(1, len(places)):
@@ -194,14 +195,14 @@ def svg(figure: Figure) -> str:
     stream = io.BytesIO()
     # without a salt the identifiers are random, and there is no other place to give one than the global settings
     with _LOCK, matplotlib.rc_context({"svg.hashsalt": "evogt", "svg.fonttype": "path"}):
-        figure.savefig(stream, format="svg", dpi=200, metadata={"Date": None})
+        figure.savefig(stream, format="svg", dpi=200, metadata={"Date": None})  # dpi: of what is an image in it
     return stream.getvalue().decode()
 
 
 def png(figure: Figure, dpi: float = 200.0) -> bytes:
     """The figure as PNG; the same figure gives the same bytes."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+    figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})  # else matplotlib's version is in it
     return stream.getvalue()
 
 
@@ -218,6 +219,7 @@ def webp(figure: Figure, dpi: float) -> bytes:
     return stream.getvalue()
 
 
+# fonttype 42, TrueType: some journals refuse matplotlib's default, Type 3
 def pdf(figure: Figure) -> bytes:
     """The figure as PDF with its fonts; the same figure gives the same bytes."""
     stream = io.BytesIO()

@@ -68,6 +68,7 @@ def pairs(data: xr.Dataset, variable: str = "error", places: Places | None = Non
     return laid_out(canvas)
 
 
+# logarithmic where `logarithmic` makes the colour bar so
 def _norm(values: np.ndarray) -> Normalize:
     known = values[np.isfinite(values)]
     if not len(known):

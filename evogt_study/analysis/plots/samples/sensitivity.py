@@ -103,6 +103,7 @@ def _bars(axes: Axes, one: xr.Dataset) -> bool:
     axes.axvline(0.0, color="0.35", linewidth=0.6)
     if "total_order" in one:
         estimates = np.nan_to_num(np.concatenate([one[wide].values[:MOST], one[narrow].values[:MOST]]))
+        # by the estimates: long intervals would shrink the bars, and have arrow heads instead
         axes.set_xlim(min(0.0, float(estimates.min())) - 0.05, max(1.0, float(estimates.max())) + 0.05)
     return _heads(axes)
 
@@ -123,6 +124,7 @@ def _bar(axes: Axes, values: np.ndarray, limits: np.ndarray, height: float, shad
     places = np.arange(len(values)) + first
     colour = style(0 if first else 2).colour
     axes.barh(places, values, height, color=(colour, shade), gid="share")
+    # apart from each other, since the bars of both orders have one middle
     axes.hlines(
         places + 0.12 * (1.0 if shade < 1.0 else -1.0), limits[:, 0], limits[:, 1], colors="black", linewidth=0.9
     )

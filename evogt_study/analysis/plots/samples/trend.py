@@ -50,7 +50,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
             markeredgewidth=0.0, gid="runs", rasterized=int(there.sum()) > MOST_MARKS,
         )  # fmt: skip
         runs.scale(axes, "x", place, narrow=len(chosen) > 1)
-        if not runs.words[place]:
+        if not runs.words[place]:  # words have no distances to weigh by
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
         across = titled(runs.titles[place], runs.names[place], canvas.characters(48 if len(chosen) == 1 else 26))
@@ -80,8 +80,9 @@ def smooth(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tupl
     found = np.empty(PLACES)
     for place, centre in enumerate(at):
         distance = np.abs(x - centre)
+        # a little beyond the last of the nearest, whose weight would be zero; 1e-300: all of them may be at the centre
         reach = max(float(np.partition(distance, min(nearest, len(x)) - 1)[min(nearest, len(x)) - 1]) * 1.0001, 1e-300)
-        weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)
+        weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
         matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
-        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]
+        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant: x is counted from the centre
     return np.exp(at) if log_x else at, np.exp(found) if log_y else found

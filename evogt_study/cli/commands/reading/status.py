@@ -105,7 +105,7 @@ def _wait(path: Path, seconds: float) -> None:
     """Wait until there may be news, or nobody computes the result any more; then begin a new screen."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:
-        time.sleep(WATCH_SECONDS / 10)
+        time.sleep(WATCH_SECONDS / 10)  # so late at most is an end seen
     click.clear()  # nothing where the output is no terminal
 
 
