@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from evogt_study.analysis.report.page import Drawn
 
-NORMS = ("error", "error_h1", "error_max", "error_energy")
+NORMS = ("error", "error_h1", "error_max")
 """Variables that measure one error in different norms: L2, H1, maximum, energy."""
 STATUS_NAME = "status_name"
 """Variable of an opened result: `status` in words."""

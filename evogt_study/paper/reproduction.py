@@ -2,7 +2,7 @@
 
 A CSV in data/published holds the numbers of one table, or of a passage of text, one a row.  `TABLES` says for each file
 which studies compute it, how a row's number is read off their results, and what the number promises (`Measure`).
-Nothing of this looks at the published value; that is left to `judgement.verdict`.
+Nothing of this looks at the published value; that is left to `agreement.verdict`.
 """
 
 from __future__ import annotations

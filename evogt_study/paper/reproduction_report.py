@@ -1,6 +1,6 @@
 """The report of `evogt reproduce`: every published number beside the computed one, in text, Markdown, CSV and HTML.
 
-All four are pure functions of the entries: what is compared, and how strictly, is decided in `judgement`.
+All four are pure functions of the entries: what is compared, and how strictly, is decided in `agreement`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,4 +42,5 @@ def _lines(name: str, value: Any) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text)  # in ASCII: YAML ends lines at characters at which JSON does not
+    # in ASCII: YAML ends lines at characters at which JSON does not; eight digits: JSON has two escapes beyond 16 bits
+    return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", json.dumps(text, ensure_ascii=False))

@@ -19,6 +19,7 @@ from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode,
 from evogt_study.schema.values import Composite
 from evogt_study.storage.atomic_files import written_whole
 from evogt_study.study.designs.given import SECTIONS, sections
+from evogt_study.study.study_file import quoted
 
 POINTS = (*SECTIONS, "exclude")
 """Sections of which there may be several."""
@@ -118,6 +119,10 @@ def _text(table: Mapping[str, Any]) -> str:
 def _section(key: str, value: Any) -> Any:
     """A section as mappings and lists."""
     if is_statement(value):
+        if key == "method":
+            raise StudyError(
+                "`method` must be a function or the name of a method, got a problem; give it as problem=..."
+            )
         # a study's [problem] has neither key: its name and T are the study's
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
     if key in ("when", "depends", "exclude"):
@@ -153,7 +158,9 @@ def _value(where: str, value: Any) -> str:
         value = value.tolist()
     if isinstance(value, Composite):
         value = dict(value.content())
-    if isinstance(value, (bool, int, str)):
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (bool, int)):
         return json.dumps(value)
     if isinstance(value, float):
         # reads back as the same number; json would write NaN and Infinity, which TOML does not know
@@ -169,7 +176,7 @@ def _value(where: str, value: Any) -> str:
 
 
 def _key(name: Any) -> str:
-    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(str(name))
+    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(str(name))
 
 
 def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:

@@ -7,6 +7,8 @@ line that names file, key, what was found and what to write.
 from __future__ import annotations
 
 import difflib
+import json
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -257,6 +259,12 @@ class StudyTable(_Table):
     """What is recorded, and when."""
     publication: PublicationTable | None = None
     """Who made the results, and on what terms others may use them."""
+
+
+def quoted(text: str) -> str:
+    """A text as TOML has it, of which JSON's is a part but for what it makes two escapes of, or none."""
+    raw = json.dumps(text, ensure_ascii=False)
+    return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
 
 
 def read_table(text: str, file: str) -> StudyTable:

@@ -4,6 +4,7 @@ import functools
 import subprocess
 import sys
 import threading
+import tomllib
 import types
 
 import numpy as np
@@ -131,6 +132,18 @@ def test_rules_follow_the_axes():
     rule = {"match": {"a": 2}, "set": {"b": 7}}
     study = evs.Study(lambda a, b: a, axes={"a": [1, 2]}, constants={"b": 1}, when=[rule])
     assert [study.space.values(index)["b"] for index in range(2)] == [1, 7]
+
+
+@pytest.mark.parametrize("text", ["\U0001f600", "a\x7fb\x00", 'C:\\"x"', "\u2028\x85\ufeff", "\ue000\n"])
+def test_any_text_is_stated_as_it_is(text):
+    study = evs.Study(lambda word: 1.0, axes={"word": [text]}, title=text)
+    assert tomllib.loads(study.text)["title"] == study.title == text
+    assert study.space.values(0)["word"] == text
+
+
+def test_a_problem_is_no_method():
+    with pytest.raises(StudyError, match="`method` must be a function or the name of a method, got a problem"):
+        evs.Study(evs.Statement(1, initial="x*(1-x)"), axes={"seed": [1]})
 
 
 def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):

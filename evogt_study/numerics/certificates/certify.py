@@ -36,7 +36,7 @@ BY_EXACT = frozenset(BUDGET)
 LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
 """What is known of linear problems only."""
 RESIDUAL_INTERVALS = 8
-"""Intervals of three Gauss points in which eta_q is integrated."""
+"""Intervals of six Gauss points in which eta_q is integrated."""
 
 
 def certificates(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.study.designs.place import Place
+from evogt_study.study.study_file import quoted
 
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
@@ -44,9 +44,8 @@ def with_files(text: str, file: str) -> str:
 
 
 def _stated(name: str, file: str) -> str:
-    # not in ASCII: of a character beyond 16 bits JSON makes two escapes, which TOML refuses
-    lines = "".join(f"  {json.dumps(line, ensure_ascii=False)},\n" for line in _lines(name, file))
-    return f"{json.dumps(name, ensure_ascii=False)} = [\n{lines}]\n"
+    lines = "".join(f"  {quoted(line)},\n" for line in _lines(name, file))
+    return f"{quoted(name)} = [\n{lines}]\n"
 
 
 def _lines(name: str, file: str) -> list[str]:
