@@ -54,7 +54,8 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
     phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
     try:
         make_folder(path.parent)
-        with _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), HDF5_LOCK, _small_cache():
+        # this lock first, as where a result that is written from was opened: else two threads may wait for each other
+        with HDF5_LOCK, _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), _small_cache():
             encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             for name, data in earlier.items():
                 encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=name, engine="netcdf4")
@@ -152,7 +153,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         if name not in data.coords:
             named = sorted(other for other, coord in beside.items() if set(coord.dims) <= set(variable.dims))
             encoding["coordinates"] = " ".join(named) or None
-        if name in data.dims and variable.dtype.kind in "OU":
+        if name in data.coords and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
         whole = variable.dtype.kind in "iub"  # in memory too: none of them is missing
         if name in data.coords or not numbers or name in UNFILLED or whole:
@@ -160,7 +161,17 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         else:
             encoding.setdefault("_FillValue", np.nan)
         data[name].encoding = encoding
-    return data
+        data[name].attrs = _of_characters(variable.attrs)
+    return data.assign_attrs(_of_characters(data.attrs))
+
+
+# else netCDF4 makes a string of any length of what is not ASCII, which HDF5 may crash on (`opened`)
+def _of_characters(attributes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Attributes whose texts are stored as characters, in UTF-8."""
+    return {
+        name: value.encode() if isinstance(value, str) and not value.isascii() else value
+        for name, value in attributes.items()
+    }
 
 
 def in_slabs(data: xr.Dataset) -> xr.Dataset:
@@ -242,7 +253,9 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 @contextmanager
 def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     """Open as `read_result`, with values in the file until they are asked for; then too ResultError is raised."""
-    with _reading(path), ExitStack() as open_:
+    # until it is closed: of a file that is open twice, HDF5 reads strings of any length by what the first to close has
+    # freed (netcdf4-python issue 1444), which ended three of nine reproductions
+    with HDF5_LOCK, _reading(path), ExitStack() as open_:
         groups = {STUDY: open_.enter_context(_open(path, None))}
         for name in EARLIER_PHASES:
             if groups[STUDY].attrs.get(f"{name}_group") == name:

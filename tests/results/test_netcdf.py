@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import netCDF4
@@ -158,3 +159,25 @@ def test_what_is_written_is_not_copied_first():
     parts = in_slabs(xr.Dataset({"field": (("seed", "x"), values)}))["field"].data
     assert parts.numblocks == (3, 1)
     assert all(np.shares_memory(part, values) for part in dict(parts.dask).values())
+
+
+OPENED = """
+import random, sys
+import evogt_study as evs
+held, chance = [], random.Random(0)
+for _ in range(200):
+    what = chance.random()
+    if what < 0.4 or not held:
+        held.append(evs.open(sys.argv[1]))
+    elif what < 0.7:
+        held.pop(chance.randrange(len(held))).close()
+    else:
+        chance.choice(held).error.values
+"""
+
+
+def test_a_result_is_opened_several_times(small_study, result_of, tmp_path):
+    """With a string of any length in it, which an attribute in Greek was too, HDF5 2 crashes."""
+    path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
+    done = subprocess.run([sys.executable, "-c", OPENED, path], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
