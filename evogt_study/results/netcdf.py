@@ -131,8 +131,8 @@ COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 def encoded(data: xr.Dataset) -> xr.Dataset:
     """Return the same data with their encoding: checksummed and compressed numbers, no fill value on coordinates (CF).
 
-    Coordinates other than the dimensions' own are named by each variable that they belong to.  Strings of a dimension
-    are stored as characters: to CF a coordinate variable of one dimension is numeric.
+    Coordinates other than the dimensions' own are named by each variable that they belong to.  Their strings
+    are stored as characters: to CF a coordinate variable of one dimension is numeric, and see `_of_characters`.
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)

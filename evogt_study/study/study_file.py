@@ -262,7 +262,7 @@ class StudyTable(_Table):
 
 
 def quoted(text: str) -> str:
-    """A text as TOML has it, of which JSON's is a part but for what it makes two escapes of, or none."""
+    """A TOML string; JSON's has two escapes for a character beyond 16 bits, and none for DEL: both are refused."""
     raw = json.dumps(text, ensure_ascii=False)
     return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
 
