@@ -46,15 +46,17 @@ def running():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_fit_their_windows(running, theme):
-    running.get((SITE / "index.html").as_uri())
-    running.execute_script(f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')")
+    # set before the scripts of every page: what one page stores, the process of the next may not have read yet
+    choice = f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
+    script = running.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": choice})
     for page in PAGES:
         for width in WIDTHS:
             seen = opened(running, SITE / f"{page}.html", width)
             assert seen["page_width"] <= width, (page, width)
             assert all(complete for complete, _ in seen["images"]), page
             assert all(url.startswith(("file:", "data:")) for url in seen["requests"]), page  # no network
-            assert running.execute_script("return document.documentElement.dataset.theme") == theme
+            assert running.execute_script("return document.documentElement.dataset.theme") == theme, page
+    running.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
 
 
 @pytest.mark.parametrize(
