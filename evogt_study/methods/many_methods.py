@@ -68,6 +68,7 @@ class ManyMethods(Method):
             leading=(*first, *dict.fromkeys(leading)) if leading else None,
             sizes=(*first, *dict.fromkeys(name for hints in every.values() for name in hints.sizes)),
             copied=of_all("copied"),
+            numbers=of_all("numbers"),
             unchecked=of_all("unchecked"),
         )
 

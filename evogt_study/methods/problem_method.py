@@ -85,6 +85,7 @@ class ProblemMethod(Method):
             reserved=frozenset({*MEASURED, *COORDINATES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
             copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
+            numbers=frozenset({"N", "N1", "gamma", "radius"}).intersection(self.parameters),
             unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
         )
 

@@ -110,6 +110,8 @@ class Hints:
     leading: parameters of the early, costly stages, the outermost first; None where no stage is shared.
     sizes: parameters on which `work` and `memory` depend, those of the problem's formulas left out.
     copied: parameters that `content` takes over as they are and does not look at, so that any text may stand for one.
+    numbers: parameters that are numbers as a rule; `content` takes these over as they are, and no more of a case
+        depends on them than whether they can be used.
     unchecked: parameters that `check` does not look at.
     """
 
@@ -118,6 +120,7 @@ class Hints:
     leading: tuple[str, ...] | None = None
     sizes: tuple[str, ...] = ()
     copied: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
     unchecked: frozenset[str] = frozenset()
 
 

@@ -1,7 +1,8 @@
 """Identities of all cases of a space at once.
 
 A case's key is the hash of its identity's canonical JSON.  Most axes stand in that text as they are, a seed for one:
-the text is made once for all of their values, with a mark where each value goes.
+the text is made once for all of their values, with a mark where each value goes.  A number that is looked at before it
+stands there, such as a dictionary's gamma, is marked by a number (`StandIn`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import KEY_DIGITS, Value, json_text
+from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, json_text, stand_in
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -27,21 +28,24 @@ Keys = npt.NDArray[np.bytes_]
 _MARK = uuid.uuid4().hex  # nothing that a study file could hold
 
 
+class _LostError(Exception):
+    """A number is not in the text where it should be: the case does not use it, or makes another of it."""
+
+
 # one text for all values of an axis that the content copies: a million seeds need one binding of parameters, not a
 # million
 def case_keys(method: Method, space: CaseSpace) -> Keys:
     """The key of every case, by its number; empty where none is planned."""
-    copied = method.hints.copied - space.deciding
-    inner = [
-        number
-        for number, axis in enumerate(space.axes)
-        if not space.decides(axis) and axis.parameters and copied.issuperset(axis.parameters)
-    ]
+    try:
+        return _case_keys(method, space, method.hints.numbers)
+    except _LostError:
+        return _case_keys(method, space, frozenset())
+
+
+def _case_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Keys:
+    inner, marks = _marked(space, method.hints.copied, numbers)
     outer = [number for number in range(len(space.axes)) if number not in inner]
-    along = [space.axes[number].parameters for number in inner]
-    names = [name for parameters in along for name in parameters]
-    marks = {name: f"{_MARK}:{place}" for place, name in enumerate(names)}
-    texts = [_texts(parameters) for parameters in along]
+    texts = [_texts(space.axes[number].parameters) for number in inner]
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # axes whose text is filled in come last, so that all keys of one text are one stretch
     rows = keys.transpose(outer + inner)  # a view
@@ -49,12 +53,32 @@ def case_keys(method: Method, space: CaseSpace) -> Keys:
         values = space.resolved(_at(space.axes, outer, position) | marks)
         if values is None:
             continue
+        text = method.bind(values).content
+        for value in values.values():  # those that a rule or table has replaced are not there
+            if isinstance(value, StandIn) and json_text(value) not in text:
+                raise _LostError
         start, row = 0, rows[(*position, ...)]
         flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
-        for some in _hashes(method.bind(values).content, texts):
+        for some in _hashes(text, texts):
             flat[start : start + len(some)] = some
             start += len(some)
     return keys.ravel()
+
+
+def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -> tuple[list[int], dict[str, Value]]:
+    """The axes along which the text is filled in, and what stands in it for each parameter along them."""
+    inner: list[int] = []
+    marks: dict[str, Value] = {}
+    for number, axis in enumerate(space.axes):
+        along: dict[str, Value | None] = {}
+        for name, values in axis.parameters.items():
+            mark = f"{_MARK}:{len(marks) + len(along)}"
+            along[name] = mark if name in copied else stand_in(values, mark) if name in numbers else None
+        known = {name: mark for name, mark in along.items() if mark is not None}
+        if known and len(known) == len(along) and not space.decides(axis):
+            inner.append(number)
+            marks |= known
+    return inner, marks
 
 
 Texts = Sequence[tuple[bytes, ...]]

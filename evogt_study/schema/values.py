@@ -32,6 +32,34 @@ Value = bool | int | float | str | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
 
 
+class StandIn:
+    """A number in the place of many of its kind: it passes for one of them, and its JSON is the text `mark`."""
+
+    mark: str
+
+    # by identity, so that no cache takes it for the number that it is
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class _StandInReal(StandIn, float):
+    pass
+
+
+class _StandInWhole(StandIn, int):
+    pass
+
+
+def stand_in(numbers: Sequence[Value], mark: str) -> Value | None:
+    """A number in the place of `numbers`, which are of one kind; None where they are not all numbers of one kind."""
+    for kind, made in ((float, _StandInReal), (int, _StandInWhole)):
+        if all(type(number) is kind for number in numbers):
+            one = made(numbers[0])  # type: ignore[arg-type]  # by the line above
+            one.mark = mark
+            return one
+    return None
+
+
 # 15 digits: every decimal number of so many digits survives a double, and what arithmetic adds behind them does not
 def canonical(raw: Any) -> Value:
     """`raw` as read from TOML or Python in canonical form; floats keep 15 significant digits.
@@ -60,6 +88,8 @@ def canonical(raw: Any) -> Value:
 
 def jsonable(value: Any) -> Any:
     """The JSON form of a canonical value, or of nested mappings and tuples of them."""
+    if isinstance(value, StandIn):
+        return value.mark
     if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):

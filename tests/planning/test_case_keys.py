@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from evogt_study.numerics.dictionaries import FAMILIES
+from evogt_study.numerics.dictionaries.sine import Sine
 from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.schema.values import content_hash
 from evogt_study.study.study import Study
@@ -130,3 +132,43 @@ def test_keys_of_many_parameters_made_together_are_those_made_one_by_one():
     keys = plan.keys.astype(str).tolist()
     assert keys == keys_of(plan)
     assert content_hash(keys) == "3c963dfa293d30d137aa"
+
+
+NUMBERS = """
+name = "numbers"
+[problem]
+dimension = 1
+initial = "x*(1 - x)"
+diffusion = "1/10"
+[constants]
+quadrature = 9
+validation = 9
+dt = 0.125
+final_time = 1
+"""
+
+
+class EvenSines(Sine):
+    """Another package's family, which makes another number of what it is given."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "N", 2 * (self.N // 2))
+
+
+@pytest.mark.parametrize(
+    ("axes", "different"),
+    [
+        ('dictionary = ["transnet", "gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]', 12),  # transnet has no N1
+        ('dictionary = ["gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]\nradius = [0.8, 1]', 16),
+        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1, [1, 2]]\nseed = [0, 1]', 4),  # a number, or two
+        ('dictionary = ["sine"]\nN = [3, 4, 5]\nseed = [0, 1]', 3),  # nothing random
+        ('dictionary = ["even_sines"]\nN = [3, 4, 5]\nseed = [0, 1]', 2),
+    ],
+)
+def test_keys_of_numbers_that_a_dictionary_looks_at_are_those_made_one_by_one(axes, different, monkeypatch):
+    monkeypatch.setattr(FAMILIES, "kinds", {**FAMILIES.kinds, "even_sines": EvenSines})
+    seed = "" if "seed" in axes else "seed = 3"
+    axes = f"[axes]\n{axes}\n[constants]\n{seed}"
+    plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", axes)))
+    keys = plan.keys.astype(str).tolist()
+    assert (keys, len(set(keys))) == (keys_of(plan), different)

@@ -152,7 +152,7 @@ def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _scalar_or_tuple(name: str, value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
-    if type(value) is float:  # as a rule, and once for each case
+    if isinstance(value, float) and not isinstance(value, np.generic):  # as a rule, and once for each case
         return value
     try:
         return float(value) if np.ndim(value) == 0 else tuple(float(entry) for entry in value)  # type: ignore[arg-type,union-attr]  # by its dimension
