@@ -91,6 +91,13 @@ class SeparableMatrix:
         return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))
 
 
+def at_times(matrix: MatrixInTime, times: Array) -> Array:
+    """The matrix at several times, (T,) -> (T, r, r)."""
+    if isinstance(matrix, SeparableMatrix):  # its functions of time are asked for once
+        return np.asarray(np.tensordot(matrix.function.modulated(times).T, matrix.terms, axes=1))
+    return np.stack([matrix(float(t)) for t in times])
+
+
 def scalar_diffusion(
     basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = computed
 ) -> MatrixInTime:

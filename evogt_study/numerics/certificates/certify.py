@@ -210,12 +210,7 @@ class Certified:
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
         exact = self.solved(self.grid)
         states = (space.project(self.solved(rule)), self.timeless, final)
-        run = solution.discretisation
-        full = self.share(
-            "full space",
-            (run.dictionary, run.seed, run.quadrature, self.grid, space.domain),
-            lambda: FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd),
-        )
+        full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
         return error_budget(exact, full, space.transform, states, self._norm_of(exact))
 
     @cached_property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
@@ -14,6 +15,7 @@ import scipy  # which imports its parts when they are first used: workers would 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.integrators.radau_iia_3 import RadauIIA3
+from evogt_study.numerics.stiffness import at_times
 
 STAGES: Array = RadauIIA3.tableau.matrix
 """The matrix of the method; its last row are the weights too."""
@@ -65,11 +67,14 @@ class RadauSteps:
             mixed = np.tensordot(STAGES, flat.reshape(load.shape), axes=1)
             return np.asarray(flat + self.step * images(mixed).ravel())
 
-        square = (load.size, load.size)
+        def linear(function: Callable[[Array], Array]) -> Any:
+            # without its type it would be applied once to find that out
+            return solvers.LinearOperator((load.size, load.size), function, dtype=np.float64)
+
         solved, _ = solvers.gmres(
-            solvers.LinearOperator(square, operator), load.ravel(), guess.ravel(),
+            linear(operator), load.ravel(), guess.ravel(),
             # maxiter counts cycles: one of at most `restart` iterations, never restarted
-            M=solvers.LinearOperator(square, self._corrected), rtol=self.tolerance, restart=MOST_ITERATIONS, maxiter=1,
+            M=linear(self._corrected), rtol=self.tolerance, restart=MOST_ITERATIONS, maxiter=1,
         )  # fmt: skip
         return np.asarray(solved)
 
@@ -93,7 +98,7 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
         return np.asarray(basis @ state)
     rates = np.zeros((3, len(state)))
     for times, loads in zip(stages, all_loads, strict=True):
-        stiffness = np.stack([system.stiffness(float(t)) for t in times])
+        stiffness = at_times(system.stiffness, times)
 
         def images(vectors: Array, stiffness: Array = stiffness) -> Array:
             return np.asarray((stiffness @ (vectors @ basis.T)[:, :, None])[:, :, 0] @ basis)

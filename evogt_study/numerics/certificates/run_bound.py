@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -48,6 +48,7 @@ def _data(problem: Problem, grid: TensorGrid, times: Array) -> tuple[ProblemData
     return ProblemData.of(problem, grid, times), growth_of(problem, grid, times)
 
 
+@lru_cache(maxsize=64)  # cases of a study have few
 def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
     """The steps whose states the reconstruction interpolates."""
     count = min(KNOTS[dimension], grid.steps)
