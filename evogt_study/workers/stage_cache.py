@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Set
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,19 +35,23 @@ Name = tuple[str, Hashable]
 """A stage and a key of it."""
 
 
-class _Kept(NamedTuple):
+# by identity: to hash a key takes as long as some of the smaller stages
+@dataclasses.dataclass(eq=False, slots=True)
+class _Kept:
     """A stage's result, the bytes of its arrays, the seconds that it took, and the number of its computation.
 
-    rank: by which results are forgotten.  number: None of an earlier batch's.  ingredient: whether only other stages
-    have asked for it so far.
+    number: None of an earlier batch's.  ingredient: whether only other stages have asked for it so far.  rank and used:
+    by which results are forgotten, its worth and when it was last asked for.
     """
 
+    name: Name
     result: Any
     size: int
     seconds: float
-    rank: float
     number: int | None
     ingredient: bool
+    rank: float = 0.0
+    used: int = 0
 
 
 class _Frame:
@@ -66,7 +72,8 @@ class StageCache:
         self.calls: dict[str, int] = defaultdict(int)
         self._kept: dict[Name, _Kept] = {}
         self._bytes, self._forgotten = 0, 0.0
-        self._latest: dict[str, Name] = {}
+        self._latest: dict[str, _Kept] = {}
+        self._uses = itertools.count()
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
         self._parts: list[set[int]] = []
@@ -77,16 +84,21 @@ class StageCache:
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
         """As `evogt_study.numerics.pipeline.Share`."""
-        name = (stage, key)
-        kept = self._kept.get(name)
+        kept = self._kept.get((stage, key))
         if kept is None:
-            return self._computed(name, compute)
-        self._latest[stage] = name
-        del self._kept[name]  # of two that cost alike the one that was used before goes first
-        self._kept[name] = kept._replace(rank=self._rank(kept), ingredient=kept.ingredient and bool(self._open))
+            return self._computed((stage, key), compute)
+        kept.ingredient = kept.ingredient and bool(self._open)
+        self._use(kept)
+        return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
+
+    # GreedyDual-Size (Cao & Irani 1997): by last use alone a reference, for which each run asks before it makes its
+    # features, would be forgotten first, and by cost alone what nobody asks for any more last
+    def _use(self, kept: _Kept) -> None:
+        """Rank it by its seconds a byte, above what was forgotten last; of two that cost alike the later one."""
+        self._latest[kept.name[0]] = kept
+        kept.rank, kept.used = self._forgotten + kept.seconds / kept.size, next(self._uses)
         if kept.number is not None:
             self._charge(kept.number)
-        return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
 
     def _charge(self, number: int) -> None:
         """The current user, and the stage that is being computed, use this one and its parts."""
@@ -114,13 +126,11 @@ class StageCache:
         self._costs.append(seconds - frame.seconds)
         self._users.append(set())
         self._parts.append(frame.parts)
-        self._charge(number)
-        size = max(size_of(result), LEAST_BYTES)
-        kept = _Kept(result, size, seconds, 0.0, number, ingredient=bool(self._open))
-        self._kept[name] = kept._replace(rank=self._rank(kept))
-        self._bytes += size
-        self._latest[name[0]] = name
-        self._trim({each for each in self._latest.values() if each in self._kept and not self._kept[each].ingredient})
+        kept = _Kept(name, result, max(size_of(result), LEAST_BYTES), seconds, number, ingredient=bool(self._open))
+        self._kept[name] = kept
+        self._bytes += kept.size
+        self._use(kept)
+        self._trim([latest for latest in self._latest.values() if not latest.ingredient])
         return result
 
     def _spent(self, seconds: float) -> None:
@@ -130,27 +140,24 @@ class StageCache:
         else:
             self._inside += seconds
 
-    # GreedyDual-Size (Cao & Irani 1997): by last use alone a reference, for which each run asks before it makes its
-    # features, would be forgotten first, and by cost alone what nobody asks for any more last
-    def _rank(self, kept: _Kept) -> float:
-        """Seconds a byte, above the rank of what was forgotten last."""
-        return self._forgotten + kept.seconds / kept.size
-
-    def _trim(self, spared: Set[Name] = frozenset()) -> None:
+    def _trim(self, spared: Sequence[_Kept] = ()) -> None:
         """Forget what has the least rank, until `KEPT_BYTES` are left beside what is spared."""
-        excess = self._bytes - KEPT_BYTES - sum(self._kept[name].size for name in spared)
+        excess = self._bytes - KEPT_BYTES - sum(kept.size for kept in spared)
         if excess <= 0:
             return
-        others = [name for name in self._kept if name not in spared]
-        for name in sorted(others, key=lambda each: self._kept[each].rank):
+        others = set(self._kept.values()).difference(spared)
+        for kept in sorted(others, key=lambda each: (each.rank, each.used)):
             if excess <= -ROOM * KEPT_BYTES:
                 return
-            self._forgotten = max(self._forgotten, self._kept[name].rank)
-            excess -= self._kept[name].size
-            self._drop(name)
+            self._forgotten = max(self._forgotten, kept.rank)
+            excess -= kept.size
+            self._drop(kept)
 
-    def _drop(self, name: Name) -> None:
-        self._bytes -= self._kept.pop(name).size
+    def _drop(self, kept: _Kept) -> None:
+        del self._kept[kept.name]
+        self._bytes -= kept.size
+        if self._latest.get(kept.name[0]) is kept:
+            del self._latest[kept.name[0]]
 
     def _make_room(self, stage: str) -> None:
         """Drop a large stage's latest result before the next, and what came from it, where too much is kept.
@@ -158,10 +165,10 @@ class StageCache:
         A result came from another if its key holds the other's.
         """
         latest = self._latest.get(stage)
-        if self._bytes <= KEPT_BYTES or latest not in self._kept or self._kept[latest].size < LARGE_BYTES:
+        if self._bytes <= KEPT_BYTES or latest is None or latest.size < LARGE_BYTES:
             return
-        for name in [name for name in self._kept if _holds(name[1], latest[1])]:
-            self._drop(name)
+        for kept in [kept for kept in self._kept.values() if _holds(kept.name[1], latest.name[1])]:
+            self._drop(kept)
 
     # what an earlier batch has paid for is free to later ones, so that the times of a batch add up to what it took
     def next_batch(self) -> None:
@@ -169,7 +176,8 @@ class StageCache:
         self.calls.clear()
         self._costs, self._users, self._parts = [], [], []
         self._trim()
-        self._kept = {name: kept._replace(number=None) for name, kept in self._kept.items()}
+        for kept in self._kept.values():
+            kept.number = None
 
     def start(self, user: Hashable) -> None:
         """Charge what is computed from now on to `user`."""
@@ -197,6 +205,11 @@ def size_of(result: Any) -> int:
     """Bytes of the arrays that a stage's result holds, in dataclasses and tuples too."""
     if isinstance(result, np.ndarray):
         return int(result.nbytes)
-    if dataclasses.is_dataclass(result):
-        return sum(size_of(getattr(result, field.name)) for field in dataclasses.fields(result))
-    return sum(map(size_of, result)) if isinstance(result, tuple) else 0
+    if isinstance(result, tuple):
+        return sum(map(size_of, result))
+    return sum(size_of(getattr(result, name)) for name in _fields(result.__class__))
+
+
+@cache  # a look at them takes longer than at the arrays
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
