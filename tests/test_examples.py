@@ -156,7 +156,7 @@ def test_four_solvers_on_two_problems(client, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["report", str(path), "-o", str(page)], prog_name="evogt")
     assert not ended.value.code
-    for heading in ("Error against a parameter", "Error against work"):
+    for heading in ("Error against unknowns", "Error against work"):
         assert f"<h3>{heading}" in page.read_text()
 
 

@@ -94,7 +94,7 @@ def test_a_caption_is_a_text_beside_the_picture(tmp_path, evogt):
     assert evogt("plot", RESULTS / "feature_count.nc", "dependence", "--caption", "-o", picture)[0] == 0
     text = picture.with_suffix(".txt").read_text(encoding="utf-8")
     shown = "Final relative L2 error on the validation rule against N = 20, 30, 44, 60, 80, for dictionary = transnet,"
-    assert text.startswith(f"Error against a parameter.  {shown}")
+    assert text.startswith(f"Error against N.  {shown}")
     assert "75 of 75 runs.  Line: median" in text
 
 

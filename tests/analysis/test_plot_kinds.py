@@ -259,19 +259,32 @@ def test_all_bands_of_a_picture_are_of_the_same_quantiles():
     assert len(boxes) == 2 * (4 + 4)  # of 220 and of 180 runs
 
 
+def count_boxes(figure):
+    """Where each k/n of a figure is drawn."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    words = [text for axes in figure.axes for text in axes.texts if "/" in text.get_text()]
+    return [text.get_window_extent(canvas.get_renderer()) for text in words]
+
+
+def overlapping(boxes):
+    return [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
 def test_counts_at_one_place_do_not_meet(failing):
     data = failing.copy()
     data["error"] = xr.where(data["kind"] == "bad", np.nan, data["error"].isel(kind=0)).where(data["seed"] > 0)
-    figure = dependence(data)
-    canvas = FigureCanvasAgg(figure)
-    boxes = [
-        text.get_window_extent(canvas.get_renderer())
-        for axes in figure.axes
-        for text in axes.texts
-        if "/" in text.get_text()
-    ]
-    assert len(boxes) == 9
-    assert not [pair for pair in itertools.combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    boxes = count_boxes(dependence(data))
+    assert (len(boxes), overlapping(boxes)) == (9, [])
+
+
+@pytest.mark.parametrize(("count", "upright"), [(9, False), (400, True)])
+def test_counts_over_groups_stand_upright_where_they_would_meet(count, upright):
+    data = many(count, "abcdef")
+    data["error"][:, 0] = np.nan
+    boxes = count_boxes(distribution(data))
+    assert (len(boxes), overlapping(boxes)) == (6, [])
+    assert [box.height > box.width for box in boxes] == [upright] * 6
 
 
 def test_cells_have_as_many_digits_as_tell_them_apart():

@@ -13,6 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
 from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
@@ -34,7 +35,8 @@ from evogt_study.analysis.tables.pilot_choice import chosen
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other
 MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size
-FEW_LACKING = 12  # places of a series up to which k/n is written: more counts meet
+HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text that stands on lines
+FEW_LACKING = 12  # places of a panel up to which k/n is written: more counts meet, each other and the lines
 COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
 FEW = 60  # places up to which a line has markers and bars: more touch each other
 REFERENCES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
@@ -175,12 +177,11 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
     counts: dict[float, list[tuple[float, str, str]]] = {}  # at each number: height, text, colour
     for one in range(len(runs.series.labels)):
         texts = [runs.lacking(panel, one, place) for place in range(numbers.shape[-1])]
-        lacking = [place for place, text in enumerate(texts) if text and np.isfinite(numbers[panel, one, place])]
-        if len(lacking) > FEW_LACKING:
-            continue  # the small print counts them
-        for place in lacking:
+        for place in np.flatnonzero(np.isfinite(numbers[panel, one]) & np.array([bool(text) for text in texts])):
             entry = (_height(axes, medians[panel, one, place]), texts[place], style(one).colour)
             counts.setdefault(float(numbers[panel, one, place]), []).append(entry)
+    if sum(map(len, counts.values())) > FEW_LACKING:
+        return  # the small print counts them
     for x, entries in counts.items():
         free, last = -np.inf, x == np.nanmax(numbers) > np.nanmin(numbers)  # which has no room to its right
         for height, text, colour in sorted(entries):
@@ -188,7 +189,7 @@ def _incomplete(axes: Axes, runs: Arranged, panel: int, numbers: Array, medians:
             axes.annotate(
                 text, (x, free), xycoords=axes.get_xaxis_transform(), xytext=(-3 if last else 3, 0),
                 textcoords="offset points", ha="right" if last else "left", fontsize=tick_size(), color=colour,
-                annotation_clip=False, gid=COUNT,
+                annotation_clip=False, gid=COUNT, path_effects=HALO,
             )  # fmt: skip
             free += COUNT_HEIGHT
 

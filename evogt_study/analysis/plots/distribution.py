@@ -36,10 +36,8 @@ def distribution(
     canvas = panels(len(runs.panels.labels), height=2.3, ax=ax)
     drawn = canvas.axes
     for number, axes in enumerate(drawn):
-        _groups(axes, runs, number, limits[number])
-        lacking = bool((runs.planned & ~runs.present)[number].any())
-        # 36 points: room for counts that stand upright
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=36 if lacking else None)
+        above = _groups(axes, runs, number, limits[number])
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=above)
     logarithmic(drawn[0], "y", runs.values)
     drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
     for axes in drawn:
@@ -60,10 +58,12 @@ def _told(runs: Arranged, lines: bool) -> str:
     return f"boxes: quartiles, eighths, sixteenths, ... {over}; {median}; points: runs beyond"
 
 
-def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
+def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> float | None:
+    """The groups of a panel, and the points that their counts need above them; None where there are no counts."""
     series, places = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
     image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
+    counts: dict[float, str] = {}
     for one in range(series):
         mark = style(one)
         for place in range(places):
@@ -74,15 +74,15 @@ def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> None:
             if np.isfinite(limits[one, place]).all():
                 ends: dict[str, Any] = {"color": "black", "linewidth": 1.0, "zorder": 3.4, "gid": "interval"}
                 axes.plot([centre - 0.34 * width] * 2, limits[one, place], **ends)
-            lacking = runs.lacking(panel, one, place)
-            if lacking and series * places <= MOST_COUNTED:
-                _incomplete(axes, centre, lacking, series * places)
+            if lacking := runs.lacking(panel, one, place):
+                counts[centre] = lacking
     labels = [plain(label) for label in runs.along.labels]
     room = 60 if len(runs.panels.labels) == 1 else 30
     crowded = sum(len(label) + 2 for label in labels) > room
     axes.set_xticks(range(places), labels=labels, rotation=90 if crowded and max(map(len, labels)) > 1 else 0)
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, places - 0.4)
+    return _incomplete(axes, counts, width / (places + 0.2)) if counts and series * places <= MOST_COUNTED else None
 
 
 def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool, image: bool) -> None:
@@ -114,9 +114,18 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
         )
 
 
-def _incomplete(axes: Axes, centre: float, text: str, groups: int) -> None:
-    """k/n above a group that lacks runs."""
-    axes.text(
-        centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=tick_size(), color=QUIET, ha="center",
-        va="bottom", rotation=90 if groups > 6 else 0, clip_on=False, gid=COUNT,
-    )  # fmt: skip
+def _incomplete(axes: Axes, counts: dict[float, str], share: float) -> float:
+    """k/n above groups that lack runs, upright where it is wider than a group, which has a `share` of the axes.
+
+    Returns the points that it needs above the axes.
+    """
+    # figures are 0.64 of a font's size wide, and a gap is as wide as one
+    wide = 0.64 * tick_size() * (max(map(len, counts.values())) + 1)
+    inches = share * axes.get_window_extent().width / axes.figure.dpi
+    upright = wide > 72.0 * inches
+    for centre, text in counts.items():
+        axes.text(
+            centre, 1.02, text, transform=axes.get_xaxis_transform(), fontsize=tick_size(), color=QUIET, ha="center",
+            va="bottom", rotation=90 if upright else 0, clip_on=False, gid=COUNT,
+        )  # fmt: skip
+    return wide if upright else 2.0 * tick_size()

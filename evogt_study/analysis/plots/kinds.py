@@ -86,9 +86,9 @@ class Choice(NamedTuple):
 class Kind:
     """A kind of picture.
 
-    title: with a place for the variable; fits: the variables that it is worth drawing for without being asked to;
-    spoken: whether the words are part of the caption too; runs: as they are arranged in the picture, None where it is
-    of no groups.
+    title: with a place for the variable, and of groups for the axes `along` and `by`; fits: the variables that it is
+    worth drawing for without being asked to; spoken: whether the words are part of the caption too; runs: as they are
+    arranged in the picture, None where it is of no groups.
     """
 
     title: str
@@ -133,9 +133,11 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
     alone = "" if asked.notes else without_notes(figure)
     figure = restyled(figure, asked.look)
-    title = KINDS[kind].title.format(variable.replace("_", " "))
-    alt = KINDS[kind].words(data, variable, asked.places)
-    shown = _shown(kind, data, variable, asked)
+    alt, runs = KINDS[kind].words(data, variable, asked.places), KINDS[kind].runs(data, variable, asked.places)
+    # a scatter of a sample is of no groups, and has what was asked for along it
+    along, by = (asked.places.along, asked.places.by) if runs is None else (runs.along.name, runs.series.name)
+    title = KINDS[kind].title.format(variable.replace("_", " "), along=along, by=by)
+    shown = "" if runs is None else _shown(kind, data, variable, asked, runs)
     spoken = f"{alt}{_sentence(alone, alt)}" if KINDS[kind].spoken or not (asked.notes and shown) else ""
     return Drawn(
         name=variable if kind == "histories" else kind,
@@ -146,14 +148,11 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     )
 
 
-def _shown(kind: str, data: xr.Dataset, variable: str, wish: Wish) -> str:
+def _shown(kind: str, data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
     """A sentence on what a picture of groups shows: its variable, axes, what is held or pooled, and runs.
 
     Runs are left out where the words that follow count them.
     """
-    runs = KINDS[kind].runs(data, variable, wish.places)
-    if runs is None:
-        return ""
     own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
     counts = f"; {runs.counted()}" if wish.notes and not KINDS[kind].spoken else ""
     told = f"{runs.placed()}{own}{counts}"
@@ -458,7 +457,7 @@ KINDS: Mapping[str, Kind] = {
         runs=arranged,
     ),
     "dependence": Kind(
-        "{} against a parameter",
+        "{} against {along}",
         "Lines join medians; grey lines, where there are some, have the slopes that are named.",
         _dependences,
         lambda data, variable, wish: dependence(data, variable, wish.places, wish.slopes, ax=wish.ax),
@@ -466,7 +465,7 @@ KINDS: Mapping[str, Kind] = {
         runs=_numbers,
     ),
     "heat_map": Kind(
-        "{} over two axes",
+        "{} over {along} and {by}",
         "Each cell has its median.",
         _heat_maps,
         lambda data, variable, wish: heat_map(data, variable, wish.places, ax=wish.ax),
