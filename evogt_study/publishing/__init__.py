@@ -3,6 +3,7 @@
 - `contents`: what is deposited of a result, and of several
 - `named_files`: files beside a study that its runs need
 - `environment_lock`: versions of the packages that computed a result
+- `pages`: report pages that weigh little beside the results
 - `people`: creators, as each format has them
 - `citation`: how the deposit is cited (CITATION.cff)
 - `datacite`: the record from which a DOI is registered (DataCite 4.5)

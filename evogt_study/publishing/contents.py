@@ -29,7 +29,8 @@ class DepositedStudy:
 
     attributes: the global ones of its file.  runs: their fates by phase, in words.  software: the sets of versions that
     computed them.  study_file: the name of the study's text in the deposit.  beside: files that its runs need, by their
-    path from there.
+    path from there.  page, lock: paths in the deposit of its report page and of its list of packages, which several
+    studies may share.
     """
 
     path: Path
@@ -40,6 +41,8 @@ class DepositedStudy:
     beside: Mapping[str, Path]
     references: Sequence[str]
     publication: PublicationTable | None
+    page: str = ""
+    lock: str = ""
 
     @property
     def name(self) -> str:
@@ -65,16 +68,6 @@ class DepositedStudy:
     def text(self) -> str:
         """Path of the study file in the deposit."""
         return f"studies/{self.name}/{self.study_file}"
-
-    @property
-    def page(self) -> str:
-        """Path of the report page in the deposit."""
-        return f"reports/{self.name}.html"
-
-    @property
-    def lock(self) -> str:
-        """Path of the list of packages in the deposit."""
-        return f"environments/{self.name}.txt"
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
-
-from evogt_study.analysis.report.report import DPI, report
 from evogt_study.errors import InputError, ResultError
 from evogt_study.publishing.bag import PAYLOAD, write_bag
 from evogt_study.publishing.citation import citation
@@ -18,15 +16,10 @@ from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit
 from evogt_study.publishing.datacite import datacite
 from evogt_study.publishing.environment_lock import environment_lock
 from evogt_study.publishing.guide import guide
+from evogt_study.publishing.pages import TOGETHER, page_of, pages
 from evogt_study.publishing.ro_crate import METADATA, ro_crate
-from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.storage.atomic_files import folder_written_whole
-
-SMALL_PAGES = 160_000
-"""Bytes of report pages, all together, that weigh little beside the smallest results: with all else below 200 kB."""
-COARSE = 90.0
-"""Pixels an inch of the pictures of a page that would weigh more: about those of a screen."""
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -55,7 +48,8 @@ def _write(made: Deposit, folder: Path) -> None:
     """Write the payload, its metadata, and the manifests last, which hold the checksums of all."""
     root = folder / PAYLOAD
     for study in made.studies:
-        _write_study(study, root, SMALL_PAGES // len(made.studies))
+        _write_study(study, root)
+    made = _with_locks(_with_pages(made, root), root)
     _put(root / "README.md", guide(made))
     _put(root / "CITATION.cff", citation(made))
     _put(root / "datacite.json", _json(datacite(made)))
@@ -71,15 +65,7 @@ def _write(made: Deposit, folder: Path) -> None:
     write_bag(folder, {name: text for name, text in info.items() if text})
 
 
-def _page(result: Path, groups: Mapping[str, xr.Dataset], most_bytes: int) -> str:
-    """The report page; with coarser pictures, or brief, where it has more than `most_bytes` and 4 % of the result."""
-    phases = {phase: with_numbers(data) for phase, data in groups.items()}
-    most = max(most_bytes, result.stat().st_size // 25)
-    fitting = (page for dpi in (DPI, COARSE) if len((page := report(result, phases, dpi=dpi)).encode()) <= most)
-    return next(fitting, None) or report(result, phases, dpi=COARSE, brief=True)
-
-
-def _write_study(study: DepositedStudy, root: Path, most_bytes: int) -> None:
+def _write_study(study: DepositedStudy, root: Path) -> None:
     result = root / study.result
     result.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(study.path, result)
@@ -88,9 +74,24 @@ def _write_study(study: DepositedStudy, root: Path, most_bytes: int) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
     _put(root / study.text, study.attributes["study"])
-    _put(root / study.lock, environment_lock(study))
-    with opened(result) as groups:
-        _put(root / study.page, _page(result, groups, most_bytes))
+
+
+def _with_pages(made: Deposit, root: Path) -> Deposit:
+    texts = pages(made, root)
+    for path, text in texts.items():
+        _put(root / path, text)
+    own = [(study, page_of(study)) for study in made.studies]
+    return replace(made, studies=[replace(study, page=page if page in texts else TOGETHER) for study, page in own])
+
+
+def _with_locks(made: Deposit, root: Path) -> Deposit:
+    """Write one list for all studies whose packages are the same, under the name of the first."""
+    texts = [environment_lock(study) for study in made.studies]
+    places: dict[str, str] = {}
+    for study, text in zip(made.studies, texts, strict=True):
+        _put(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
+    locked = zip(made.studies, texts, strict=True)
+    return replace(made, studies=[replace(study, lock=places[text]) for study, text in locked])
 
 
 def _json(content: Any) -> str:

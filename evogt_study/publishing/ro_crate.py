@@ -51,6 +51,7 @@ Entity = Mapping[str, Any]
 def ro_crate(deposit: Deposit, sizes: Mapping[str, int]) -> dict[str, Any]:
     """The metadata file; sizes: bytes of every file of the deposit by its path, but of this one."""
     described = {each["@id"]: each for study in deposit.studies for each in _files(study)}
+    described |= {each["@id"]: each for each in _shared(deposit)}
     described |= {_id(path): {"@id": _id(path), "name": path, "description": told} for path, told in OF_ALL.items()}
     files = [_file(path, size, described.get(_id(path), {})) for path, size in sorted(sizes.items())]
     people = [crate_entity(each, number) for number, each in enumerate(deposit.publication.creators, 1)]
@@ -99,14 +100,28 @@ def _files(study: DepositedStudy) -> Iterator[Entity]:
     }
     result = "; ".join(f"{phase}: {told}" for phase, told in study.runs.items())
     yield {"@id": _id(study.result), "name": f"Result: {study.title}", "description": result}
-    based = {"description": "the result on one page", "isBasedOn": {"@id": _id(study.result)}}
-    yield {"@id": _id(study.page), "name": f"Report: {study.title}", **based}
-    yield {"@id": _id(study.lock), "name": f"Environment: {study.title}", "description": "packages for pip"}
     for name in study.beside:
         path = f"studies/{study.name}/{name}"
         code = {"@type": ["File", "SoftwareSourceCode"], "programmingLanguage": {"@id": PYTHON["@id"]}}
         told = {"name": name, "description": "needed by the runs of the study"}
         yield {"@id": _id(path), **(code if name.endswith(".py") else {}), **told}
+
+
+def _shared(deposit: Deposit) -> Iterator[Entity]:
+    """Entities of files that several studies may have in common: pages, and lists of packages."""
+    for page, studies in _users(deposit, "page"):
+        results = _references({"@id": _id(study.result)} for study in studies)
+        told = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
+        yield {"@id": _id(page), "name": f"Report: {told}", "description": "on one page", "isBasedOn": results}
+    for lock, studies in _users(deposit, "lock"):
+        names = ", ".join(study.name for study in studies)
+        yield {"@id": _id(lock), "name": f"Environment of {names}", "description": "packages for pip"}
+
+
+def _users(deposit: Deposit, kind: str) -> Iterator[tuple[str, list[DepositedStudy]]]:
+    """Each file of one kind, and the studies that it is of."""
+    for path in dict.fromkeys(getattr(study, kind) for study in deposit.studies):
+        yield path, [study for study in deposit.studies if getattr(study, kind) == path]
 
 
 # a string: contentSize is text in schema.org

@@ -39,7 +39,6 @@ _PATH = re.compile(r"\S*[/\\](\S+)")
 MOST_ROWS = 60
 MOST_TABLES = 12
 MOST_PICTURES = 12
-FEW_PICTURES = 2  # of a page that is to weigh little: what every run gave, and how that follows the parameters
 FEW_POINTS = 12
 """Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
@@ -85,14 +84,11 @@ class Parameter:
     count: int
 
 
-def report(
-    path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI, *, brief: bool = False
-) -> str:
+def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI) -> str:
     """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
 
     state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
-    dpi: of its pictures, which are more than half of its bytes.  brief: with the first table and pictures alone, and
-    without the script.
+    dpi: of its pictures, which are more than half of its bytes.
     """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
@@ -101,9 +97,8 @@ def report(
     if state:
         numbers += progress_by_cell(main)
     judged = judgement(main) if study is not None else None
-    most, numbers = (FEW_PICTURES, numbers[:1]) if brief else (MOST_PICTURES, numbers)
     parts = {
-        phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi, most)
+        phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi)
         for phase, data in groups.items()
     }
     marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
@@ -130,13 +125,15 @@ def report(
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
         marks=pointer_data(path.name, marked),
-        script="" if brief else own.text,
+        script=own.text,
         script_hash=own.digest,
     )
     return page.lstrip()
 
 
-def part(phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, dpi: float, most: int) -> Part:
+def part(
+    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, dpi: float, most: int = MOST_PICTURES
+) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
     about, pictures, marked = kinds.subject(data), [], []
