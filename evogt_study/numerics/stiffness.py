@@ -91,11 +91,13 @@ class SeparableMatrix:
         return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))
 
 
-def at_times(matrix: MatrixInTime, times: Array) -> Array:
-    """The matrix at several times, (T,) -> (T, r, r)."""
+def products_at(matrix: MatrixInTime, times: Array) -> Callable[[Array], Array]:
+    """Products of vectors with the matrix, each at a time of its own: (T, r) -> (T, r)."""
     if isinstance(matrix, SeparableMatrix):  # its functions of time are asked for once
-        return np.asarray(np.tensordot(matrix.function.modulated(times).T, matrix.terms, axes=1))
-    return np.stack([matrix(float(t)) for t in times])
+        modulations, terms = matrix.function.modulated(times)[:, :, None], matrix.terms.transpose(0, 2, 1)
+        return lambda vectors: np.asarray((modulations * (vectors @ terms)).sum(axis=0))
+    matrices = np.stack([matrix(float(t)) for t in times])
+    return lambda vectors: np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
 def scalar_diffusion(

@@ -109,13 +109,22 @@ def _differentiation(grid: TensorGrid) -> Array:
 
 
 def energy_bound(
-    solution: Reconstruction, rule: TimeRule, data_of: Callable[[slice], ProblemData], growth: Growth
-) -> EnergyBound:
-    """The bound for `solution`, by the problem's data at blocks of the times of `rule`."""
+    solution: Reconstruction, rule: TimeRule, data_of: Callable[[slice], ProblemData], growth: Growth,
+    end: tuple[Array, Array] | None = None,
+) -> EnergyBound:  # fmt: skip
+    """The bound for `solution`, by the problem's data at blocks of the times of `rule`.
+
+    end: state and rate of which the representer is, where it is not the solution's own: the final time has no weight.
+    """
     data = data_of(slice(0, 1))
     size = max(1, VALUES_AT_ONCE // data.grid.weights.size)
-    blocks = (data_of(slice(start, start + size)) for start in range(0, len(rule.times), size))
-    norms = [residual_of(solution, *solution.at(block.times), block, growth) for block in blocks]
+    norms = []
+    for start in range(0, len(rule.times), size):
+        block = data_of(slice(start, start + size))
+        states, rates = solution.at(block.times)
+        if end is not None and start + size >= len(rule.times):
+            states[-1], rates[-1] = end
+        norms.append(_residual(solution, states, rates, block, growth))
     weights = growth.weights(rule.times)
     squares = weights * np.concatenate([norm.squares for norm in norms])
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
@@ -133,7 +142,7 @@ def _initial(solution: Reconstruction, data: ProblemData) -> float:
     return float(np.sum(difference**2 * data.grid.weights))
 
 
-def residual_of(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
+def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:
     """The residual of states and their derivatives in time, (T, m, ..., m) each, in the functions of `solution`."""
     if solution.dimension > 1:
         # polynomials of degree below the number of nodes that vanish at both ends: two fewer than nodes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -47,7 +48,7 @@ class ErrorBudget:
         """|| v ||_w / || u ||_w."""
         return float(np.sqrt(difference**2 @ self.weights)) / self.norm
 
-    @property
+    @cached_property
     def parts(self) -> dict[str, float]:
         """Relative norms by the names of the variables that record them.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates import constants
-from evogt_study.numerics.certificates.bound import EnergyBound, residual_of
+from evogt_study.numerics.certificates.bound import EnergyBound
 from evogt_study.numerics.certificates.budget import ErrorBudget, FullSpace, error_budget
 from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.radau import semidiscrete_state
@@ -116,7 +116,16 @@ class Certified:
     @cached_property
     def run_bound(self) -> RunBound:
         """The bound with the run's functions on its grid."""
-        return run_bound(self.solution, self.knots, self.share, self.key)
+        return run_bound(self.solution, self.knots, self.share, self.key, self._semidiscrete_end)
+
+    @property
+    def _semidiscrete_end(self) -> Array | None:
+        """alpha(T) and its rate free of the error of the time steps, (2, r); None of a nonlinear problem."""
+        if not linear(self.solution.problem):
+            return None
+        system, state = self.solution.system, self.timeless
+        rate = system.load(np.array([self.final_time]))[0] - system.stiffness(self.final_time) @ state
+        return np.stack([state, rate])
 
     @property
     def bound(self) -> EnergyBound:
@@ -146,16 +155,12 @@ class Certified:
         The error of the time steps, and w with (a grad w, grad v) = R(v) for the residual R of the semidiscrete
         solution at T; of a nonlinear problem that of the run.
         """
-        functions, system = self.run_bound.functions, self.solution.system
+        representer = self.bound.representer.ravel()
         if not linear(self.solution.problem):
-            return self.bound.representer.ravel()
-        rate = system.load(np.array([self.final_time]))[0] - system.stiffness(self.final_time) @ self.timeless
-        # one state and its rate pass as two states: only `along` is used of what is made of them, no knot
-        there = functions.reconstructed(np.stack([self.timeless, rate]), self.knots.times)
-        found = residual_of(there, there.states[:1], there.states[1:], self.run_bound.at_the_end, self.run_bound.growth)
+            return representer
         change = self.timeless - self.solution.trajectory.coefficients[-1]
-        lifted: Array = functions.trial @ (self.solution.space.transform @ change)
-        return found.representer.ravel() + lifted
+        lifted: Array = self.run_bound.functions.trial @ (self.solution.space.transform @ change)
+        return representer + lifted
 
     @cached_property
     def timeless(self) -> Array:
