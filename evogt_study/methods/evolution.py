@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_outside_ball
-from evogt_study.schema.parameters import typed
+from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text, text_hash
 
@@ -67,6 +68,11 @@ class Evolution(ProblemMethod):
         """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
         known = {code.reference: code for code in spec.references}
         return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
+
+    @cached_property
+    def saved_times(self) -> int | tuple[float, ...]:
+        """Those of the output, or two where nothing is saved at them: runs that differ in them alone are one."""
+        return self.output.times if arrays(self.output) else 2
 
     def bind(self, values: Values) -> EvolutionCase:
         return EvolutionCase(self, values, typed(EvolutionParameters, values))
@@ -100,6 +106,7 @@ class Evolution(ProblemMethod):
         return replace(
             common,
             copied=common.copied | {"tau", "quadrature", "validation", "assessment"},
+            numbers=common.numbers | {"coefficient_rtol", "coefficient_atol", "coefficient_max_step"},
             leading=(
                 "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
                 "centre", "gamma", "candidate", "seed", "tau",
@@ -120,15 +127,14 @@ class EvolutionCase(BoundCase):
 
     def __init__(self, method: Evolution, values: Values, given: EvolutionParameters) -> None:
         self.method, self.values, self.given = method, values, given
-        dictionary, output = dictionary_of(values), method.output
+        dictionary = dictionary_of(values)
         self.discretisation = Discretisation(
             dictionary=dictionary,
             seed=given.seed if dictionary.RANDOM else 0,  # so that runs of all seeds are one
             tau=given.tau,
             quadrature=given.quadrature,
             validation=given.validation,
-            # where nothing is saved at the times they are no part of the key: runs that differ in them alone are one
-            grid=time_grid(given.final_time, given.dt, output.times if arrays(output) else 2),
+            grid=time_grid(given.final_time, given.dt, method.saved_times),
             integrator=integrator_of(values),
             assessment=given.assessment,
             coefficient_reference=_coefficient_reference(given),
@@ -342,13 +348,13 @@ def _content(run: Discretisation) -> str:
         "tau": json_text(run.tau),
         "quadrature": _rule_text(run.quadrature),
         "validation": _rule_text(run.validation),
-        "grid": _text(run.grid),
+        "grid": _grid_text(run.grid),
     }
     own = _integrator_text(run.integrator)
     if run.assessment is not None:
         texts["assessment"] = _rule_text(run.assessment)
     if run.coefficient_reference is not None:
-        texts["coefficient_reference"] = _text(run.coefficient_reference)
+        texts["coefficient_reference"] = _fields_text(run.coefficient_reference)
     return json_object(texts if own == "{}" else texts | {"integrator": own})
 
 
@@ -358,16 +364,22 @@ def _rule_text(rule: Rule) -> str:
     return canonical_json(rule)
 
 
+def _fields_text(part: Any, *, zero: bool = True) -> str:
+    """A dataclass of parameters' values as canonical JSON; those that are zero are left out, if not `zero`."""
+    found = [(name, getattr(part, name)) for name in field_names(part.__class__)]
+    return json_object({name: json_text(value) for name, value in found if value or zero})
+
+
 @lru_cache(maxsize=KNOWN)
-def _text(part: TimeGrid | CoefficientReference) -> str:
-    return canonical_json(asdict(part))
+def _grid_text(grid: TimeGrid) -> str:
+    return f'{{"final_time":{json_text(grid.final_time)},"saved":{json_text(grid.saved)},"steps":{grid.steps}}}'
 
 
 # zero is a scheme without the parameter: results of before it had one keep their keys
 @lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""
-    return canonical_json({name: value for name, value in asdict(integrator).items() if value})
+    return _fields_text(integrator, zero=False)
 
 
 @lru_cache(maxsize=KNOWN)

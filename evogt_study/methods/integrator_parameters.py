@@ -10,7 +10,7 @@ from typing import Any
 
 from evogt_study.errors import ParameterError
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator
-from evogt_study.numerics.integrators.base import number
+from evogt_study.numerics.integrators.base import number, parameters_of
 from evogt_study.schema.parameters import Parameter, admitted
 from evogt_study.schema.values import Value, Values
 
@@ -50,12 +50,7 @@ def _load_installed() -> None:
 def own_fields(values: Values) -> tuple[Field[Any], ...]:
     """The parameters of the integrator that a case names; none where it names no integrator."""
     named = values.get("time_integrator")
-    return () if named is None else _fields(INTEGRATORS[str(named)])
-
-
-@cache
-def _fields(kind: type[Integrator]) -> tuple[Field[Any], ...]:
-    return fields(kind)
+    return () if named is None else parameters_of(INTEGRATORS[str(named)])
 
 
 def required_names(values: Values) -> list[str]:
@@ -65,11 +60,13 @@ def required_names(values: Values) -> list[str]:
 
 def integrator_of(values: Values) -> Integrator:
     """The integrator that a case names, with its parameters.  Raises ParameterError."""
-    missing = [name for name in required_names(values) if name not in values]
-    if missing:
-        raise ParameterError(missing[0], f"given for {values['time_integrator']}", None)
-    own = [(part.name, values[part.name]) for part in own_fields(values) if part.name in values]
-    return _integrator(INTEGRATORS[str(values["time_integrator"])], *own)
+    own, kind = [], INTEGRATORS[str(values["time_integrator"])]
+    for part in parameters_of(kind):
+        if part.name in values:
+            own.append((part.name, values[part.name]))
+        elif part.default is MISSING:
+            raise ParameterError(part.name, f"given for {values['time_integrator']}", None)
+    return _integrator(kind, *own)
 
 
 @lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them

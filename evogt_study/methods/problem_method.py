@@ -85,14 +85,14 @@ class ProblemMethod(Method):
             reserved=frozenset({*MEASURED, *COORDINATES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
             copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
-            numbers=frozenset({"N", "N1", "gamma", "radius"}).intersection(self.parameters),
+            numbers=frozenset({"N", "N1", "gamma", "radius", "delta", "centre"}).intersection(self.parameters),
             unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
         )
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
-        given = {name: json_text(value) for name, value in self.problem_values(values).items()}
-        return json_object({"content": self.content_text, "values": json_object(given)})
+        given = [(name, json_text(value)) for name, value in self.problem_values(values).items()]
+        return _problem_text(self.content_text, tuple(given))
 
     @cached_property
     def content_text(self) -> str:
@@ -145,6 +145,11 @@ class ProblemMethod(Method):
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
         return share("problem", text_hash(self.problem_text(values)), lambda: self.problem(values))
+
+
+@lru_cache(maxsize=KNOWN)  # neighbouring cases have the same
+def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
+    return json_object({"content": content, "values": json_object(dict(given))})
 
 
 def following(dimension: int | None, directions: int, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:

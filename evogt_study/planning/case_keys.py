@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, json_text, stand_in
+from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, json_text, stand_in, text_hash
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
@@ -46,17 +46,21 @@ def _case_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Key
     inner, marks = _marked(space, method.hints.copied, numbers)
     outer = [number for number in range(len(space.axes)) if number not in inner]
     texts = [_texts(space.axes[number].parameters) for number in inner]
+    standing = [(name, mark) for name, mark in marks.items() if isinstance(mark, StandIn)]
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # axes whose text is filled in come last, so that all keys of one text are one stretch
     rows = keys.transpose(outer + inner)  # a view
-    for position in np.ndindex(rows.shape[: len(outer)]):
+    for position in itertools.product(*map(range, rows.shape[: len(outer)])):
         values = space.resolved(_at(space.axes, outer, position) | marks)
         if values is None:
             continue
         text = method.bind(values).content
-        for value in values.values():  # those that a rule or table has replaced are not there
-            if isinstance(value, StandIn) and json_text(value) not in text:
+        for name, mark in standing:  # which a rule or table may have replaced
+            if values.get(name) is mark and json_text(mark) not in text:
                 raise _LostError
+        if not inner:
+            rows[position] = text_hash(text)
+            continue
         start, row = 0, rows[(*position, ...)]
         flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
         for some in _hashes(text, texts):
@@ -75,7 +79,8 @@ def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -
             mark = f"{_MARK}:{len(marks) + len(along)}"
             along[name] = mark if name in copied else stand_in(values, mark) if name in numbers else None
         known = {name: mark for name, mark in along.items() if mark is not None}
-        if known and len(known) == len(along) and not space.decides(axis):
+        # along an axis of one value there is nothing to fill in but that
+        if len(axis.values) > 1 and len(known) == len(along) and not space.decides(axis):
             inner.append(number)
             marks |= known
     return inner, marks

@@ -98,11 +98,12 @@ def declared_in(kind: type) -> dict[str, Parameter]:
 
 def typed(kind: Callable[..., T], values: Values) -> T:
     """The dataclass of parameters with those of a case's `values` that it declares."""
-    return kind(**{name: values[name] for name in _names(kind) if name in values})
+    return kind(**{name: values[name] for name in field_names(kind) if name in values})
 
 
 @cache  # for each case: a look at the fields took as long as all the rest
-def _names(kind: Any) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
+    """Names of the fields of a dataclass."""
     return tuple(part.name for part in fields(kind))
 
 

@@ -114,6 +114,8 @@ def json_text(value: Any) -> str:
         return repr(value)
     if type(value) is str:
         return encode_basestring_ascii(value)
+    if type(value) is tuple:
+        return f"[{','.join(map(json_text, value))}]"
     return "null" if value is None else canonical_json(value)
 
 

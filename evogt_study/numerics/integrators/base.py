@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
+from functools import cache
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -26,6 +27,12 @@ def number(
     return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
 
 
+@cache  # asked for each case, where they are parameters of the study
+def parameters_of(kind: type[Integrator]) -> tuple[Field[Any], ...]:
+    """The parameters of an integrator of its own."""
+    return fields(kind)
+
+
 @dataclass(frozen=True)
 class Integrator(ABC):
     """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
@@ -38,7 +45,7 @@ class Integrator(ABC):
     """Whether it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
 
     def __post_init__(self) -> None:
-        for part in fields(self):
+        for part in parameters_of(type(self)):
             declared, value = part.metadata or number(), getattr(self, part.name)
             if not declared["admits"](value):
                 raise ParameterError(part.name, declared["wanted"], value)
