@@ -366,8 +366,8 @@ def _rule_text(rule: Rule) -> str:
 
 def _fields_text(part: Any, *, zero: bool = True) -> str:
     """A dataclass of parameters' values as canonical JSON; those that are zero are left out, if not `zero`."""
-    found = [(name, getattr(part, name)) for name in field_names(part.__class__)]
-    return json_object({name: json_text(value) for name, value in found if value or zero})
+    names = field_names(part.__class__)
+    return json_object({name: json_text(value) for name in names if (value := getattr(part, name)) or zero})
 
 
 @lru_cache(maxsize=KNOWN)

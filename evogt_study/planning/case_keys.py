@@ -50,7 +50,7 @@ def _case_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Key
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
     # axes whose text is filled in come last, so that all keys of one text are one stretch
     rows = keys.transpose(outer + inner)  # a view
-    for position in itertools.product(*map(range, rows.shape[: len(outer)])):
+    for position in np.ndindex(rows.shape[: len(outer)]):
         values = space.resolved(_at(space.axes, outer, position) | marks)
         if values is None:
             continue
