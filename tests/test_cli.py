@@ -22,6 +22,7 @@ from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.finished_runs import describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
+from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 
@@ -486,11 +487,46 @@ def test_a_picture_of_a_result_of_arrays_alone(refused, folder):
     assert "must hold a number for each run to draw a distribution, got arrays alone (map over i, j)" in said
 
 
-@pytest.mark.parametrize("arguments", [("replay", "new.nc"), ("verify", "new.nc"), ("merge", "own.nc", "new.nc")])
-def test_what_needs_a_whole_result_says_that_one_is_not_finished(refused, folder, result, arguments):
-    describe(folder / "new.nc", Study.from_file(folder / "own.toml"))
-    output = ("-o", "joined.nc") if arguments[0] == "merge" else ()
-    said = refused(*arguments, *output)
+@pytest.fixture
+def begun(folder):
+    """The shards of half of the study's runs, as a killed command leaves them: `new.nc` is not written."""
+    study = Study.from_file(folder / "own.toml")
+    describe(folder / "new.nc", study)
+    plan = study_plan(study)
+    write_shard(shard_folder(folder / "new.nc"), run_batch(Batch.of(plan.spec, list(plan.cases())[6:])))
+    return folder / "new.nc"
+
+
+def test_a_run_of_a_result_that_is_not_finished_is_replayed(evogt, begun):
+    code, out, err = evogt("replay", "new.nc", "--at", "family=b,epsilon=0.2,seed=1")
+    assert (code, "equal bit for bit" in out) == (0, True)
+    assert err == "evogt: new.nc is not finished; this is what there is\n"
+    code, out, err = evogt("replay", "new.nc", "--at", "family=b,epsilon=0.2,seed=2")
+    assert (code, "as in the file: failed" in out, "AssertionError: no luck" in err) == (1, True, True)
+    code, out, _ = evogt("replay", "new.nc", "--at", "family=a,epsilon=0.2,seed=0")
+    assert (code, "in the file: not_run" in out, "now: ok" in out) == (1, True, True)
+
+
+def test_a_result_that_is_not_finished_is_checked_as_far_as_it_goes(evogt, begun):
+    code, out, _ = evogt("verify", "new.nc")
+    assert (code, out.count("equal bit for bit")) == (1, 3)
+    (found,) = re.findall("wrong: (.*)", out)
+    assert found.startswith("study: 6 runs of 12 are not_run; `evogt run` computes them")
+
+
+def test_what_is_finished_of_a_result_is_merged(evogt, begun, result):
+    code, out, _ = evogt("merge", "new.nc", "own.nc", "-o", "joined.nc")
+    assert (code, "12 runs, 10 ok, 2 failed" in out) == (1, True)
+    assert evogt("verify", "joined.nc")[0] == 0
+    (begun.parent / "own.py").write_text(OWN.replace("7", "8"))
+    write(begun.parent / "other.nc")
+    code, _, err = evogt("merge", "new.nc", "other.nc", "-o", "second.nc")
+    assert (code, "new.nc holds 6 runs" in err or "other.nc holds" in err) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [("publish", "new.nc"), ("concat", "a=own.nc", "b=new.nc")])
+def test_what_needs_a_whole_result_says_that_one_is_not_finished(refused, begun, result, arguments):
+    said = refused(*arguments, "-o", "made")
     assert said == "evogt: `FILE` must be a finished result, got new.nc, which is not; `evogt run` goes on with it\n"
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from evogt_study.cli.messages import tell_unfinished
 from evogt_study.errors import InputError
-from evogt_study.results.netcdf import finished_so_far, open_result, opened
+from evogt_study.results.netcdf import open_result, opened_so_far
 from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.storage.paths import description
 
@@ -22,15 +22,11 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
     variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
     """
-    found = finished_so_far(path, variables)
-    if found is not None:
-        tell_unfinished(path)
-        yield found
-        return
-    if not path.exists():
+    if not path.exists() and not description(path).exists():
         raise no_result(path)
-    with opened(path) as groups:
-        yield groups
+    tell_unfinished(path)
+    with opened_so_far(path, variables) as runs:
+        yield runs
 
 
 def runs_of_phase(path: Path, phase: str) -> xr.Dataset:

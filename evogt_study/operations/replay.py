@@ -13,8 +13,8 @@ import numpy as np
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.netcdf import opened
-from evogt_study.results.stored_plan import Stored, code_beside, point, stored
+from evogt_study.results.netcdf import opened_so_far
+from evogt_study.results.stored_plan import Stored, any_phase, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import find, text_label
@@ -86,13 +86,12 @@ def replay(
     or whose code is not there, and InputError for a point that is not in it.
     """
     path, phase = Path(path), PILOT if pilot else "study"
-    with opened(path) as groups:
-        own = code_beside(path, groups["study"]) if code is None else Path(code)
+    with opened_so_far(path) as groups:
+        own = code_beside(path, any_phase(groups)) if code is None else Path(code)
         phases = stored(path, groups, own)
         if phase not in phases:
-            raise ResultError(
-                f"{path} must have pilot runs to replay one, got a result without them; leave out --pilot"
-            )
+            remedy = "leave out --pilot" if pilot else "give --pilot for one of the phase that is not finished"
+            raise ResultError(f"{path} must have {phase} runs to replay one, got a result without them; {remedy}")
         return replayed(phases[phase], index_at(phases[phase].plan.space, at or {}, path))
 
 

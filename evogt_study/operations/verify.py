@@ -15,9 +15,10 @@ from evogt_study.operations import checks
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.digests import changed
 from evogt_study.results.integrity import damaged_parts
-from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.stored_plan import Stored, code_beside, stored
+from evogt_study.results.netcdf import loaded, opened, opened_so_far
+from evogt_study.results.stored_plan import Stored, any_phase, code_beside, stored
 from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.storage.paths import description
 from evogt_study.study.phases import STUDY
 
 # a slip in package or result shows in any run; three are enough to meet the pilot or a second dictionary, and end in
@@ -77,15 +78,18 @@ def verify(
     study's own Python file, or its folder; left out, it is imported for a sample only, from beside the study file, and
     if its content is what computed the result.  folder: of the study here; left out, the recorded one.
 
+    Of a result that is not written yet what is finished is checked, and what is not run is told.
+
     Raises ResultError for a file that is no result, or whose study or code cannot be used here.
     """
     path = Path(path)
-    # bytes first: nothing else of a damaged file can be trusted, or even opened
-    damage = damaged_parts(path)
+    # bytes first: nothing else of a damaged file can be trusted, or even opened; shards are held against their digests
+    # when they are read
+    damage = damaged_parts(path) if path.exists() or not description(path).exists() else []
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
     try:
-        with opened(path) as groups:
+        with opened(path) if path.exists() else opened_so_far(path) as groups:
             places = [None if place is None else Path(place) for place in (code, folder)]
             found = _checked(path, groups, sample, seed, *places)
             kept = {phase: loaded(path, data[list(BOOKKEEPING)]) for phase, data in groups.items()}
@@ -106,7 +110,7 @@ def _checked(
     left_out = ""
     if sample and code is None:
         try:
-            code = code_beside(path, groups["study"], folder)
+            code = code_beside(path, any_phase(groups), folder)
         except InPythonError as error:
             sample, left_out = 0, str(error)
     phases = stored(path, groups, code, folder=folder)
@@ -134,7 +138,10 @@ def _told(result: Stored, *every: Callable[[Stored], Iterator[str]]) -> Iterator
 
 
 def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
-    last = phases[STUDY]
+    last = phases.get(STUDY)
+    if last is None:
+        yield "a phase before the study is not finished, so that the study has no runs"
+        return
     for phase in last.study.phases:
         if phase.name not in phases:
             yield f"the study has a {phase.name}, but the file lacks its runs"

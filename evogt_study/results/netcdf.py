@@ -338,6 +338,20 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
     return unfinished(path, variables)
 
 
+@contextmanager
+def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """As `opened`; of a result that is being written, or whose writing was interrupted, what is finished.
+
+    variables: as of `finished_so_far`.
+    """
+    found = finished_so_far(path, variables)
+    if found is not None:
+        yield found
+        return
+    with opened(path) as groups:
+        yield groups
+
+
 def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Dataset:
     """Open the runs of one phase, of which values are read from the file when they are asked for.
 

@@ -68,12 +68,14 @@ def stored(
     the one to which paths in the study are relative here; None: where its file was.  Raises ResultError where the
     file's axes are not those of its study, or the Python file is not there.
     """
-    study = study_in(path, groups["study"], code, folder=folder)
+    study = study_in(path, any_phase(groups), code, folder=folder)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
+        if plans and STUDY not in groups:  # an earlier phase is not finished, whose choice the next needs
+            break
         seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
         plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
-        if each.choice is not None:
+        if each.choice is not None and STUDY in groups:
             chosen.append(choice_in(path, groups[STUDY], study, each.choice))
     phases = {}
     for phase, data in groups.items():
@@ -88,6 +90,11 @@ def stored(
             )
         phases[phase] = Stored(path, phase, data, study, plan)
     return phases
+
+
+def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """The study's runs, or those of the phase that is there before them: each has the study's text."""
+    return groups[STUDY] if STUDY in groups else next(iter(groups.values()))
 
 
 # Nothing is imported for reading a result: a file from elsewhere must not run code.  Only `code`, which a person names,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.chosen_runs import check_finished
 from evogt_study.cli.exit_codes import SOME_FAILED
+from evogt_study.cli.messages import tell_unfinished
 from evogt_study.cli.options import code_option
 from evogt_study.operations.replay import replay as replayed
 from evogt_study.printable import tell, tell_lines
@@ -24,7 +24,7 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
     """
-    check_finished(file)
+    tell_unfinished(file)
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     tell(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
     for line in made.told():

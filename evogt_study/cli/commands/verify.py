@@ -8,8 +8,8 @@ import click
 
 from evogt_study.analysis.completeness import completeness
 from evogt_study.cli import result_display
-from evogt_study.cli.chosen_runs import check_finished
 from evogt_study.cli.exit_codes import SOME_FAILED
+from evogt_study.cli.messages import tell_unfinished
 from evogt_study.cli.options import code_option
 from evogt_study.operations.verify import Verification
 from evogt_study.operations.verify import verify as verified
@@ -33,7 +33,7 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
     if file.is_dir():
         made = list(map(_told, verify_deposit(file, sample=sample, seed=seed, code=code)))
     else:
-        check_finished(file)
+        tell_unfinished(file)
         made = [_told(verified(file, sample=sample, seed=seed, code=code))]
     if not all(made):
         raise SystemExit(SOME_FAILED)

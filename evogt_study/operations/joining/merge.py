@@ -17,7 +17,7 @@ from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.digests import contents
-from evogt_study.results.netcdf import opened, read_result, write_result
+from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import check_runs
 from evogt_study.results.run_table import Table
@@ -28,7 +28,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import Candidate, Choice, in_words
+from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
 from evogt_study.study.study import Study, check_study
 from evogt_study.study.typed_points import listed
 
@@ -50,8 +50,14 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Read a file to merge.  Raises ResultError where it is no result, or its runs are not what was written."""
-        groups = read_result(path)
+        """Read a result to merge, or what is finished of it.
+
+        Raises ResultError where it is no result, its runs are not what was written, or no run of the study is known.
+        """
+        with opened_so_far(path) as found:
+            groups = {phase: loaded(path, data) for phase, data in found.items()}
+        if STUDY not in groups:
+            raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
         for data in groups.values():
             check_runs(path, data)
         return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
