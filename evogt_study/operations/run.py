@@ -367,8 +367,8 @@ class Workers:
 
     @property
     def may_wait(self) -> bool:
-        """True until some are there, unless the user has said which, or how many, there are to be."""
-        return self.alone and self.given is None and self.workers is None and self._client is None
+        """True until some are there, unless the user has said which there are to be."""
+        return self.alone and self.given is None and self._client is None
 
     @property
     def client(self) -> Client:

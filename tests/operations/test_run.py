@@ -518,7 +518,10 @@ def test_workers_have_one_blas_thread_whatever_is_inherited(own_study, monkeypat
             return {"threads": max(info["num_threads"] for info in threadpool_info()),
                     "variable": int(os.environ["OPENBLAS_NUM_THREADS"])}
     """
-    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2, 3]"), workers=2)
+    study = own_study(source, "[axes]\nseed = [0, 1, 2, 3]")
+    assert evs.run(study, workers=2).threads.values.tolist() == [1, 1, 1, 1]  # by one process, before they are there
+    with connected(None, 2) as client:
+        data = evs.run(study, client=client)
     assert data.threads.values.tolist() == data.variable.values.tolist() == [1, 1, 1, 1]
 
 

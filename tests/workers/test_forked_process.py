@@ -79,11 +79,13 @@ def test_it_goes_on_while_workers_start(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("in_time")
-def test_a_number_of_workers_is_meant(monkeypatch):
+def test_workers_that_are_given_are_used(monkeypatch, client):
     began = []
     monkeypatch.setattr("evogt_study.operations.run.quick_records", lambda *_: began.append(1) or iter(()))
-    assert evs.run(evs.Study(whose, axes={"seed": [1]}), workers=1).square == 1
+    assert evs.run(evs.Study(whose, axes={"seed": [1]}), client=client).square == 1
     assert began == []
+    assert evs.run(evs.Study(whose, axes={"seed": [1]}), workers=1).square == 1
+    assert began == [1]
 
 
 @pytest.mark.long

@@ -10,8 +10,10 @@ import psutil
 import pytest
 from helpers import eventually, read_study
 
+import evogt_study as evs
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
+from evogt_study.workers.local_cluster import connected
 from evogt_study.workers.worker_server import BLAS_THREADS, START_METHOD, start_ahead
 
 pytestmark = [
@@ -72,18 +74,19 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     assert not alive
 
 
-def test_a_worker_imports_nothing_that_only_the_command_needs(own_study, tmp_path):
+def test_a_worker_imports_nothing_that_only_the_command_needs(own_study):
     """Each would do so anew, at its first batch: a quarter of a second of 64 workers each."""
     names = ("pydantic", "xarray", "netCDF4", "pandas", "evogt_study.study.study", "evogt_study.planning.plan")
     source = (
         f"import sys\ndef method(seed):\n    return {{'there': ' '.join(n for n in {names} if n in sys.modules)}}\n"
     )
-    study, path = own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc"
-    command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", str(path), "--workers", "1"]
-    subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=True)
-    assert read_study(path).there.values.tolist() == ["", ""]
+    with connected(None, 1) as client:
+        data = evs.run(own_study(source, "[axes]\nseed = [0, 1]"), client=client)
+    assert data.there.values.tolist() == ["", ""]
 
 
+SLOW = "import time\ndef method(seed):\n    time.sleep(30)\n    return {'error': 1.0}\n"
+"""Runs that one process would not have done before workers are there."""
 WITHOUT_GUARD = """
 import logging, evogt_study as evs
 logging.getLogger(__name__)
@@ -92,7 +95,7 @@ evs.run(evs.Study.from_file("own.toml"), workers=2, output="own.nc")
 
 
 def test_a_script_that_its_workers_would_run_is_told_so_in_one_line(own_study, tmp_path):
-    own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]")
+    own_study(SLOW, "[axes]\nseed = [0, 1]")
     (tmp_path / "script.py").write_text(WITHOUT_GUARD)
     before = sorted(path.name for path in tmp_path.iterdir())
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
@@ -120,7 +123,7 @@ def dask_setup(worker):
 
 
 def test_a_worker_that_is_killed_as_it_starts_is_told_in_one_line(own_study, tmp_path):
-    study = own_study("def method(seed):\n    return {'error': 1.0}\n", "[axes]\nseed = [0, 1]")
+    study = own_study(SLOW, "[axes]\nseed = [0, 1]")
     (tmp_path / "killed.py").write_text(KILLED_ONCE.replace("FILE", repr(str(tmp_path / "killed"))))
     command = [sys.executable, "-m", "evogt_study", "run", "-q", study.file, "-o", "own.nc", "--workers", "2"]
     settings = os.environ | {"DASK_DISTRIBUTED__WORKER__PRELOAD": json.dumps([str(tmp_path / "killed.py")])}
