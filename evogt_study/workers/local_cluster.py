@@ -135,7 +135,8 @@ def connected(client: Client | None, workers: int | None = None) -> Iterator[Cli
     start_ahead()
     workers = workers or CPU_COUNT
     made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
-    with made as folder, ExitStack() as stack:
+    # the cluster is silent of its own until it closes, and what then fails to be sent is told after that
+    with silent(), made as folder, ExitStack() as stack:
         scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
         stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch | _looks(workers)))
         with deferred():  # Dask cannot close a cluster that is half started
