@@ -29,6 +29,9 @@ QUICK_SECONDS = 2.0
 """Seconds that the process has alone: a cluster of two workers takes 1.5 to 3 s to start and to end."""
 LOOK_SECONDS = 0.5
 """Seconds after which it is judged by its pace whether it will do: the first run of a process takes up to a quarter."""
+EARLY_SECONDS, FASTER = 0.1, 10.0
+"""Seconds after which it is found that it will not do at `FASTER` times the pace of its first runs: workers that are
+needed all the same are there so much sooner."""
 BATCH_SECONDS = 0.1
 """Seconds of a batch up to which the next is twice as long: finished runs are seen at once, and files are few."""
 # xarray imports them when it makes its first variable and when it writes, and a cluster needs them: 0.6 s
@@ -47,13 +50,13 @@ def quick_records(
         return
     begun, done = time.monotonic(), 0
     with _forked(plan, numbers, run_seconds) as receiver:
-        for look in (LOOK_SECONDS, QUICK_SECONDS):
+        for look, faster in ((EARLY_SECONDS, FASTER), (LOOK_SECONDS, 1.0), (QUICK_SECONDS, 1.0)):
             for records in _received(receiver, begun + look):
                 done += len(records.keys)
                 yield records
             if done == len(numbers):
                 return
-            if done / look < len(numbers) / QUICK_SECONDS:
+            if (done or look >= LOOK_SECONDS) and faster * done / look < len(numbers) / QUICK_SECONDS:
                 break
         start_workers()
         yield from _received(receiver, begun)
