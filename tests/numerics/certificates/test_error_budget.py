@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evogt_study.numerics.certificates import radau
 from evogt_study.numerics.certificates.certify import BUDGET, Certified, certificates
 from evogt_study.numerics.certificates.reference import reference_of
 from evogt_study.numerics.certificates.spectral_space import SpectralSpace
@@ -13,7 +14,7 @@ from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
-from evogt_study.problems import BUILT_IN
+from evogt_study.problems import BUILT_IN, Statement
 
 PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
 GTRANSNET = Dictionary("gtransnet", N=60, N1=240, gamma=20)
@@ -79,3 +80,24 @@ def test_constants():
     assert fine["quadrature_residual"] < 1e-9 < 1e-3 < coarse["quadrature_residual"]
     assert coarse["mass_constant"] < 0.999
     assert fine["midpoint_constant"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("formulas", "by_iteration"),
+    [
+        ({"diffusion": "1 + cos(20*pi*x)/2"}, None),  # in modes
+        ({"diffusion": "1 + (1 + sin(8*pi*t))/4*cos(10*pi*x)"}, True),
+        ({"diffusion": "exp(2*sin(2*pi*(x - 12*t)))/20"}, False),
+        ({"diffusion": "1/50", "advection": ["3*cos(20*t)"], "reaction": "2*u"}, False),
+    ],
+)
+def test_the_semidiscrete_state_is_that_of_the_ode(formulas, by_iteration, monkeypatch):
+    problem = Statement(dimension=1, exact="exp(-t)*sin(3*pi*x)", **formulas)()
+    dictionary = Dictionary("legendre", N=20)
+    system = solve(problem, replace(RUN, dictionary=dictionary)).system
+    asked = CoefficientReference("dop853").final_state(system, 0.25)
+    tried, iterate = [], radau._all_at_once
+    monkeypatch.setattr(radau, "_all_at_once", lambda *of: tried.append(iterate(*of) is not None) or iterate(*of))
+    found = radau.semidiscrete_state(system, 0.25)
+    assert tried == ([] if by_iteration is None else [by_iteration])
+    np.testing.assert_allclose(found, asked, rtol=0, atol=1e-6 * np.linalg.norm(asked))
