@@ -505,6 +505,8 @@ def test_a_run_of_a_result_that_is_not_finished_is_replayed(evogt, begun):
     assert (code, "as in the file: failed" in out, "AssertionError: no luck" in err) == (1, True, True)
     code, out, _ = evogt("replay", "new.nc", "--at", "family=a,epsilon=0.2,seed=0")
     assert (code, "in the file: not_run" in out, "now: ok" in out) == (1, True, True)
+    code, out, err = evogt("replay", "new.nc", "--at", "families=a")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
 def test_a_result_that_is_not_finished_is_checked_as_far_as_it_goes(evogt, begun):

@@ -24,8 +24,8 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
     """
     if not path.exists() and not description(path).exists():
         raise no_result(path)
-    tell_unfinished(path)
     with opened_so_far(path, variables) as runs:
+        tell_unfinished(path)
         yield runs
 
 

@@ -116,9 +116,11 @@ reference_points = 40
 def test_a_study_on_two_workers_solves_its_reference_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_module, "own_folder", lambda: tmp_path)
     found = []
-    data = evs.run(
-        evs.Study.from_text(FLOW), workers=2, listener=lambda event: found.append(list(Path(tmp_path).glob("*/*.npy")))
-    )
+    with cluster_module.connected(None, 2) as client:
+        data = evs.run(
+            evs.Study.from_text(FLOW), client=client,
+            listener=lambda event: found.append(list(Path(tmp_path).glob("*/*.npy"))),
+        )  # fmt: skip
     assert [len(files) for files in found][-1] == 1
     assert not list(tmp_path.glob("evogt-*"))
     np.testing.assert_array_equal(data.error, computed(FLOW)[2]["error"])

@@ -27,7 +27,7 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     The same run must have the same values everywhere, bit for bit; one that is ok is taken before one that is not.
     Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
     """
+    merged(files, output, study=None if study_file is None else Study.from_file(study_file))
     for each in files:
         tell_unfinished(each)
-    merged(files, output, study=None if study_file is None else Study.from_file(study_file))
     print_result(output)

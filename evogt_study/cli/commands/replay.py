@@ -24,8 +24,8 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
     """
-    tell_unfinished(file)
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
+    tell_unfinished(file)
     tell(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
     for line in made.told():
         tell(line)

@@ -33,8 +33,9 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
     if file.is_dir():
         made = list(map(_told, verify_deposit(file, sample=sample, seed=seed, code=code)))
     else:
+        found = verified(file, sample=sample, seed=seed, code=code)
         tell_unfinished(file)
-        made = [_told(verified(file, sample=sample, seed=seed, code=code))]
+        made = [_told(found)]
     if not all(made):
         raise SystemExit(SOME_FAILED)
 
