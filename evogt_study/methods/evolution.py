@@ -152,8 +152,9 @@ class EvolutionCase(BoundCase):
             "run": _content(self.discretisation),
             **output.texts,
         }
-        reference = self.reference_content
-        return json_object(texts | ({"reference": canonical_json(reference)} if reference else {}))
+        if reference := self.reference_content:
+            texts["reference"] = canonical_json(reference)
+        return json_object(texts)
 
     @property
     def reference_content(self) -> dict[str, Value]:
@@ -350,12 +351,13 @@ def _content(run: Discretisation) -> str:
         "validation": _rule_text(run.validation),
         "grid": _grid_text(run.grid),
     }
-    own = _integrator_text(run.integrator)
+    if (own := _integrator_text(run.integrator)) != "{}":
+        texts["integrator"] = own
     if run.assessment is not None:
         texts["assessment"] = _rule_text(run.assessment)
     if run.coefficient_reference is not None:
         texts["coefficient_reference"] = _fields_text(run.coefficient_reference)
-    return json_object(texts if own == "{}" else texts | {"integrator": own})
+    return json_object(texts)
 
 
 @lru_cache(maxsize=KNOWN)

@@ -161,10 +161,16 @@ class EvenSines(Sine):
         ('dictionary = ["transnet", "gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]', 12),  # transnet has no N1
         ('dictionary = ["gtransnet"]\nN = [3, 4]\nN1 = [5, 6]\ngamma = [1, 2.5]\nradius = [0.8, 1]', 16),
         ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1, [1, 2]]\nseed = [0, 1]', 4),  # a number, or two
+        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1]\ndelta = [0.4, 0.5]\ncentre = [0.4, 0.5, 0.6]', 6),
+        ('dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ndelta = [0.4, 0.5]', 1),  # which it does not use
+        (
+            'dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ncoefficient_reference = ["dop853"]\n'
+            "coefficient_rtol = [1e-11, 1e-12]\ncoefficient_max_step = [0.5, 0.25]", 4,
+        ),
         ('dictionary = ["sine"]\nN = [3, 4, 5]\nseed = [0, 1]', 3),  # nothing random
         ('dictionary = ["even_sines"]\nN = [3, 4, 5]\nseed = [0, 1]', 2),
     ],
-)
+)  # fmt: skip
 def test_keys_of_numbers_that_a_dictionary_looks_at_are_those_made_one_by_one(axes, different, monkeypatch):
     monkeypatch.setattr(FAMILIES, "kinds", {**FAMILIES.kinds, "even_sines": EvenSines})
     seed = "" if "seed" in axes else "seed = 3"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,11 +106,15 @@ class DiagonalSteps:
     def stages(self, initial: Array, forces: Array) -> Array:
         """The states at all stages, (STEPS, 3, r)."""
         added = np.einsum("kij,njk->nik", self.inverse, self.step * np.einsum("ij,njk->nik", STAGES, forces))
+        starts = np.einsum("nmk,mk->nk", self._left, np.vstack([initial, added[:-1, -1]]))
+        return np.asarray(added + starts[:, None] * self.inverse.sum(axis=2).T)
+
+    @cached_property  # for each iteration
+    def _left(self) -> Array:
+        """What is left at the start of each step of what was added before it, (STEPS, STEPS, r)."""
         # the initial state is as old as what the first step began with
         ages = np.arange(STEPS)[:, None] - np.arange(STEPS)
-        left = np.where((ages >= 0)[:, :, None], self.powers[ages], 0.0)
-        starts = np.einsum("nmk,mk->nk", left, np.vstack([initial, added[:-1, -1]]))
-        return np.asarray(added + starts[:, None] * self.inverse.sum(axis=2).T)
+        return np.where((ages >= 0)[:, :, None], self.powers[ages], 0.0)
 
 
 def semidiscrete_state(system: GalerkinSystem, final_time: float) -> Array:
