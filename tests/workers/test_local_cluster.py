@@ -264,5 +264,6 @@ def test_a_worker_that_dask_gives_up_is_started_again(monkeypatch):
         (nanny,) = client.cluster.workers.values()
         client.sync(nanny.close)
         assert client.submit(int, 5, pure=False).result(30) == 5
-        (other,) = client.cluster.workers.values()
+        # it may answer before the cluster has it among its own
+        (other,) = eventually(lambda: list(client.cluster.workers.values()))
         assert other is not nanny
