@@ -81,11 +81,13 @@ class ProblemMethod(Method):
     @property
     def hints(self) -> Hints:
         names = self.source.parameters
+        numbers = {"N", "N1", "hidden", "gamma", "radius", "delta", "centre", *known_parameters()}
         return Hints(
             reserved=frozenset({*MEASURED, *COORDINATES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
             copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
-            numbers=frozenset({"N", "N1", "gamma", "radius", "delta", "centre"}).intersection(self.parameters),
+            # without those that a formula uses too: where they are to be seen would not say that both parts see them
+            numbers=frozenset(numbers.intersection(self.parameters).difference(names)),
             unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
         )
 

@@ -33,7 +33,7 @@ Values = Mapping[str, Value]
 
 
 class StandIn:
-    """A number in the place of many of its kind: it passes for one of them, and its JSON is the text `mark`."""
+    """A value in the place of many of its kind: it passes for one of them, and its JSON is the text `mark`."""
 
     mark: str
 
@@ -50,14 +50,28 @@ class _StandInWhole(StandIn, int):
     pass
 
 
-def stand_in(numbers: Sequence[Value], mark: str) -> Value | None:
-    """A number in the place of `numbers`, which are of one kind; None where they are not all numbers of one kind."""
-    for kind, made in ((float, _StandInReal), (int, _StandInWhole)):
-        if all(type(number) is kind for number in numbers):
-            one = made(numbers[0])  # type: ignore[arg-type]  # by the line above
-            one.mark = mark
-            return one
-    return None
+class _StandInList(StandIn, tuple[float, ...]):
+    pass
+
+
+_STAND_INS: Mapping[Any, type[Any]] = {float: _StandInReal, int: _StandInWhole}
+
+
+def stand_in(values: Sequence[Value], mark: str) -> Any:
+    """A value in the place of `values`, which are all numbers, or all lists of as many; None where they are not.
+
+    Nor where one of them is zero, which may be left out of an identity.
+    """
+    kinds = {tuple(map(type, value)) if type(value) is tuple else type(value) for value in values}
+    if len(kinds) > 1 or not all(values):
+        return None
+    (kind,) = kinds
+    numbers = isinstance(kind, tuple) and {*kind} <= {float, int}
+    made: type[Any] | None = _StandInList if numbers else _STAND_INS.get(kind)
+    one = None if made is None else made(values[0])
+    if one is not None:
+        one.mark = mark
+    return one
 
 
 # 15 digits: every decimal number of so many digits survives a double, and what arithmetic adds behind them does not

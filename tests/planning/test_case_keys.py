@@ -167,14 +167,31 @@ class EvenSines(Sine):
             'dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ncoefficient_reference = ["dop853"]\n'
             "coefficient_rtol = [1e-11, 1e-12]\ncoefficient_max_step = [0.5, 0.25]", 4,
         ),
+        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [1]\nradius = [2]\ncentre = [0.4, 0, -0.5]', 3),
+        ('dictionary = ["gtransnet"]\nN = [3]\nhidden = [[2, 4], [2, 5], [6]]\ngamma = [1]', 3),
+        ('dictionary = ["gtransnet"]\nN = [3]\nN1 = [2]\ngamma = [[1, 2], [3, 4.5]]\ncentre = [[0.4], [0.5]]', 4),
+        (
+            'dictionary = ["transnet"]\nN = [3]\ngamma = [1]\ntime_integrator = ["adaptive_radau"]\n'
+            "rtol = [1e-5, 1e-6, 1e-7]\natol = [1e-8, 1e-9]", 6,
+        ),
         ('dictionary = ["sine"]\nN = [3, 4, 5]\nseed = [0, 1]', 3),  # nothing random
         ('dictionary = ["even_sines"]\nN = [3, 4, 5]\nseed = [0, 1]', 2),
     ],
 )  # fmt: skip
-def test_keys_of_numbers_that_a_dictionary_looks_at_are_those_made_one_by_one(axes, different, monkeypatch):
+def test_keys_of_numbers_that_are_looked_at_are_those_made_one_by_one(axes, different, monkeypatch):
     monkeypatch.setattr(FAMILIES, "kinds", {**FAMILIES.kinds, "even_sines": EvenSines})
     seed = "" if "seed" in axes else "seed = 3"
     axes = f"[axes]\n{axes}\n[constants]\n{seed}"
     plan = study_plan(Study.from_text(NUMBERS.replace("[constants]", axes)))
     keys = plan.keys.astype(str).tolist()
     assert (keys, len(set(keys))) == (keys_of(plan), different)
+
+
+# the formula shows the number as it is, so that it is to be seen whatever the family makes of it
+def test_a_number_that_a_formula_uses_too_is_looked_at_case_by_case(monkeypatch):
+    monkeypatch.setattr(FAMILIES, "kinds", {**FAMILIES.kinds, "even_sines": EvenSines})
+    text = NUMBERS.replace("1/10", "1/N").replace(
+        "[constants]", '[axes]\nN = [3, 4, 5]\n[constants]\nseed = 3\ndictionary = "even_sines"'
+    )
+    plan = study_plan(Study.from_text(text))
+    assert plan.keys.astype(str).tolist() == keys_of(plan)

@@ -54,11 +54,12 @@ class TanhDictionary(Dictionary):
     def __post_init__(self, N1: int | None) -> None:
         if N1 is not None and self.hidden:
             raise ParameterError("hidden", "left out where `N1` is given", self.hidden, remedy="give one of the two")
-        widths = (N1,) if N1 is not None else tuple(self.hidden)
+        several = self.hidden if isinstance(self.hidden, tuple) else tuple(self.hidden)
+        widths = (N1,) if N1 is not None else several
         values = {
             "gamma": _scalar_or_tuple("gamma", self.gamma),
             "hidden": widths if self.LAYERED else (),  # else neither is used, so neither tells two dictionaries apart
-            "delta": float(self.delta) if self.LAYERED else 0.5,
+            "delta": _scalar_or_tuple("delta", self.delta) if self.LAYERED else 0.5,
             "centre": _scalar_or_tuple("centre", self.centre),
         }
         for name, value in values.items():
@@ -152,7 +153,10 @@ def _numbers(value: float | tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _scalar_or_tuple(name: str, value: float | tuple[float, ...] | list[float]) -> float | tuple[float, ...]:
-    if isinstance(value, float) and not isinstance(value, np.generic):  # as a rule, and once for each case
+    # as a rule, and once for each case
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return value
+    if isinstance(value, tuple) and {*map(type, value)} == {float}:
         return value
     try:
         return float(value) if np.ndim(value) == 0 else tuple(float(entry) for entry in value)  # type: ignore[arg-type,union-attr]  # by its dimension
