@@ -26,7 +26,7 @@ from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.validation import relative_errors
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
+from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text
 from evogt_study.schema.variables import MEASURED
 
 OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
@@ -154,7 +154,7 @@ class BaselineCase(BoundCase, Generic[P]):
     # baselines share nothing else: their matrices depend on all of their parameters, and each run has its own
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        return {"problem": text_hash(self.method.problem_text(self.values))}
+        return {"problem": self.method.problem_identity(self.values)}
 
     @property
     def work(self) -> float | None:

@@ -44,7 +44,7 @@ from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.schema.doubts import warn_outside_ball
 from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text, text_hash
+from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text
 
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays: what is freed between them does not all go back."""
@@ -176,23 +176,22 @@ class EvolutionCase(BoundCase):
     # identifies
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        problem = text_hash(self.method.problem_text(self.values))
+        problem = self.method.problem_identity(self.values)
         reference = content_hash(self.reference_content)
         if self.given.reference == REFINED:  # that of all seeds is one
             reference += _content(replace(self.discretisation, seed=0))
         return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
-        problem = self.method.shared_problem(self.values, share)
+        problem, identity = self.method.shared_problem(self.values, share), self.method.problem_identity(self.values)
         reference = self.reference(problem)
         if reference is not None:
-            reference = ReferenceAmongWorkers(reference, text_hash(self.method.problem_text(self.values)))
+            reference = ReferenceAmongWorkers(reference, identity)
         output = self.method.output
-        norms = [name for name in NORMS if name in output.record]
-        passed = knot_steps(self.discretisation.grid, problem.dimension) if asked_for(output.record) else ()
+        norms, wanted = [name for name in NORMS if name in output.record], asked_for(output.record)
+        passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve(problem, self.discretisation, share, reference, norms, passed)
-        identity = text_hash(self.method.problem_text(self.values))
-        return finite(record(solution, output, certified(solution, output.record, share, identity)))
+        return finite(record(solution, output, certified(solution, wanted, share, identity)))
 
     def reference(self, problem: Problem) -> Reference | None:
         """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""

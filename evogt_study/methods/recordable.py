@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from evogt_study.methods.protocol import Output
 from evogt_study.methods.reference_cache import once
 from evogt_study.numerics import diagnostics
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.certificates.applicability import asked_for
 from evogt_study.numerics.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certificates
 from evogt_study.numerics.certificates.reference import SpectralReference, spectral_reference
 from evogt_study.numerics.pipeline import NORMS, Share, Solution
@@ -152,12 +151,11 @@ def fields(
     return data, {name: Datum((name,), along) for name, along in zip(space, axes, strict=True)}
 
 
-def certified(solution: Solution, record: Iterable[str], share: Share, identity: str) -> dict[str, Datum]:
-    """The certificates that `record` asks for; `identity` tells the problem from others.
+def certified(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
+    """The certificates that are `wanted`; `identity` tells the problem from others.
 
     The spectral reference of a problem is computed once, by one of the workers.
     """
-    wanted = asked_for(record)
     if not wanted:
         return {}
     problem, final_time = solution.problem, solution.discretisation.grid.final_time

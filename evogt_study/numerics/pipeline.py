@@ -238,7 +238,7 @@ def _trajectories(
         return march(run.grid), None
     # in modes several steps are one, whose rounding follows what is observed: a run's numbers shall not
     if system.autonomous or not isinstance(run.integrator, RungeKutta):
-        return march(run.grid), march(replace(run.grid, saved=passed))
+        return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
     whole = march(replace(run.grid, saved=tuple(sorted({*run.grid.observed, *passed}))))
     return whole.at(run.grid.observed_times), whole.at(run.grid.times_of(passed))
 
@@ -317,11 +317,12 @@ def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: 
     The initial value is known in any case, so that the error there is that of the projection only.
     """
     times, nodes = run.grid.observed_times, rule.nodes
-    exact = problem.initial(nodes)[None, :]
-    if reference is not None:
-        exact = np.concatenate([exact, reference(nodes, times[1:])])
-    elif problem.exact is not None:
+    if reference is None and problem.exact is not None:
         exact = problem.exact(nodes, times)
+    else:
+        exact = problem.initial(nodes)[None, :]
+        if reference is not None:
+            exact = np.concatenate([exact, reference(nodes, times[1:])])
     return Target.of(problem.domain, exact, _lifted(problem, nodes, times[: len(exact)]), rule)
 
 

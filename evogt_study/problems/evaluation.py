@@ -6,7 +6,7 @@ in common are computed once.  Operations are NumPy's: each takes an array for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial, reduce
 from typing import Any
 
@@ -36,11 +36,34 @@ def evaluate(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
 
 def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
     """As `evaluate`, for several expressions of the same symbols."""
-    operations, results = _laid_out(expressions)
-    slots: list[Any] = []
-    for operate, arguments in operations:
-        slots.append(values[operate] if isinstance(operate, str) else operate(*[slots[i] for i in arguments]))
-    return [slots[i] for i in results]
+    return _prepared(expressions, ())(values)
+
+
+def prepared(
+    expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """The expressions as a function of the values of all other symbols; what depends on none is computed once.
+
+    The numbers are those of `evaluate_all`, bit for bit.  Raises FormulaError as `evaluate` does.
+    """
+    return _prepared(expressions, tuple(parameters), *parameters.values())
+
+
+@lru_cache(maxsize=256, typed=True)  # 1 and 1.0 are not the same number of a formula
+def _prepared(
+    expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
+) -> Callable[[Mapping[str, Any]], list[Any]]:
+    known, given, steps, results = _split(expressions, dict(zip(names, numbers, strict=True)))
+
+    def evaluated(values: Mapping[str, Any]) -> list[Any]:
+        slots = known.copy()
+        for place, name in given:
+            slots[place] = values[name]
+        for place, operate, arguments in steps:
+            slots[place] = operate(*[slots[i] for i in arguments])
+        return [slots[i] for i in results]
+
+    return evaluated
 
 
 def repeated(
@@ -51,32 +74,20 @@ def repeated(
     Operations write into arrays that are at hand, one of which serves several in turn; results are valid until the next
     call.  What does not depend on the variable is computed now.  The numbers are those of `evaluate_all`, bit for bit.
     """
-    operations, results = _laid_out(expressions)
-    last_use = {i: place for place, (_, arguments) in enumerate(operations) for i in arguments}
-    slots: list[Any] = []
-    steps: list[tuple[int, Callable[..., Any], tuple[int, ...], Array]] = []
-    given = [place for place, (operate, _) in enumerate(operations) if operate == variable]
-    outs: dict[int, Array | None] = dict.fromkeys(given)
+    slots, given, steps, results = _split(expressions, {name: values[name] for name in values if name != variable})
+    last_use = {i: place for place, _, arguments in steps for i in arguments}
+    outs: dict[int, Array] = {}
     free: list[Array] = []
-    for place, (operate, arguments) in enumerate(operations):
-        if isinstance(operate, str):
-            slots.append(values.get(operate))
-        elif outs.keys().isdisjoint(arguments):
-            slots.append(operate(*[slots[i] for i in arguments]))
-        else:
-            slots.append(None)
-            # none of the operands' own arrays, which sums and products of many read to the end
-            out = outs[place] = free.pop() if free else np.empty(shape)
-            steps.append((place, operate, arguments, out))
-            # an array is free again after its last use, unless it is a result
-            done = {i for i in arguments if last_use[i] == place and i not in results}
-            free += [array for i in done if (array := outs.get(i)) is not None]
+    for place, _, arguments in steps:
+        # an array is free again at its last use, unless it is a result: entries are read before they are written
+        free += [outs[i] for i in {*arguments} if i in outs and last_use[i] == place and i not in results]
+        outs[place] = free.pop() if free else np.empty(shape)
 
     def evaluated(array: Array) -> list[Any]:
-        for place in given:
-            slots[place] = array
-        for place, operate, arguments, out in steps:
-            slots[place] = operate(*[slots[i] for i in arguments], out=out)
+        for place, name in given:
+            slots[place] = {variable: array}[name]
+        for place, operate, arguments in steps:
+            slots[place] = operate(*[slots[i] for i in arguments], out=outs[place])
         return [slots[i] for i in results]
 
     return evaluated
@@ -86,28 +97,62 @@ Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
 """A symbol's name, or a function and the numbers of the operations whose results it takes."""
 
 
+def _split(
+    expressions: tuple[sympy.Expr, ...], known: Mapping[str, Any]
+) -> tuple[list[Any], list[tuple[int, str]], list[tuple[int, Callable[..., Any], tuple[int, ...]]], tuple[int, ...]]:
+    """Values of what depends on `known` symbols only, places of the others, operations on these, and of results."""
+    operations, results = _laid_out(expressions)
+    slots: list[Any] = []
+    given: list[tuple[int, str]] = []
+    steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+    varying: set[int] = set()
+    for place, (operate, arguments) in enumerate(operations):
+        slots.append(None)
+        if isinstance(operate, str) and operate in known:
+            slots[place] = known[operate]
+        elif isinstance(operate, str):
+            given.append((place, operate))
+            varying.add(place)
+        elif varying.isdisjoint(arguments):
+            with np.errstate(all="ignore"):  # what is no number shows in the values
+                slots[place] = operate(*[slots[i] for i in arguments])
+        else:
+            steps.append((place, operate, arguments))
+            varying.add(place)
+    return slots, given, steps, results
+
+
 @lru_cache(maxsize=256)
 def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
     """Operations in an order in which each finds its arguments computed, and where the expressions' results are."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 
+    def added(operate: str | Callable[..., Any], *arguments: int) -> int:
+        operations.append((operate, arguments))
+        return len(operations) - 1
+
     def place(expression: sympy.Expr) -> int:
         if expression not in places:
-            arguments = tuple(place(argument) for argument in _operands(expression))
-            operations.append((_operation(expression), arguments))
-            places[expression] = len(operations) - 1
+            places[expression] = laid_out(expression)
         return places[expression]
+
+    # from the first operand to the last, as sympy orders them, so that results do not depend on the process
+    def folded(operate: np.ufunc, operands: Iterable[int]) -> int:
+        return reduce(lambda left, right: added(operate, left, right), operands)
+
+    def laid_out(expression: sympy.Expr) -> int:
+        if expression.is_Add or expression.is_Mul:
+            return folded(np.add if expression.is_Add else np.multiply, [place(part) for part in expression.args])
+        if expression.is_Pow and expression.exp == sympy.S.Half:
+            return added(np.sqrt, place(expression.base))
+        if expression.is_Pow and expression.exp.is_Integer and abs(expression.exp) <= LARGEST_PRODUCT:
+            product = folded(np.multiply, [place(expression.base)] * abs(int(expression.exp)))
+            return product if expression.exp > 0 else added(_one_over, product)
+        return added(_operation(expression), *[place(part) for part in expression.args])
 
     results = tuple(place(expression) for expression in expressions)
     return tuple(operations), results
-
-
-def _operands(expression: sympy.Expr) -> tuple[sympy.Expr, ...]:
-    """Operands that are evaluated before the expression; an exponent that is a small whole number is not."""
-    if expression.is_Pow and _power_of(expression.exp) is not None:
-        return (expression.base,)
-    return tuple(expression.args)
 
 
 def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
@@ -117,12 +162,8 @@ def _operation(expression: sympy.Expr) -> str | Callable[..., Any]:
     if not expression.args:  # a number or pi; sums and functions of numbers are computed in floating point
         number = _number(expression)
         return lambda: number
-    if expression.is_Add:
-        return partial(_folded, np.add)
-    if expression.is_Mul:
-        return partial(_folded, np.multiply)
     if expression.is_Pow:
-        return _power_of(expression.exp) or _power
+        return _power
     if expression.func not in _NUMPY:
         raise FormulaError(f"{expression.func.__name__} has no numerical value; use smoother functions")
     return _NUMPY[expression.func]
@@ -134,32 +175,9 @@ def _number(expression: sympy.Expr) -> float:
     return float(expression)
 
 
-# from the first operand to the last, as sympy orders them, so that results do not depend on the process
-def _folded(operate: np.ufunc, *operands: Any, out: Array | None = None) -> Any:
-    """The sum or product of all operands, from the first to the last."""
-    return reduce(lambda left, right: operate(left, right, out=out), operands)
-
-
 def _power(base: Any, exponent: Any, out: Array | None = None) -> Any:
     # as floats: NumPy refuses whole numbers to negative whole powers
     return np.power(np.asarray(base, dtype=float), exponent, out=out)
 
 
-def _product(count: int, base: Any, out: Array | None = None) -> Any:
-    return _folded(np.multiply, *[base] * count, out=out)
-
-
-def _one_over_product(count: int, base: Any, out: Array | None = None) -> Any:
-    return np.divide(1.0, _product(count, base, out), out=out)
-
-
-def _power_of(exponent: sympy.Expr) -> Callable[..., Any] | None:
-    """The power as a function of the base alone; None where it takes a general one."""
-    if exponent == sympy.S.Half:
-        return np.sqrt
-    if exponent == -1:
-        return partial(np.divide, 1.0)
-    if not (exponent.is_Integer and abs(exponent) <= LARGEST_PRODUCT):
-        return None
-    count = abs(int(exponent))
-    return partial(_product if exponent > 0 else _one_over_product, count)
+_one_over = partial(np.divide, 1.0)

@@ -12,7 +12,7 @@ import sympy
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import NonSeparable, Separable, SpaceTimeFunction
-from evogt_study.problems.evaluation import evaluate, evaluate_all, repeated
+from evogt_study.problems.evaluation import evaluate, prepared, repeated
 from evogt_study.problems.grammar import SPACE, symbol
 
 TIME = symbol("t")
@@ -127,24 +127,17 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
 
 def space_time_function(expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float]) -> SpaceTimeFunction:
     """`expression` with its parameters set to `values`, as the method layer's function of nodes and times."""
-    if terms is None:
-        return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
-    pairs = terms or ((sympy.S.One, sympy.S.Zero),)
+    pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
     # the formula as it stands is slower, and finite
-    if not _representable(pairs, values):
-        return NonSeparable(lambda nodes, t: _at_nodes(expression, nodes, {**values, "t": t}))
-
-    def profiles(nodes: Array) -> Array:
-        # together: profiles have most of their factors in common
-        found = evaluate_all(tuple(profile for _, profile in pairs), {**values, **_columns(nodes)})
-        return _rows(found, len(nodes))
-
-    def modulations(times: Array) -> Array:
-        found = evaluate_all(tuple(modulation for modulation, _ in pairs), {**values, "t": times})
-        return _rows(found, len(times))
-
+    if pairs is None or not _representable(pairs, values):
+        return NonSeparable(_at_nodes(expression, values))
+    # together: profiles have most of their factors in common
+    modulations, profiles = (prepared(each, values) for each in zip(*pairs, strict=True))
     steady = len(pairs) == 1 and not pairs[0][0].has(TIME)
-    return Separable(profiles, None if steady else modulations)
+    return Separable(
+        lambda nodes: _rows(profiles(_columns(nodes)), len(nodes)),
+        None if steady else lambda times: _rows(modulations({"t": times}), len(times)),
+    )
 
 
 def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
@@ -154,23 +147,22 @@ def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
     with np.errstate(all="ignore"):
         return all(
             np.isfinite(evaluate(modulation, {**values, "t": 1.0})).all()
-            and not np.isinf(_at_nodes(profile, corners, values)).any()
+            and not np.isinf(_at_nodes(profile, values)(corners, 0.0)).any()
             for modulation, profile in pairs
         )
 
 
 def profile_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression at t = 0 as a function of space: nodes (Q, d) -> (Q,)."""
-    return lambda nodes: _at_nodes(expression, nodes, {**values, "t": 0.0})
+    at_nodes = _at_nodes(expression, values)
+    return lambda nodes: at_nodes(nodes, 0.0)
 
 
 def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, Array, float], Array]:
     """The expression as a function of the solution, space and time: u (Q,), nodes (Q, d), t -> (Q,)."""
 
-    def function(u: Array, nodes: Array, t: float) -> Array:
-        return _broadcast(evaluate(expression, {**values, **_columns(nodes), "t": t, "u": u}), len(nodes))
-
-    return function
+    evaluated = prepared((expression,), values)
+    return lambda u, nodes, t: _rows(evaluated({**_columns(nodes), "t": t, "u": u}), len(nodes))[0]
 
 
 def gradient_function(
@@ -179,17 +171,19 @@ def gradient_function(
     """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first asked for."""
 
     @lru_cache(maxsize=1)
-    def slopes() -> list[sympy.Expr]:
-        return [sympy.diff(expression, x) for x in COORDINATES[:dimension]]
+    def slopes() -> list[Callable[[Array, float], Array]]:
+        return [_at_nodes(sympy.diff(expression, x), values) for x in COORDINATES[:dimension]]
 
-    return lambda nodes, t: np.stack([_at_nodes(slope, nodes, {**values, "t": t}) for slope in slopes()])
+    return lambda nodes, t: np.stack([slope(nodes, t) for slope in slopes()])
 
 
 def elementwise_function(expression: sympy.Expr, name: str, values: Mapping[str, float]) -> Callable[[Array], Array]:
     """The expression as a function of the one variable `name`, applied to each entry of an array."""
 
+    evaluated = prepared((expression,), values)
+
     def function(array: Array) -> Array:
-        found = np.asarray(evaluate(expression, {**values, name: array}))
+        found = np.asarray(evaluated({name: array})[0])
         return found if found.shape == array.shape else np.broadcast_to(found, array.shape)
 
     return function
@@ -205,17 +199,15 @@ def elementwise_functions(
     )
 
 
-def _at_nodes(expression: sympy.Expr, nodes: Array, values: Mapping[str, Any]) -> Array:
-    return _broadcast(evaluate(expression, {**values, **_columns(nodes)}), len(nodes))
+def _at_nodes(expression: sympy.Expr, values: Mapping[str, float]) -> Callable[[Array, float], Array]:
+    """The expression as a function of space and time: nodes (Q, d), t -> (Q,)."""
+    evaluated = prepared((expression,), values)
+    return lambda nodes, t: _rows(evaluated({**_columns(nodes), "t": t}), len(nodes))[0]
 
 
 def _columns(nodes: Array) -> dict[str, Array]:
     # not strict: there are three names, whatever the dimension
     return dict(zip(SPACE, nodes.T, strict=False))
-
-
-def _broadcast(value: Any, count: int) -> Array:
-    return np.broadcast_to(np.asarray(value, dtype=float), (count,))
 
 
 def _rows(values: list[Any], count: int) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +48,8 @@ def warn_of_doubts(data: xr.Dataset) -> None:
         warn(line, DoubtWarning)
 
 
-def outside_ball(dictionary: Dictionary, dimension: int) -> dict[str, float]:
+@lru_cache(maxsize=64)  # which the runs of all seeds have in common
+def outside_ball(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
     """Report how far the domain reaches out of the dictionary's ball, where it does."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}

@@ -36,7 +36,7 @@ from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.validation import relative_errors
 from evogt_study.schema.parameters import declared_in
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Values, canonical_json, json_object, text_hash
+from evogt_study.schema.values import Values, canonical_json, json_object
 from evogt_study.schema.variables import MEASURED
 
 RULE, TIMES, SOLUTION = "validation", "times", "u"
@@ -102,7 +102,7 @@ class UserSolverCase(BoundCase):
 
     @property
     def stages(self) -> Mapping[str, Hashable]:
-        return {PROBLEM: text_hash(self.method.problem_text(self.values))}
+        return {PROBLEM: self.method.problem_identity(self.values)}
 
     @cached_property
     def times(self) -> Array:

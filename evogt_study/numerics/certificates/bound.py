@@ -12,6 +12,7 @@ space.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ class EnergyBound:
     @property
     def resolution(self) -> float:
         """The part of the bound's square that the grid does not resolve."""
-        return self.unresolved / max(self.initial + self.residual, np.finfo(float).tiny)
+        return self.unresolved / max(self.initial + self.residual, sys.float_info.min)
 
 
 @dataclass(frozen=True)
@@ -109,18 +110,18 @@ def _differentiation(grid: TensorGrid) -> Array:
 
 
 def energy_bound(
-    solution: Reconstruction, rule: TimeRule, data_of: Callable[[slice], ProblemData], growth: Growth,
-    end: tuple[Array, Array] | None = None,
+    solution: Reconstruction, rule: TimeRule, grid: TensorGrid, data_of: Callable[[slice], ProblemData],
+    growth: Growth, end: tuple[Array, Array] | None = None,
 ) -> EnergyBound:  # fmt: skip
-    """The bound for `solution`, by the problem's data at blocks of the times of `rule`.
+    """The bound for `solution`, by the problem's data on a grid at blocks of the times of `rule`.
 
     end: state and rate of which the representer is, where it is not the solution's own: the final time has no weight.
     """
-    data = data_of(slice(0, 1))
-    size = max(1, VALUES_AT_ONCE // data.grid.weights.size)
+    size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
     norms = []
     for start in range(0, len(rule.times), size):
         block = data_of(slice(start, start + size))
+        initial = initial if start else _initial(solution, block)
         states, rates = solution.at(block.times)
         if end is not None and start + size >= len(rule.times):
             states[-1], rates[-1] = end
@@ -129,7 +130,7 @@ def energy_bound(
     squares = weights * np.concatenate([norm.squares for norm in norms])
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
     return EnergyBound(
-        initial=float(np.exp(2.0 * growth.rate * rule.times[-1])) * _initial(solution, data),
+        initial=float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial,
         residual=fine,
         time_rule=abs(fine - coarse),
         unresolved=float((rule.weights * weights) @ np.concatenate([norm.unresolved for norm in norms])),
@@ -139,7 +140,7 @@ def energy_bound(
 
 def _initial(solution: Reconstruction, data: ProblemData) -> float:
     difference = Sampled(solution.along(data.grid.along[0]), data.grid).evaluate(solution.states[:1])[0] - data.initial
-    return float(np.sum(difference**2 * data.grid.weights))
+    return float(difference.ravel() ** 2 @ data.grid.weights.ravel())
 
 
 def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:

@@ -80,8 +80,8 @@ class FullSpace:
         sizes = svd.singular_values
         if sizes[-1] == 0.0:
             return FullSpace(trial, weights, ())
-        kept = [sizes > least * sizes[0] for least in (LARGE, SMALLEST)]
-        return FullSpace(trial, weights, tuple(svd.right[:, each] / sizes[each] for each in kept))
+        kept = [np.count_nonzero(sizes > least * sizes[0]) for least in (LARGE, SMALLEST)]
+        return FullSpace(trial, weights, tuple(svd.right[:, :count] / sizes[:count] for count in kept))
 
     def best(self, values: Array) -> Array:
         """The best approximation of a function at the nodes, (Q,) -> (Q,)."""
@@ -120,7 +120,7 @@ def error_budget(
     (r,) each; norm: || u ||.
     """
     trial, weights, best = space.trial, space.weights, space.best(exact)
-    projected, semidiscrete, final = (trial @ (transform @ state) for state in states)
+    projected, semidiscrete, final = (trial @ (transform @ np.array(states).T)).T
     return ErrorBudget(
         exact - best, best - projected, projected - semidiscrete, semidiscrete - final, weights, norm
     )  # fmt: skip
@@ -135,17 +135,18 @@ def _least_squares(trial: Array, values: Array, roots: Array) -> Array:
     return np.asarray(scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0])
 
 
-def retained_error(problem: Problem, run: Discretisation, solved: Callable[[TensorGrid], Array]) -> float:
+def retained_error(problem: Problem, run: Discretisation, solved: Callable[..., tuple[Array, ...]]) -> float:
     """|| u - P u || / || u || of the retained space that `run` has, on its validation rule: nothing is evolved.
 
-    solved: u(T) - u_b(T) at the nodes of a grid.  It tells what another space would have without running there.
+    solved: u(T) - u_b(T) at the nodes of each grid that is given.  It tells what another space would have without
+    running there.
     """
     features = problem.domain.features(run.dictionary, run.seed)
     trial = trial_functions(problem.domain, features, problem.domain.quadrature(run.quadrature))
     space = retain(trial, weighted_svd(trial), run.tau)
     grid = TensorGrid.of_rule(run.validation, problem.dimension)
-    projected = space.project(solved(TensorGrid.of_rule(run.quadrature, problem.dimension)))
-    exact = solved(grid)
+    nodal, exact = solved(TensorGrid.of_rule(run.quadrature, problem.dimension), grid)
+    projected = space.project(nodal)
     nodes = UnitBox.of(problem.domain).nodes(grid)
     difference, weights = space.evaluate(nodes, projected) - exact, grid.weights.ravel()
     return float(np.sqrt(difference**2 @ weights / (exact**2 @ weights)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -70,13 +71,17 @@ def certificates(
     return {name: makers[name]() for name in names}
 
 
-def solved(problem: Problem, final_time: float, reference: SpectralReference | None, grid: TensorGrid) -> Array:
-    """u(T) - u_b(T) at the nodes of a grid, by the exact solution where it is known, else by the reference, (Q,)."""
+def solved(
+    problem: Problem, final_time: float, reference: SpectralReference | None, *grids: TensorGrid
+) -> tuple[Array, ...]:
+    """u(T) - u_b(T) at the nodes of each grid, by the exact solution where it is known, else by the reference, (Q,)."""
     if problem.exact is None:
-        return _given(reference).final(grid).ravel()
-    nodes = UnitBox.of(problem.domain).nodes(grid)
-    exact = problem.exact(nodes, np.array([final_time]))[0]
-    return np.asarray(exact - _lifted(problem, final_time, nodes))
+        return tuple(_given(reference).final(grid).ravel() for grid in grids)
+    # at once, since a formula of few nodes takes as long as its operations are many
+    nodes = np.concatenate([UnitBox.of(problem.domain).nodes(grid) for grid in grids])
+    values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
+    ends = list(accumulate(grid.weights.size for grid in grids))
+    return tuple(values[end - grid.weights.size : end] for grid, end in zip(grids, ends, strict=True))
 
 
 def linear(problem: Problem) -> bool:
@@ -123,9 +128,8 @@ class Certified:
         """alpha(T) and its rate free of the error of the time steps, (2, r); None of a nonlinear problem."""
         if not linear(self.solution.problem):
             return None
-        system, state = self.solution.system, self.timeless
-        rate = system.load(np.array([self.final_time]))[0] - system.stiffness(self.final_time) @ state
-        return np.stack([state, rate])
+        state, load = self.semidiscrete
+        return np.array([state, load - self.solution.system.stiffness(self.final_time) @ state])
 
     @property
     def bound(self) -> EnergyBound:
@@ -158,15 +162,17 @@ class Certified:
         representer = self.bound.representer.ravel()
         if not linear(self.solution.problem):
             return representer
-        change = self.timeless - self.solution.trajectory.coefficients[-1]
+        change = self.semidiscrete[0] - self.solution.trajectory.coefficients[-1]
         lifted: Array = self.run_bound.functions.trial @ (self.solution.space.transform @ change)
         return representer + lifted
 
     @cached_property
-    def timeless(self) -> Array:
-        """alpha(T) free of the error of the time steps."""
-        known = self.solution.reference_state
-        return semidiscrete_state(self.solution.system, self.final_time) if known is None else known
+    def semidiscrete(self) -> tuple[Array, Array]:
+        """alpha(T) free of the error of the time steps, and b(T), (r,) each."""
+        known, system = self.solution.reference_state, self.solution.system
+        if known is None:
+            return semidiscrete_state(system, self.final_time)
+        return known, system.load(np.array([self.final_time]))[0]
 
     @property
     def estimate(self) -> float:
@@ -175,11 +181,8 @@ class Certified:
 
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
-        return float(
-            np.sqrt(
-                (values + self._lifted(self.run_bound.functions.box.nodes(self.grid))) ** 2 @ self.grid.weights.ravel()
-            )
-        )
+        whole = values + self._lifted(self.run_bound.functions.box.nodes(self.grid))
+        return float(np.sqrt(whole**2 @ self.grid.weights.ravel()))
 
     def _lifted(self, nodes: Array) -> Array | float:
         return _lifted(self.solution.problem, self.final_time, nodes)
@@ -203,18 +206,18 @@ class Certified:
         upper = (difference + delta) / (norm - delta) if norm > delta else np.inf
         return max(difference - delta, 0.0) / (norm + delta), upper
 
-    def solved(self, grid: TensorGrid) -> Array:
-        """As `solved`, by the exact solution or the reference."""
-        return solved(self.solution.problem, self.final_time, self.reference, grid)
-
     @cached_property
     def budget(self) -> ErrorBudget:
         """The final error split by its causes."""
         solution, functions = self.solution, self.run_bound.functions
         space, final = solution.space, solution.trajectory.coefficients[-1]
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
-        exact = self.solved(self.grid)
-        states = (space.project(self.solved(rule)), self.timeless, final)
+        exact, nodal = self.share(
+            "certificate solution",
+            (self.key, self.final_time, self.grid, rule),
+            partial(solved, solution.problem, self.final_time, self.reference, self.grid, rule),
+        )
+        states = (space.project(nodal), self.semidiscrete[0], final)
         full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
         return error_budget(exact, full, space.transform, states, self._norm_of(exact))
 

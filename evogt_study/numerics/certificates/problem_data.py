@@ -139,6 +139,8 @@ class ProblemData:
 
     def part(self, block: slice) -> ProblemData:
         """The times of `block` only."""
+        if block.start == 0 and block.stop >= len(self.times):
+            return self
 
         def some(values: Array) -> Array:
             # what is steady has one time for all of them

@@ -43,13 +43,20 @@ class Reconstruction:
 
     def at(self, times: Array) -> tuple[Array, Array]:
         """States and their derivatives in time, (T, m, ..., m) each."""
-        spline, flat = _spline(self.knots), self.states.reshape(len(self.knots), -1)
-        shape = (len(times), *self.states.shape[1:])
-        return (spline(times) @ flat).reshape(shape), (spline(times, 1) @ flat).reshape(shape)
+        flat, shape = self.states.reshape(len(self.knots), -1), (len(times), *self.states.shape[1:])
+        states, rates = _at(self.knots.tobytes(), times.tobytes())
+        return (states @ flat).reshape(shape), (rates @ flat).reshape(shape)
 
     def derivative(self, order: int) -> Array:
         """Derivatives in time at the knots, (K + 1, m, ..., m)."""
         return np.tensordot(_spline(self.knots)(self.knots, order), self.states, axes=1)
+
+
+@lru_cache(maxsize=8)  # runs of a study have their knots and times in common
+def _at(knots: bytes, times: bytes) -> tuple[Array, Array]:
+    """Values and derivatives of the splines at times, (T, K + 1) each."""
+    spline, at = _spline(np.frombuffer(knots)), np.frombuffer(times)
+    return spline(at), spline(at, 1)
 
 
 def _spline(knots: Array) -> scipy.interpolate.BSpline:

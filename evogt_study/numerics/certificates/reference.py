@@ -89,7 +89,7 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
     growth = growth_of(problem, grid, rule.times)
     return SpectralReference(
-        solution, energy_bound(solution, rule, partial(_evaluated, problem, grid, rule), growth).value
+        solution, energy_bound(solution, rule, grid, partial(_evaluated, problem, grid, rule), growth).value
     )
 
 

@@ -85,7 +85,7 @@ def _primitive(values: Array, grid: TensorGrid) -> Array:
     weights, inside, _ = _panel(grid.points)
     panels = values.reshape(-1, grid.points)
     whole = (panels @ weights).reshape(len(values), grid.panels)
-    before = np.cumsum(whole, axis=1) - whole
+    before = whole.cumsum(axis=1) - whole
     result = (panels @ inside.T).reshape(len(values), grid.panels, grid.points) + before[:, :, None]
     return np.asarray(result.reshape(len(values), -1) / grid.panels)
 

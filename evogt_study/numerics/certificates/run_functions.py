@@ -80,7 +80,7 @@ class RunFunctions:
         known, own = functions(first, box.nodes(self.grid)), self.grid.along[0]
 
         def along(x: Array) -> list[tuple[Array, Array]]:
-            if np.array_equal(x, own):
+            if x is own or np.array_equal(x, own):
                 return known
             nodes = box.mapped(x[:, None])
             return functions(space.features.first_order(nodes), nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class TensorGrid:
     panels: int = 1
 
     @staticmethod
+    @lru_cache(maxsize=8)  # with its nodes, which take longer than the rule
     def of_rule(rule: Rule, dimension: int) -> TensorGrid:
         """The nodes and weights of a rule on the cube: composite midpoint is panels of one point.
 
@@ -58,6 +59,8 @@ class TensorGrid:
 def applied(matrices: list[Array], values: Array) -> Array:
     """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
     dimension = len(matrices)
+    if dimension == 1:
+        return values @ matrices[0].T
     for axis, matrix in enumerate(matrices):
         place = values.ndim - dimension + axis
         shape = values.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -35,11 +36,11 @@ class UnitCube(Domain):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """D = prod_l x_l (1 - x_l) with its derivatives."""
-        jet, axes = [np.asarray(np.prod(nodes * (1.0 - nodes), axis=1))], range(self.dimension)
+        jet, axes = [_differentiated(nodes, ())], range(self.dimension)
         if order > 0:
-            jet.append(np.stack([_differentiated(nodes, (axis,)) for axis in axes]))
+            jet.append(np.array([_differentiated(nodes, (axis,)) for axis in axes]))
         if order > 1:
-            jet.append(np.stack([np.stack([_differentiated(nodes, (row, column)) for column in axes]) for row in axes]))
+            jet.append(np.array([[_differentiated(nodes, (row, column)) for column in axes] for row in axes]))
         return tuple(jet)
 
     def boundary_points(self) -> Array:
@@ -60,12 +61,18 @@ def check_unit_cube(domain: Domain, method: str) -> None:
 
 def tensor_points(along: list[Array]) -> Array:
     """The points of a tensor product of coordinates, (n^d, d), in C order."""
+    if len(along) == 1:
+        return np.array(along[0][:, None])
     return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)
+
+
+_BY_ORDER: tuple[Callable[[Array], Array], ...] = (
+    lambda x: x * (1.0 - x),
+    lambda x: 1.0 - 2.0 * x,
+    lambda x: np.full_like(x, -2.0),
+)
 
 
 def _differentiated(nodes: Array, axes: tuple[int, ...]) -> Array:
     """D with one derivative taken along each entry of `axes`: each direction contributes x - x^2, 1 - 2x or -2."""
-    result = np.ones(nodes.shape[0])
-    for axis, x in enumerate(nodes.T):
-        result *= (x * (1.0 - x), 1.0 - 2.0 * x, np.full_like(x, -2.0))[axes.count(axis)]  # by order
-    return result
+    return reduce(np.multiply, [_BY_ORDER[axes.count(axis)](x) for axis, x in enumerate(nodes.T)])

@@ -146,12 +146,14 @@ def recurrence(factor: Array, forcing: Array, alpha: Array, grid: TimeGrid) -> A
     """The observed states of alpha <- factor alpha + forcing[n]: (r,), (steps, r) and alpha(0) (r,) -> (S, r)."""
     # states between observed ones are asked for by nobody
     stride, factor, forcing = in_strides(factor, forcing, math.gcd(*grid.observed))
-    observed, states = set(grid.observed), {0: alpha}
+    places = {step: place for place, step in enumerate(grid.observed)}
+    states = np.empty((len(places), len(alpha)))
+    states[0] = alpha
     for number, force in enumerate(forcing, start=1):
         alpha = factor * alpha + force
-        if number * stride in observed:
-            states[number * stride] = alpha
-    return np.stack([states[step] for step in grid.observed])
+        if number * stride in places:
+            states[places[number * stride]] = alpha
+    return states
 
 
 def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
@@ -160,11 +162,13 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
     forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
     (steps / stride, r).
     """
-    powers = np.cumprod(np.broadcast_to(factor, (stride, len(factor))), axis=0)
+    powers = np.empty((stride + 1, len(factor)))
+    powers[0], powers[1:] = 1.0, factor
+    powers = powers.cumprod(axis=0)
     # high powers of a growing mode overflow
-    if stride == 1 or not np.isfinite(powers).all():
+    if stride == 1 or not np.isfinite(powers[-1]).all():
         return 1, factor, forcing
-    weights = np.concatenate([powers[-2::-1], np.ones((1, len(factor)))])
+    weights = np.ascontiguousarray(powers[-2::-1])
     return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
 
 

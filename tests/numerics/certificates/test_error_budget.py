@@ -98,6 +98,7 @@ def test_the_semidiscrete_state_is_that_of_the_ode(formulas, by_iteration, monke
     asked = CoefficientReference("dop853").final_state(system, 0.25)
     tried, iterate = [], radau._all_at_once
     monkeypatch.setattr(radau, "_all_at_once", lambda *of: tried.append(iterate(*of) is not None) or iterate(*of))
-    found = radau.semidiscrete_state(system, 0.25)
+    found, load = radau.semidiscrete_state(system, 0.25)
     assert tried == ([] if by_iteration is None else [by_iteration])
     np.testing.assert_allclose(found, asked, rtol=0, atol=1e-6 * np.linalg.norm(asked))
+    np.testing.assert_allclose(load, system.load(np.array([0.25]))[0], rtol=1e-13)
