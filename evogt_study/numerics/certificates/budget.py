@@ -111,18 +111,14 @@ class FullSpace:
         return None
 
 
-def error_budget(
-    exact: Array, space: FullSpace, transform: Array, states: tuple[Array, Array, Array], norm: float
-) -> ErrorBudget:
+def error_budget(exact: Array, space: FullSpace, states: Array, norm: float) -> ErrorBudget:
     """Split the final error by its values at the nodes of a rule.
 
-    exact: u - u_b (Q,); transform T_r (N, r); states: coefficients of P u, of the semidiscrete solution and of the run,
-    (r,) each; norm: || u ||.
+    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (3, Q); norm: || u ||.
     """
-    trial, weights, best = space.trial, space.weights, space.best(exact)
-    projected, semidiscrete, final = (trial @ (transform @ np.array(states).T)).T
+    best, (projected, semidiscrete, final) = space.best(exact), states
     return ErrorBudget(
-        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, weights, norm
+        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.weights, norm
     )  # fmt: skip
 
 

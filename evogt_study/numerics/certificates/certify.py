@@ -144,8 +144,7 @@ class Certified:
     @cached_property
     def final(self) -> Array:
         """u_N(T) without the lifting at the nodes of the grid, (Q,)."""
-        space, functions = self.solution.space, self.run_bound.functions
-        return np.asarray(functions.trial @ (space.transform @ self.solution.trajectory.coefficients[-1]))
+        return self.run_bound.functions.evaluated(self.solution.trajectory.coefficients[-1])
 
     @cached_property
     def norm(self) -> float:
@@ -163,8 +162,7 @@ class Certified:
         if not linear(self.solution.problem):
             return representer
         change = self.semidiscrete[0] - self.solution.trajectory.coefficients[-1]
-        lifted: Array = self.run_bound.functions.trial @ (self.solution.space.transform @ change)
-        return representer + lifted
+        return representer + self.run_bound.functions.evaluated(change)
 
     @cached_property
     def semidiscrete(self) -> tuple[Array, Array]:
@@ -217,9 +215,9 @@ class Certified:
             (self.key, self.final_time, self.grid, rule),
             partial(solved, solution.problem, self.final_time, self.reference, self.grid, rule),
         )
-        states = (space.project(nodal), self.semidiscrete[0], final)
+        states = functions.evaluated(np.array([space.project(nodal), self.semidiscrete[0], final]))
         full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
-        return error_budget(exact, full, space.transform, states, self._norm_of(exact))
+        return error_budget(exact, full, states, self._norm_of(exact))
 
     @cached_property
     def norm_matrix(self) -> Array:

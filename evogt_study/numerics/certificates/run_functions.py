@@ -14,6 +14,7 @@ from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries.base import FirstOrder
 from evogt_study.numerics.dictionaries.legendre import polynomials
+from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
@@ -48,8 +49,14 @@ class RunFunctions:
     @cached_property
     def trial(self) -> Array:
         """Phi at the nodes, (Q, N)."""
-        (D,) = self.space.domain.boundary_factor(self.box.nodes(self.grid))
-        return np.asarray(D[:, None] * self.values)
+        return _boundary_factor(self.space.domain, self.grid) * self.values
+
+    def evaluated(self, coefficients: Array) -> Array:
+        """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
+        if self.on_a_line is None:
+            return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
+        ((values, _),) = self._retained(self.grid.along[0])
+        return np.asarray(coefficients @ values.T)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
         """The run by its coefficients at the knots, (K + 1, r) and (K + 1,).
@@ -86,6 +93,13 @@ class RunFunctions:
             return functions(space.features.first_order(nodes), nodes)
 
         return along
+
+
+@lru_cache(maxsize=8)  # which all runs of a study have in common
+def _boundary_factor(domain: Domain, grid: TensorGrid) -> Array:
+    """D at the nodes, (Q, 1)."""
+    (D,) = domain.boundary_factor(UnitBox.of(domain).nodes(grid))
+    return np.asarray(D[:, None])
 
 
 @lru_cache(maxsize=16)
