@@ -36,8 +36,6 @@ class Separable:
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values, (Q, d) and (T,) -> (T, Q)."""
-        if self.steady and len(times) == 1:
-            return self.profiles(nodes)
         return self.modulated(times).T @ self.profiles(nodes)
 
     def modulated(self, times: Array) -> Array:
