@@ -189,6 +189,7 @@ class EvolutionCase(BoundCase):
             reference = ReferenceAmongWorkers(reference, identity)
         output = self.method.output
         norms, wanted = [name for name in NORMS if name in output.record], asked_for(output.record)
+        # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve(problem, self.discretisation, share, reference, norms, passed)
         return finite(record(solution, output, certified(solution, wanted, share, identity)))

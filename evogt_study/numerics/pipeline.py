@@ -317,6 +317,7 @@ def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: 
     The initial value is known in any case, so that the error there is that of the projection only.
     """
     times, nodes = run.grid.observed_times, rule.nodes
+    # which gives the initial value too
     if reference is None and problem.exact is not None:
         exact = problem.exact(nodes, times)
     else:

@@ -36,6 +36,7 @@ class Separable:
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values, (Q, d) and (T,) -> (T, Q)."""
+        # a product for a single profile too: it refuses values of the wrong shape
         return self.modulated(times).T @ self.profiles(nodes)
 
     def modulated(self, times: Array) -> Array:

@@ -88,6 +88,7 @@ class SeparableMatrix:
 
     def __call__(self, t: float) -> Array:
         """The matrix at t, (r, r)."""
+        # the one term itself: its factor is one at all times
         if self.function.steady:
             return np.asarray(self.terms[0])
         return np.asarray(np.tensordot(self.function.modulated(np.array([t]))[:, 0], self.terms, axes=1))

@@ -56,6 +56,7 @@ def _prepared(
     known, given, steps, results = _split(expressions, dict(zip(names, numbers, strict=True)))
 
     def evaluated(values: Mapping[str, Any]) -> list[Any]:
+        # constants stay as they are from call to call
         slots = known.copy()
         for place, name in given:
             slots[place] = values[name]
@@ -106,6 +107,7 @@ def _split(
     given: list[tuple[int, str]] = []
     steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
     varying: set[int] = set()
+    # arguments come before what is made of them, so that one pass tells which vary
     for place, (operate, arguments) in enumerate(operations):
         slots.append(None)
         if isinstance(operate, str) and operate in known:
@@ -113,6 +115,7 @@ def _split(
         elif isinstance(operate, str):
             given.append((place, operate))
             varying.add(place)
+        # numbers and parameters only, such as 2 pi / epsilon
         elif varying.isdisjoint(arguments):
             with np.errstate(all="ignore"):  # what is no number shows in the values
                 slots[place] = operate(*[slots[i] for i in arguments])

@@ -62,10 +62,12 @@ def stand_in(values: Sequence[Value], mark: str) -> Any:
 
     Nor where one of them is zero, which may be left out of an identity.
     """
+    # types of the entries too: the texts of [1, 2] and [1.0, 2.0] differ
     kinds = {tuple(map(type, value)) if type(value) is tuple else type(value) for value in values}
     if len(kinds) > 1 or not all(values):
         return None
     (kind,) = kinds
+    # a list is known by the types of its entries
     numbers = isinstance(kind, tuple) and {*kind} <= {float, int}
     made: type[Any] | None = _StandInList if numbers else _STAND_INS.get(kind)
     one = None if made is None else made(values[0])

@@ -93,10 +93,12 @@ def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
     for axis, b in enumerate(data.advection or ()):
         matrices = [np.eye(len(grid.along[0]))] * grid.dimension
         matrices[axis] = _differentiation(grid)
+        # div b / 2, a direction after the other
         upper = upper + applied(matrices, b) / 2.0
     most = float(upper.max())
     if dirichlet:
         return Growth(max(most, 0.0), ends=box.ends)
+    # the mean does not decay by diffusion then: a little of the weight does it instead
     rate = max(most + LEAST_DECAY / float(times[-1]), 0.0)
     return Growth(rate, rate - most, box.ends)
 
@@ -117,12 +119,14 @@ def energy_bound(
 
     end: state and rate of which the representer is, where it is not the solution's own: the final time has no weight.
     """
+    # in blocks of times, so that those of a large reference stay in cache
     size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
     norms = []
     for start in range(0, len(rule.times), size):
         block = data_of(slice(start, start + size))
         initial = initial if start else _initial(solution, block)
         states, rates = solution.at(block.times)
+        # this time has no weight in the integral: it is there for the representer alone
         if end is not None and start + size >= len(rule.times):
             states[-1], rates[-1] = end
         norms.append(_residual(solution, states, rates, block, growth))

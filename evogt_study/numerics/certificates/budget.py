@@ -80,6 +80,7 @@ class FullSpace:
         sizes = svd.singular_values
         if sizes[-1] == 0.0:
             return FullSpace(trial, weights, ())
+        # sizes fall, so that what is kept is a stretch at their front
         kept = [np.count_nonzero(sizes > least * sizes[0]) for least in (LARGE, SMALLEST)]
         return FullSpace(trial, weights, tuple(svd.right[:, :count] / sizes[:count] for count in kept))
 

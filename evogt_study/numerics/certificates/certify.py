@@ -80,6 +80,7 @@ def solved(
     # at once, since a formula of few nodes takes as long as its operations are many
     nodes = np.concatenate([UnitBox.of(problem.domain).nodes(grid) for grid in grids])
     values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
+    # where the values of each grid end among those of all
     ends = list(accumulate(grid.weights.size for grid in grids))
     return tuple(values[end - grid.weights.size : end] for grid, end in zip(grids, ends, strict=True))
 
@@ -128,6 +129,7 @@ class Certified:
         """alpha(T) and its rate free of the error of the time steps, (2, r); None of a nonlinear problem."""
         if not linear(self.solution.problem):
             return None
+        # the residual there is free of the time steps: `missing` has what they leave by itself
         state, load = self.semidiscrete
         return np.array([state, load - self.solution.system.stiffness(self.final_time) @ state])
 
@@ -215,6 +217,7 @@ class Certified:
             (self.key, self.final_time, self.grid, rule),
             partial(solved, solution.problem, self.final_time, self.reference, self.grid, rule),
         )
+        # on the grid that resolves the residual, not on the rule that the space is orthonormal in
         states = functions.evaluated(np.array([space.project(nodal), self.semidiscrete[0], final]))
         full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
         return error_budget(exact, full, states, self._norm_of(exact))

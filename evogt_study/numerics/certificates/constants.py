@@ -28,6 +28,7 @@ def norm_matrix(space: RetainedSpace) -> Array:
 def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
     """c_A of eq:discrete_coercivity: the least A_q(t; z, z) / || z ||_{1,q}^2, over times `LOOKED_AT`."""
     times = LOOKED_AT[:1] if system.autonomous else LOOKED_AT
+    # the least eigenvalue alone takes a part of the time of all
     first = [0, 0]
     return min(
         float(scipy.linalg.eigh(system.stiffness(t), norm, eigvals_only=True, subset_by_index=first)[0])
@@ -37,6 +38,7 @@ def coercivity(system: GalerkinSystem, norm: Array, final_time: float) -> float:
 
 def mass_constant(values: Array, weights: Array) -> float:
     """c_{0,q} of eq:mass_lower_bound: 1 / lambda_max of the mass of the retained functions, (Q, r), on a finer rule."""
+    # the largest alone, as above
     largest = [values.shape[1] - 1] * 2
     mass = values.T @ (weights[:, None] * values)
     return 1.0 / float(scipy.linalg.eigh(mass, eigvals_only=True, subset_by_index=largest)[0])

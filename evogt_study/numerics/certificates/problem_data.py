@@ -114,6 +114,7 @@ class ProblemData:
         nodes, shape = box.nodes(grid), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)
         if lifting is not None:
+            # the equation is one of u - u_b: what u_b does in it stands on the other side
             source = source - lifting.rate(nodes, times)
             if lifting.lower_order is not None:
                 source = source - lifting.lower_order(nodes, times)

@@ -50,6 +50,7 @@ class RadauSteps:
     @staticmethod
     def of(step: float, eigenvalues: Array) -> RadauSteps:
         """For the eigenvalues (m,) of the diagonal matrix that K is, or is near to."""
+        # for z >= 0 all terms of the determinant are positive: nothing cancels, however stiff
         powers = (step * eigenvalues).reshape(-1, 1) ** np.arange(4)
         inverse = powers[:, :3] @ ADJUGATE / (powers @ DETERMINANT)[:, None]
         return RadauSteps(step, inverse.reshape(-1, 3, 3))

@@ -55,6 +55,7 @@ class Reconstruction:
 @lru_cache(maxsize=8)  # runs of a study have their knots and times in common
 def _at(knots: bytes, times: bytes) -> tuple[Array, Array]:
     """Values and derivatives of the splines at times, (T, K + 1) each."""
+    # bytes, since arrays have no hash
     spline, at = _spline(np.frombuffer(knots)), np.frombuffer(times)
     return spline(at), spline(at, 1)
 

@@ -89,6 +89,7 @@ def _grids(dimension: int, rank: int) -> Iterator[TensorGrid]:
     if dimension > 1:
         yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
         return
+    # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
     enough = [count for count in GRIDS[1] if count * PANEL >= NODES * rank]
     yield from (_grid(1, PANEL, count) for count in enough or GRIDS[1][-1:])
 

@@ -55,6 +55,7 @@ class RunFunctions:
         """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
+        # r products a node instead of N, by functions that the bound has asked for already
         ((values, _),) = self._retained(self.grid.along[0])
         return np.asarray(coefficients @ values.T)
 

@@ -62,6 +62,7 @@ def check_unit_cube(domain: Domain, method: str) -> None:
 def tensor_points(along: list[Array]) -> Array:
     """The points of a tensor product of coordinates, (n^d, d), in C order."""
     if len(along) == 1:
+        # a copy: coordinates are remembered, and what a function of the user does to its nodes is its own
         return np.array(along[0][:, None])
     return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)
 

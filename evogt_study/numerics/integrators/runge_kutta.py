@@ -148,9 +148,11 @@ def recurrence(factor: Array, forcing: Array, alpha: Array, grid: TimeGrid) -> A
     stride, factor, forcing = in_strides(factor, forcing, math.gcd(*grid.observed))
     places = {step: place for place, step in enumerate(grid.observed)}
     states = np.empty((len(places), len(alpha)))
+    # the first step is always observed
     states[0] = alpha
     for number, force in enumerate(forcing, start=1):
         alpha = factor * alpha + force
+        # others are passed on the way
         if number * stride in places:
             states[places[number * stride]] = alpha
     return states
@@ -162,6 +164,7 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
     forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
     (steps / stride, r).
     """
+    # from the power zero on: the weights of a stride and its whole power are rows of one array
     powers = np.empty((stride + 1, len(factor)))
     powers[0], powers[1:] = 1.0, factor
     powers = powers.cumprod(axis=0)
