@@ -221,11 +221,11 @@ def test_runs_that_failed_are_no_reproduction(client, evogt, tmp_path):
         "from evogt_study.problems import BUILT_IN\n"
         "def unlucky(epsilon, seed=0):\n"
         "    problem = BUILT_IN['oscillatory_1d'](epsilon=epsilon)\n"
-        "    def initial(nodes):\n"
+        "    def profiles(nodes):\n"
         "        if seed == 2 and len(nodes) == 4096:\n"
         "            raise RuntimeError('no luck')\n"
-        "        return problem.initial(nodes)\n"
-        "    return dataclasses.replace(problem, initial=initial)\n"
+        "        return problem.exact.profiles(nodes)\n"
+        "    return dataclasses.replace(problem, exact=dataclasses.replace(problem.exact, profiles=profiles))\n"
     )
     out = tmp_path / "out"
     with warnings.catch_warnings():
