@@ -227,7 +227,7 @@ class StudyTable(_Table):
     title: str = ""
     """Title, copied to the result."""
     source: str = ""
-    """Where the study comes from, copied to the result."""
+    """The study's origin, copied to the result."""
     method: str = "evolution"
     """Method of the package, `file.py:function`, `package.module:function`, or an entry point."""
     # lists and tables as defaults: pydantic gives each model a copy of its own
@@ -254,9 +254,9 @@ class StudyTable(_Table):
     pilot: PilotTable | None = None
     """Runs before the study, by which a parameter is chosen."""
     precision: PrecisionTable | None = None
-    """How well a number is to be known; seeds are added until it is."""
+    """The precision that a number is to be known to; seeds are added until it is."""
     output: OutputTable | None = None
-    """What is recorded, and when."""
+    """Names of what is recorded, and the times."""
     publication: PublicationTable | None = None
     """Who made the results, and on what terms others may use them."""
 

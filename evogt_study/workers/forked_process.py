@@ -64,7 +64,7 @@ def quick_records(
 
 @contextmanager
 def _forked(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[Connection]:
-    """Where to receive the records of a process that computes the cases, and is killed at the end of the body."""
+    """Fork a process that computes the cases, and give what its records come by; the end of the body kills it."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_compute, args=(plan, numbers, run_seconds, receiver, sender), daemon=True)

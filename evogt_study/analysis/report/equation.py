@@ -124,7 +124,7 @@ def _data(stated: ProblemTable) -> Iterator[Line]:
 
 
 def _boundary(stated: ProblemTable) -> Iterator[Line]:
-    """What holds on the faces: as they are named, and the rest, where u is the lifting or zero."""
+    """Conditions on the faces: as they are named, and the rest, where u is the lifting or zero."""
     for face, given in list(stated.boundary.items())[:MOST_FACES]:
         data = given if isinstance(given, Mapping) else {}
         if "flux" in data:

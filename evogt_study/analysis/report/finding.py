@@ -62,7 +62,7 @@ def _best(cell: xr.Dataset) -> int | None:
 
 
 def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) -> str:
-    """How many cells each label wins, and in how many it is told apart from all others."""
+    """Count the cells that each label wins, and those in which it is told apart from all others."""
     names = shown(known[0][1], by)
     wins = Counter(names[best] for _, _, best in known)
     (first, most), *others = wins.most_common()

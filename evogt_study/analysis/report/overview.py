@@ -53,7 +53,7 @@ class Entry:
 
 
 def entry(file: str, groups: Mapping[str, xr.Dataset], dpi: float) -> Entry:
-    """What is told of a result; groups: as `report` takes them; dpi: of its pictures."""
+    """Tell of a result; groups: as `report` takes them; dpi: of its pictures."""
     data = groups["study"]
     judged = judgement(data)
     numbers = tables(data)[:1]

@@ -23,7 +23,7 @@ def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:
 
 
 def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
-    """What the pilot minimises, and the axes at whose points it chooses."""
+    """The variable that the pilot minimises, and the axes at whose points it chooses."""
     return str(section.get("minimise", ERROR)), list(map(str, section.get("by", [])))
 
 

@@ -99,7 +99,7 @@ class FullSpace:
     # directions would take as many operations as there are of them.  `conjugate_gradients` ends by the load; this ends
     # by what is left, which may be 1e-10 of it, before rounding makes it grow again
     def _rest(self, left: Array, directions: Array) -> Array | None:
-        """What is left of a function off the nearly orthonormal `directions`; None where they are not."""
+        """Remainder of a function off the nearly orthonormal `directions`; None where they are not orthonormal."""
         gradient = direction = ((left * self.weights) @ self.trial) @ directions
         for _ in range(ITERATIONS):
             size = gradient @ gradient

@@ -60,7 +60,7 @@ def applied(matrices: list[Array], values: Array) -> Array:
     """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
     dimension = len(matrices)
     if dimension == 1:
-        # by far the most calls, and none of the reshaping below
+        # on a line none of the reshaping below is needed
         return values @ matrices[0].T
     for axis, matrix in enumerate(matrices):
         place = values.ndim - dimension + axis

@@ -54,7 +54,7 @@ class Dictionary(ABC):
     N: int
 
     RANDOM: ClassVar[bool] = True
-    """Whether the features depend on the seed."""
+    """True where the features depend on the seed."""
 
     if TYPE_CHECKING:  # each family has its own parameters
 

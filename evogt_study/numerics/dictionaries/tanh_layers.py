@@ -41,7 +41,7 @@ class TanhDictionary(Dictionary):
     LAYERED: ClassVar[bool] = False
     # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
     IN_BALL: ClassVar[bool] = False
-    """Whether |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
+    """True where |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
     gamma: float | tuple[float, ...]
     _: KW_ONLY

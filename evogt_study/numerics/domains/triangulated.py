@@ -74,7 +74,7 @@ def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
 
 # 0.08 s with its part of SciPy, which a worker would pay at its start, and a page of a result too
 def scikit_fem() -> ModuleType:
-    """What scikit-fem does for domains, imported when triangles are first asked for."""
+    """Import the part of this package that uses scikit-fem, when triangles are first asked for."""
     from evogt_study.numerics.domains import triangles
 
     return triangles

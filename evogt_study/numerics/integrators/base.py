@@ -42,7 +42,7 @@ class Integrator(ABC):
     """
 
     GENERAL: ClassVar[bool] = False
-    """Whether it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
+    """True where it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
 
     def __post_init__(self) -> None:
         for part in parameters_of(type(self)):

@@ -183,7 +183,7 @@ class Arranged:
         return f"{distinct.count(self.runs[present]):,} of {distinct.count(self.runs):,} runs{more}"
 
     def placed(self) -> str:
-        """What stands where: "error against N = 20, 40, for dictionary = a, b, over 10 values of seed, at k = 6"."""
+        """Arrangement in words: "error against N = 20, 40, for dictionary = a, b, over 10 values of seed, at k = 6"."""
         parts = [f"over {size:,} values of {name}" for name, size in zip(self.over, self.lengths, strict=True)]
         if self.panels.name:
             parts.insert(0, f"a panel for each {self.panels.listed()}")
