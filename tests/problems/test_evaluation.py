@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import FormulaError
-from evogt_study.problems.evaluation import evaluate_all, repeated
+from evogt_study.problems.evaluation import evaluate_all, prepared, repeated
 from evogt_study.problems.grammar import parse
 
 SHAPE = (3, 7)
@@ -31,7 +31,7 @@ formulas = combined(st.one_of(leaves, combined(st.one_of(leaves, combined(leaves
 @pytest.mark.long
 @given(st.lists(formulas, min_size=1, max_size=3), st.integers(0, 99))
 @settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-def test_repeated_evaluation_has_the_bits_of_a_single_one(texts, seed):
+def test_repeated_and_prepared_evaluation_have_the_bits_of_a_single_one(texts, seed):
     """For each of several arrays in turn: nothing of an earlier one is left in the memory."""
     arrays = np.random.default_rng(seed).normal(size=(3, *SHAPE))
     with np.errstate(all="ignore"):
@@ -41,13 +41,14 @@ def test_repeated_evaluation_has_the_bits_of_a_single_one(texts, seed):
         except FormulaError:  # outside the grammar, or without numerical value
             assume(False)
         function = repeated(expressions, PARAMETERS, "u", SHAPE)
+        at_once = prepared(expressions, PARAMETERS)
         for array in arrays:
             before = array.copy()
             once = evaluate_all(expressions, {**PARAMETERS, "u": array})
-            again = function(array)
-            for left, right in zip(once, again, strict=True):
-                assert np.shape(left) == np.shape(right)
-                assert np.asarray(left).tobytes() == np.asarray(right).tobytes()
+            for again in (function(array), at_once({"u": array})):
+                for left, right in zip(once, again, strict=True):
+                    assert np.shape(left) == np.shape(right)
+                    assert np.asarray(left).tobytes() == np.asarray(right).tobytes()
             assert np.array_equal(array, before)
 
 
