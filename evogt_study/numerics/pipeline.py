@@ -37,7 +37,7 @@ from evogt_study.numerics.retained_space import (
 )
 from evogt_study.numerics.stiffness import StiffnessTerm
 from evogt_study.numerics.time_grid import TimeGrid, Trajectory
-from evogt_study.numerics.validation import Target, relative_errors, seminorm_error
+from evogt_study.numerics.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
 
 T = TypeVar("T")
 
@@ -103,9 +103,9 @@ class Solution:
     solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
     quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
     coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
-    features: psi at the nodes of the validation rule, (Q, N).  passed: states at the steps that were asked for beside
-    the observed ones.  norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at the
-    final time between the reference of the errors and its coarser version, where it has one.
+    sums: those of the features at the nodes of the validation rule.  passed: states at the steps that were asked for
+    beside the observed ones.  norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at
+    the final time between the reference of the errors and its coarser version, where it has one.
     """
 
     problem: Problem
@@ -116,7 +116,7 @@ class Solution:
     trajectory: Trajectory
     errors: Array
     quadrature_defect: float
-    features: Array
+    sums: FeatureSums
     passed: Trajectory | None = None
     reference_state: Array | None = None
     cross_grid: CrossGridDefects | None = None
@@ -205,19 +205,23 @@ def solve(
     trajectory, between = _trajectories(run, system, key, share, passed)
     domain = problem.domain
     rule = share("validation nodes", (run.validation, domain), lambda: domain.quadrature(run.validation))
-    features = share("validation features", key["validation features"], lambda: space.features.values(rule.nodes))
+    sums = share(
+        "validation features",
+        key["validation features"],
+        lambda: feature_sums(space.features, rule.nodes, run.validation.uniform),
+    )
     target = share("reference", key["reference"], lambda: _target(problem, run, rule, reference))
     # of a problem whose solution is not known the target has the initial time alone
     raw = trajectory.coefficients[: len(target.norms)] @ space.transform.T
-    errors = target.errors(raw, features)
+    errors = target.errors(raw, sums)
     return Solution(
         problem, run, svd, space, system, trajectory, errors,
         quadrature_defect=share("quadrature defect", key["quadrature defect"], lambda: _looked_at_again(space, run)),
-        features=features,
+        sums=sums,
         passed=between,
         reference_state=_reference_state(run, system, key, share),
         cross_grid=_cross_grid(problem, run, space, system, key, share),
-        norms=dict(_norms(problem, space, trajectory, target, features, rule, errors, norms)),
+        norms=dict(_norms(problem, space, trajectory, target, sums, rule, errors, norms)),
         reference_error=None if reference is None else share(
             "reference error", key["reference"], lambda: _reference_error(reference, rule, run.grid.final_time)
         ),
@@ -248,7 +252,7 @@ def _norms(
     space: RetainedSpace,
     trajectory: Trajectory,
     target: Target,
-    features: Array,
+    sums: FeatureSums,
     rule: Quadrature,
     errors: Array,
     wanted: Collection[str],
@@ -258,7 +262,7 @@ def _norms(
         return
     final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
     # nanmax: a relative error is not defined at times when the exact solution is zero
-    known = target.final_norms(space.transform @ final, features) | {"error_max_over_time": float(np.nanmax(errors))}
+    known = target.final_norms(space.transform @ final, sums) | {"error_max_over_time": float(np.nanmax(errors))}
     if "error_h1" in wanted and problem.exact_gradient is not None:
         lifted = np.zeros((problem.dimension, len(rule.nodes)))
         if problem.lifting is not None:

@@ -57,6 +57,11 @@ class QuadratureRule:
         """Highest polynomial degree per direction that the rule integrates exactly (2n - 1 for Gauss-Legendre)."""
         return 2 * self.points - 1 if self.rule == "gauss_legendre" else 1
 
+    @property
+    def uniform(self) -> bool:
+        """True where the nodes of a direction have one distance."""
+        return self.rule == "composite_midpoint"
+
     # more points, not fewer: a rule that is too coarse is shown up by one that is not
     def another(self, dimension: int) -> QuadratureRule:
         """A Gauss-Legendre rule of n + 1 points per direction, on which to look again at what this rule of n has made.
@@ -112,6 +117,11 @@ class TriangleRule:
     def count(self, dimension: int) -> int:
         """Number of nodes, of a domain of `COARSEST` triangles before refinement."""
         return int(COARSEST * 4**self.refinements * (self.degree // 2 + 1) ** 2)
+
+    @property
+    def uniform(self) -> bool:
+        """False: its nodes are no grid."""
+        return False
 
     def another(self, dimension: int) -> TriangleRule:
         """A rule of two degrees more, on which to look again at what this rule has made."""

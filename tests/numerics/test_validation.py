@@ -1,11 +1,18 @@
 """Relative errors: their formula, with known numbers, and the two ways to them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.domains import UnitCube
+from evogt_study.numerics.domains.box import Box
 from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.validation import Target, relative_errors
+from evogt_study.numerics.validation import AtNodes, Interpolated, Target, feature_sums, relative_errors
+
+MIDPOINTS = QuadratureRule("composite_midpoint", 4096)
+FAMILIES = {"transnet": {}, "gtransnet": {"N1": 120}, "gaussian_rf": {}, "uniform_elm": {}}
 
 
 def test_it_is_the_weighted_norm_of_the_difference_over_that_of_the_exact_values():
@@ -29,6 +36,59 @@ def test_errors_of_coefficients_are_those_of_the_values_that_they_stand_for(dime
     exact = rng.normal(size=(3, len(rule.nodes)))
     exact[2] = 0.0
     values = lifted + cube.boundary_factor(rule.nodes)[0] * (raw @ psi.T)
-    found = Target.of(cube, exact, lifted, rule).errors(raw, psi)
+    found = Target.of(cube, exact, lifted, rule).errors(raw, AtNodes(psi))
     np.testing.assert_allclose(found, relative_errors(values, exact, rule.weights), rtol=1e-13)
     assert np.isnan(found).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("gamma", [0.5, 8.0, 36.0])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "domain", [UnitCube(1), Box(1, (-3.0,), (1.0,)), Box(1, (0.0,), (2.0,), periodic=("x",))], ids=str
+)
+def test_sums_that_are_interpolated_are_those_of_the_features_at_all_nodes(domain, family, gamma):
+    features = domain.features(Dictionary(family, N=40, gamma=gamma, **FAMILIES[family]), seed=7)
+    nodes, raw = domain.quadrature(MIDPOINTS).nodes, np.random.default_rng(3).normal(size=(3, 40))
+    sums = feature_sums(features, nodes, MIDPOINTS.uniform)
+    # Gaussian features of gamma = 36 on a circle are too steep for fewer than half of the nodes
+    assert isinstance(sums, Interpolated) == (features.strip > 0.01 * np.ptp(nodes))
+    assert len(sums.psi) < len(nodes) // 2 or isinstance(sums, AtNodes)
+    # a slope of 100 makes 1e-14 of a node's rounding, in both
+    np.testing.assert_allclose(sums(raw), raw @ features.values(nodes).T, rtol=0, atol=3e-14 * np.abs(raw).sum())
+
+
+def test_features_are_evaluated_at_all_nodes_where_fewer_would_not_do():
+    """Too few nodes, nodes that are not uniform, two directions, a step within a node's distance, no known strip."""
+
+    def kind(dictionary, rule, dimension=1):
+        return type(
+            feature_sums(dictionary.sample(1, dimension), UnitCube(dimension).quadrature(rule).nodes, rule.uniform)
+        )
+
+    flat, steep = Dictionary("transnet", N=10, gamma=2.0), Dictionary("transnet", N=10, gamma=1e5)
+    assert kind(flat, MIDPOINTS) is Interpolated
+    assert kind(flat, QuadratureRule("composite_midpoint", 4095)) is AtNodes
+    assert kind(flat, QuadratureRule("composite_midpoint", 256)) is AtNodes
+    assert kind(flat, QuadratureRule("gauss_legendre", 1024)) is AtNodes
+    assert kind(flat, QuadratureRule("composite_midpoint", 64), 2) is AtNodes
+    assert kind(steep, MIDPOINTS) is AtNodes
+    assert kind(Dictionary("legendre", N=10), MIDPOINTS) is AtNodes
+
+
+@dataclass(frozen=True)
+class Bumps:
+    """1/(1 + (x - c)^2/w^2), with poles at c +- i w, who say that they are analytic in a strip of another width."""
+
+    width: float
+    strip: float
+
+    def values(self, nodes):
+        return 1.0 / (1.0 + ((nodes - np.linspace(0.1, 0.9, 7)) / self.width) ** 2)
+
+
+def test_a_strip_that_is_too_wide_costs_a_second_try_and_no_digit():
+    nodes, raw = UnitCube(1).quadrature(MIDPOINTS).nodes, np.ones((1, 7))
+    honest, wrong, hopeless = (feature_sums(Bumps(width, 0.1), nodes, uniform=True) for width in (0.1, 0.04, 1e-4))
+    assert len(wrong.psi) == 2 * len(honest.psi)
+    np.testing.assert_allclose(wrong(raw), raw @ Bumps(0.04, 0.1).values(nodes).T, rtol=1e-13)
+    assert np.array_equal(hopeless(raw), raw @ Bumps(1e-4, 0.1).values(nodes).T)

@@ -18,6 +18,7 @@ from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
+from evogt_study.numerics.validation import AtNodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,8 @@ class RunFunctions:
         if grid.dimension == 1:
             first = share("certificate features", key, lambda: space.features.first_order(nodes))
             return RunFunctions(space, grid, first.value, first)
-        if run.validation == QuadratureRule("gauss_legendre", grid.points):
-            return RunFunctions(space, grid, solution.features)
+        if isinstance(solution.sums, AtNodes) and run.validation == QuadratureRule("gauss_legendre", grid.points):
+            return RunFunctions(space, grid, solution.sums.psi)
         return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(nodes)))
 
     @property

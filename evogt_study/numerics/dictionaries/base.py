@@ -24,7 +24,11 @@ larger than that, and are read once for each block."""
 
 
 class Features(Protocol):
-    """Functions psi: R^d -> R^N with their derivatives, the same wherever they are evaluated."""
+    """Functions psi: R^d -> R^N with their derivatives, the same wherever they are evaluated.
+
+    On a line they may have a `strip`: half the width of that around the real axis in which they are analytic.  Sums of
+    them are then interpolated for their errors.
+    """
 
     @property
     def count(self) -> int:

@@ -240,6 +240,14 @@ class TanhFeatures:
         for block in blocks:
             yield block, activations.rows(block, held[: block.stop - block.start] if out is None else out[block])
 
+    @property
+    def strip(self) -> float:
+        """Half the width of the strip around the real axis in which the first layer is analytic, on a line.
+
+        The poles of tanh z next to it are +-i pi/2; those of further layers are little nearer.
+        """
+        return np.pi / 2.0 / self.affine.steepest
+
     @cached_property
     def affine(self) -> AffineMap:
         """z of the first layer."""

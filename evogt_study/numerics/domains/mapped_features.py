@@ -29,6 +29,13 @@ class MappedFeatures:
         """N, the number of features."""
         return self.inner.count
 
+    # |dy/dx| is at most 1/width, and pi/width of a periodic coordinate
+    @property
+    def strip(self) -> float:
+        """That of the inner features in x, about; 0 where they have none."""
+        scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
+        return scale * float(getattr(self.inner, "strip", 0.0))
+
     def values(self, nodes: Array) -> Array:
         """Evaluate psi at `nodes`, (Q, d) -> (Q, N)."""
         return self.inner.values(self._mapped(nodes))
