@@ -240,8 +240,8 @@ def _trajectories(
 
     if not passed:
         return march(run.grid), None
-    # in modes several steps are one, whose rounding follows what is observed: a run's numbers shall not
-    if system.autonomous or not isinstance(run.integrator, RungeKutta):
+    # others may take steps that follow what is observed: a run's numbers shall not
+    if not isinstance(run.integrator, RungeKutta):
         return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
     whole = march(replace(run.grid, saved=tuple(sorted({*run.grid.observed, *passed}))))
     return whole.at(run.grid.observed_times), whole.at(run.grid.times_of(passed))

@@ -49,7 +49,7 @@ def _march_autonomous(system: GalerkinSystem, grid: TimeGrid, loads: Array) -> A
         )
     factor = (1.0 - scaled) / (1.0 + scaled)
     forcing = (loads @ basis) / (1.0 + scaled)
-    return np.asarray(recurrence(factor, forcing, system.initial @ basis, grid) @ basis.T)
+    return recurrence(factor, forcing, system.initial, basis, grid)
 
 
 # K(t) has no common eigenbasis: each step is a Cholesky factorisation, r^3/3 operations

@@ -139,30 +139,38 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
     weights = np.einsum("i,rij->jr", d, np.linalg.solve(stages, np.broadcast_to(A, stages.shape)))
     loads = grid.dt * system.load(tableau.times(grid).ravel()) @ basis
     forcing = np.einsum("njr,jr->nr", loads.reshape(grid.steps, count, -1), weights)
-    return np.asarray(recurrence(factor, forcing, system.initial @ basis, grid) @ basis.T)
+    return recurrence(factor, forcing, system.initial, basis, grid)
 
 
-def recurrence(factor: Array, forcing: Array, alpha: Array, grid: TimeGrid) -> Array:
-    """The observed states of alpha <- factor alpha + forcing[n]: (r,), (steps, r) and alpha(0) (r,) -> (S, r)."""
-    # states between observed ones are asked for by nobody
-    stride, factor, forcing = in_strides(factor, forcing, math.gcd(*grid.observed))
-    places = {step: place for place, step in enumerate(grid.observed)}
-    states = np.empty((len(places), len(alpha)))
-    # the first step is always observed
-    states[0] = alpha
-    for number, force in enumerate(forcing, start=1):
-        alpha = factor * alpha + force
-        # others are passed on the way
-        if number * stride in places:
-            states[places[number * stride]] = alpha
-    return states
+# the stride is that of the grid, and states between two strides are not gone on from: no state depends, to the last
+# bit, on which others are observed
+def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
+    """The observed states of alpha <- factor alpha + forcing[n] in modes: (r,), (steps, r) -> (S, r).
+
+    initial (r,) and the states are coefficients; basis (r, r) has the modes as columns.
+    """
+    stride, powers, forced = in_strides(factor, forcing, math.isqrt(grid.steps))
+    starts = [initial @ basis]
+    for force in forced:
+        starts.append(powers * starts[-1] + force)
+    states, step, alpha = np.empty((len(grid.observed), len(factor))), 0, starts[0]
+    for place, wanted in enumerate(grid.observed):
+        block = min(wanted // stride, len(starts) - 1)
+        # on from the last observed step, unless a stride has begun since
+        if block * stride > step:
+            step, alpha = block * stride, starts[block]
+        for force in forcing[step:wanted]:
+            alpha = factor * alpha + force
+        step, states[place] = wanted, alpha
+    # one product for each state: in a product of several the rounding of one depends on how many they are
+    return np.asarray((basis @ states[:, :, None])[:, :, 0])
 
 
 def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, Array]:
     """The recurrence alpha <- factor alpha + forcing[n] over `stride` steps at once, where powers are in range.
 
-    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j]
-    (steps / stride, r).
+    forcing (steps, r) -> the stride, factor^stride (r,), sum_j factor^(stride - 1 - j) forcing[n stride + j] for all
+    whole strides (steps // stride, r).
     """
     # from the power zero on: the weights of a stride and its whole power are rows of one array
     powers = np.empty((stride + 1, len(factor)))
@@ -171,8 +179,8 @@ def in_strides(factor: Array, forcing: Array, stride: int) -> tuple[int, Array, 
     # high powers of a growing mode overflow
     if stride == 1 or not np.isfinite(powers[-1]).all():
         return 1, factor, forcing
-    weights = np.ascontiguousarray(powers[-2::-1])
-    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing.reshape(-1, stride, len(factor)))
+    weights, whole = np.ascontiguousarray(powers[-2::-1]), len(forcing) // stride * stride
+    return stride, powers[-1], np.einsum("jr,njr->nr", weights, forcing[:whole].reshape(-1, stride, len(factor)))
 
 
 # without a symmetric K there is no orthonormal eigenbasis, and another could be ill-conditioned: one propagator is
