@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.dictionaries.base import Features
+from evogt_study.numerics.dictionaries.base import Features, FirstOrder
 from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace
@@ -49,16 +50,30 @@ class AtNodes:
 class Interpolated:
     """Sums of psi (K P, N), which is known at P Chebyshev points of each of K cells of Q/K nodes.
 
-    to_nodes (P, Q/K): the polynomials through P points at the nodes of a cell.
+    to_nodes (P, Q/K): the polynomials through P points at the nodes of a cell.  lower, width: the first cell.
     """
 
     psi: Array
     to_nodes: Array
+    lower: float
+    width: float
 
     def __call__(self, raw: Array) -> Array:
         """The interpolated sum_j raw_j psi_j, (S, N) -> (S, Q)."""
         in_cells = (raw @ self.psi.T).reshape(-1, len(self.to_nodes))
         return np.asarray(in_cells @ self.to_nodes).reshape(len(raw), -1)
+
+    def first_order(self, nodes: Array) -> FirstOrder:
+        """psi and its derivative at increasing `nodes` (Q, 1) in the cells."""
+        points, along = len(self.to_nodes), (nodes[:, 0] - self.lower) / self.width
+        value, slope = _between(points, along.tobytes())
+        psi, first = self.psi.reshape(CELLS, points, -1), np.empty((2, len(nodes), self.psi.shape[1]))
+        ends = np.searchsorted(along, np.arange(1, CELLS)).tolist()
+        for cell, (start, end) in enumerate(pairwise([0, *ends, len(nodes)])):
+            np.matmul(value[start:end], psi[cell], out=first[0, start:end])
+            np.matmul(slope[start:end], psi[cell], out=first[1, start:end])
+        first[1] /= self.width
+        return FirstOrder(first[0], first[1:])
 
 
 # a function that is analytic in a strip has Chebyshev coefficients that fall like rho^-n, rho the sum of the half axes
@@ -80,7 +95,7 @@ def feature_sums(features: Features, nodes: Array, uniform: bool) -> FeatureSums
             psi = features.values((starts + width * along).reshape(-1, 1))
             # two, since one alone may vanish by symmetry
             if np.abs(coefficients[-2:] @ psi.reshape(CELLS, points, -1)).max() <= RESOLVED:
-                return Interpolated(psi, to_nodes)
+                return Interpolated(psi, to_nodes, float(starts[0, 0]), float(width))
             points *= 2
     return AtNodes(features.values(nodes))
 
@@ -102,6 +117,17 @@ def _chebyshev(points: int, nodes: int) -> tuple[Array, Array, Array]:
     to_nodes = np.polynomial.chebyshev.chebvander(uniform, points - 1) @ coefficients
     along = (np.cos(np.pi / (2 * points) * odd) + 1.0) / 2.0
     return along, coefficients, np.ascontiguousarray(to_nodes.T, dtype=float)
+
+
+@lru_cache(maxsize=8)  # for the grids that the certificates of a study have in common
+def _between(points: int, along: bytes) -> tuple[Array, Array]:
+    """Values and derivatives of the polynomials through P points of a cell, at places in cells of width one, (Q, P)."""
+    places = np.frombuffer(along)
+    inside = 2.0 * (places - np.minimum(np.floor(places), CELLS - 1.0)) - 1.0
+    _, coefficients, _ = _chebyshev(points, 1)
+    derived = 2.0 * np.polynomial.chebyshev.chebder(coefficients)
+    vander = np.polynomial.chebyshev.chebvander
+    return vander(inside, points - 1) @ coefficients, vander(inside, points - 2) @ derived
 
 
 @dataclass(frozen=True, eq=False)

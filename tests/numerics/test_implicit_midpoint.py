@@ -238,7 +238,7 @@ def test_only_the_observed_states_are_kept_and_they_are_the_same(autonomous):
     everything = ImplicitMidpoint().march(system, TimeGrid.of(1.0, 0.05))
     some = ImplicitMidpoint().march(system, TimeGrid.of(1.0, 0.05, (0.2, 0.65)))
     assert np.array_equal(some.times, everything.times[[0, 4, 13, 20]])
-    assert some.coefficients == pytest.approx(everything.coefficients[[0, 4, 13, 20]], abs=4 * EPS)
+    assert np.array_equal(some.coefficients, everything.coefficients[[0, 4, 13, 20]])
     assert some.coefficients[0] == pytest.approx(system.initial, abs=32 * EPS)
 
 
@@ -343,7 +343,7 @@ def test_the_message_has_the_least_eigenvalue_or_the_time():
 @pytest.mark.parametrize("observed", [(0, 60), (0, 20, 40, 60), (0, 12, 18, 60), tuple(range(61)), (0, 7, 60)])
 @pytest.mark.parametrize("dt", [1e-3, 10.0])  # of slow steps, and of such that every mode alternates
 def test_states_do_not_depend_on_which_are_observed(observed, dt):
-    """The eigenbasis is advanced over as many steps at once as lie between observed ones."""
+    """To the last bit, though states between two strides of steps are computed only where they are observed."""
     rng = np.random.default_rng(4)
     root = rng.standard_normal((7, 7))
     loads = rng.standard_normal((61, 7))
@@ -355,4 +355,4 @@ def test_states_do_not_depend_on_which_are_observed(observed, dt):
     )
     every = ImplicitMidpoint().march(system, TimeGrid(60 * dt, 60, tuple(range(61)))).coefficients
     some = ImplicitMidpoint().march(system, TimeGrid(60 * dt, 60, observed)).coefficients
-    assert some == pytest.approx(every[list(observed)], rel=1e-12, abs=1e-13 * np.abs(every).max())
+    assert np.array_equal(some, every[list(observed)])
