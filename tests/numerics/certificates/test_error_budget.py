@@ -69,6 +69,18 @@ def test_the_retained_part_falls_with_tau():
     assert parts[0] > parts[1] > parts[2]
 
 
+def test_the_part_of_all_features_does_not_depend_on_how_many_are_retained():
+    """The grid resolves products of any two features, also where the residual is one of five functions."""
+    problem, features = BUILT_IN["target_1d"](epsilon=0.2), Dictionary("gtransnet", N=180, N1=240, gamma=36)
+    few, many = (
+        certificates(
+            solve(problem, replace(RUN, dictionary=features, tau=tau)), BUDGET, afresh, "problem", None
+        )["error_full_space"]
+        for tau in (1e-2, 1e-12)
+    )  # fmt: skip
+    assert few == pytest.approx(many, rel=0.03)
+
+
 def test_constants():
     reference = reference_of(PROBLEM, 0.25, SpectralSpace(1, 96), 40)
     names = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
