@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 
@@ -23,6 +24,7 @@ from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.interruption import deferred
 from evogt_study.workers.worker_server import START_METHOD, ctrl_c_blocked
 
 QUICK_SECONDS = 2.0
@@ -68,19 +70,18 @@ def _forked(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[C
     receiver, sender = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_compute, args=(plan, numbers, run_seconds, receiver, sender), daemon=True)
-    with ctrl_c_blocked(), warnings.catch_warnings():
-        # of locks that other threads hold now: a run that waits for one is left to the cluster
-        warnings.simplefilter("ignore", DeprecationWarning)
-        process.start()
-    sender.close()
-    # after the fork, which would copy a lock of what is half imported
-    threading.Thread(target=lambda: [import_module(name) for name in IMPORTED_MEANWHILE], daemon=True).start()
-    try:
+    with ExitStack() as ends:
+        # what modules do after a fork has its exceptions ignored: a signal that came then was lost
+        with deferred(), ctrl_c_blocked(), warnings.catch_warnings():
+            # of locks that other threads hold now: a run that waits for one is left to the cluster
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+            for end in (receiver.close, process.join, process.kill):
+                ends.callback(end)
+        sender.close()
+        # after the fork, which would copy a lock of what is half imported
+        threading.Thread(target=lambda: [import_module(name) for name in IMPORTED_MEANWHILE], daemon=True).start()
         yield receiver
-    finally:
-        process.kill()
-        process.join()
-        receiver.close()
 
 
 def _received(receiver: Connection, end: float) -> Iterator[RunRecords]:
@@ -95,6 +96,7 @@ def _received(receiver: Connection, end: float) -> Iterator[RunRecords]:
 
 def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Connection, sender: Connection) -> None:
     """Compute the cases in turn, in batches that grow, and send their records."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what defers it was forked too
     receiver.close()  # so that a parent that is gone ends this process when it sends
     cases, size = plan.cases(numbers), 1
     with suppress(Exception):  # told by the cluster, which computes it again

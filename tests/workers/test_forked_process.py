@@ -118,6 +118,32 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
     assert int(np.isin(ds.process, list(former)).sum()) == done  # none of them again
 
 
+TERMINATED_AS_IT_FORKS = """
+import os, signal, time
+import evogt_study as evs
+from evogt_study.workers.interruption import interruptible
+
+def sleeps(seed):
+    time.sleep(600)
+
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
+try:
+    with interruptible():
+        evs.run(evs.Study(sleeps, axes={"seed": [1, 2]}))
+except KeyboardInterrupt as reason:
+    print(reason)
+"""
+
+
+def test_a_signal_that_comes_as_it_is_forked_is_not_lost(tmp_path):
+    """Python ignores what handlers raise in a function that a module has for after a fork."""
+    (tmp_path / "script.py").write_text(TERMINATED_AS_IT_FORKS)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, timeout=60, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "terminated\n"
+
+
 def test_a_function_of_ones_own_needs_neither_formulas_nor_a_cluster_to_start():
     """Half a second each to import, of two for a script of a few quick runs; a run of it imports what it wants."""
     code = (
