@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -243,8 +243,16 @@ def _trajectories(
     # others may take steps that follow what is observed: a run's numbers shall not
     if not isinstance(run.integrator, RungeKutta):
         return march(run.grid), march(TimeGrid(run.grid.final_time, run.grid.steps, passed))
-    whole = march(replace(run.grid, saved=tuple(sorted({*run.grid.observed, *passed}))))
-    return whole.at(run.grid.observed_times), whole.at(run.grid.times_of(passed))
+    united, observed, between = _united(run.grid, passed)
+    whole = march(united)
+    return whole.at(observed), whole.at(between)
+
+
+@lru_cache(maxsize=8)  # which the runs of a study have in common
+def _united(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
+    """The grid that observes the steps `passed` too, the times that `grid` observes, and those of `passed`."""
+    both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
+    return both, grid.observed_times, grid.times_of(passed)
 
 
 def _norms(
