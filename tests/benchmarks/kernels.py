@@ -31,6 +31,7 @@ from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.numerics.stiffness import weighted_gram
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.numerics.validation import feature_sums
 from evogt_study.problems import Statement
 
 
@@ -88,16 +89,16 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
     flow = Statement(d, initial=sines, diffusion="1/1600", potential="(u**2 - 1)**2/4")()
     system, flowing, grid = assemble(space, moving), assemble(space, flow), TimeGrid.of(0.2, 0.01, 2)
     damped, long = StabilizedSemiImplicit(2.0), TimeGrid.of(1.0, 0.01, 2)
-    Q, V, A, r = len(rule.nodes), len(validation.nodes), len(assessment.nodes), space.rank
+    sums = feature_sums(layered, validation.nodes, uniform=d == 1)
+    Q, V, A, r = len(rule.nodes), len(sums.psi), len(assessment.nodes), space.rank
     states = np.random.default_rng(0).standard_normal((26, N))
-    values = layered.values(validation.nodes)
     block = max(32, (2 if N1 * N > BLOCK_ENTRIES else 1) * BLOCK_ENTRIES // N1)
     field = np.random.default_rng(0).standard_normal((160, 160))
     return [
         Kernel("features and gradients, two layers", lambda: trial_functions(cube, layered, rule),
                2.0 * Q * N1 * N * (1 + d), (min(block, Q), N1, d * N), "product; tanh of the first layer"),
-        Kernel("features, two layers, validation", lambda: layered.values(validation.nodes), 2.0 * V * N1 * N,
-               (min(block, V), N1, N), "product; tanh of the first layer"),
+        Kernel("features, two layers, validation", lambda: feature_sums(layered, validation.nodes, d == 1),
+               2.0 * V * N1 * N, (min(block, V), N1, N), "product; tanh of the first layer"),
         Kernel("features and slopes, one layer", lambda: trial_functions(cube, single, rule), 2.0 * Q * N * (1 + d),
                (Q, d + 1, N), "tanh and memory"),
         Kernel("weighted SVD (QR, SVD of R)", lambda: weighted_svd(trial), 2.0 * Q * N**2 - 2 / 3 * N**3 + 12.0 * N**3,
@@ -114,7 +115,8 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
                (r, r, r), "Cholesky of (r, r); calls where r is small"),
         Kernel("100 steps, gradient flow", lambda: damped.march(flowing, long),
                100 * 4.0 * Q * r + 10.0 * r**3, (Q, r, 1), "memory: the retained basis, read twice a step; eigenbasis"),
-        Kernel("26 states at validation nodes", lambda: states @ values.T, 2.0 * 26 * N * V, (26, N, V), "memory"),
+        Kernel("26 states at validation nodes", lambda: sums(states), 2.0 * 26 * N * V, (26, N, V),
+               "memory" if d > 1 else "interpolation to the nodes"),
         Kernel("sine transform, 160 x 160", lambda: sine_transform(field), 2.0 * 160**3, (80, 80, 160),
                "product, folded"),
     ]  # fmt: skip
