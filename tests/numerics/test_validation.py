@@ -41,7 +41,7 @@ def test_errors_of_coefficients_are_those_of_the_values_that_they_stand_for(dime
     assert np.isnan(found).tolist() == [False, False, True]
 
 
-@pytest.mark.parametrize("gamma", [0.5, 8.0, 36.0])
+@pytest.mark.parametrize("gamma", [5e-324, 0.5, 8.0, 36.0])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "domain", [UnitCube(1), Box(1, (-3.0,), (1.0,)), Box(1, (0.0,), (2.0,), periodic=("x",))], ids=str

@@ -246,7 +246,7 @@ class TanhFeatures:
 
         The poles of tanh z next to it are +-i pi/2; those of further layers are little nearer.
         """
-        return np.pi / 2.0 / self.affine.steepest
+        return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
 
     @cached_property
     def affine(self) -> AffineMap:
