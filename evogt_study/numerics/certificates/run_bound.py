@@ -91,10 +91,12 @@ def run_bound(
     return found
 
 
+# retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
 def _nodes(solution: Solution) -> float:
     """Nodes on a line that resolve the residual, and products of any two functions of the space of all features."""
     sizes = solution.svd.singular_values
-    return max(NODES * solution.space.rank, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
+    directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
+    return max(NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
 
 
 def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:

@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
-from manufactured import judged_runs
+from manufactured import VALIDATION, Manufactured, judged, judged_runs
 
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.residual_norm import in_a_cube, on_a_line
 from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.pipeline import Discretisation
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
 
 
 def judge(runs, effectivity):
@@ -25,6 +29,14 @@ def test_a_few_runs():
     runs, failed = judged_runs(1, problems=1, runs=8, seed=7)
     assert failed == 0
     judge(runs, 1.02)
+
+
+def test_a_rule_of_fewer_nodes_than_features_retains_what_only_a_finer_grid_resolves():
+    stated = Manufactured(1, "0.417*exp(-t)*sin(13*pi*x)", "1 + 0.593*cos(2*pi*x/0.1)", 0.25)
+    rule, grid = QuadratureRule("gauss_legendre", 30), TimeGrid.of(0.25, 0.25 / 40)
+    run = Discretisation(Dictionary("legendre", N=90), 0, 1e-10, rule, VALIDATION[1], grid)
+    found = judged(stated, run, {})
+    assert found.bound >= found.energy_error
 
 
 @pytest.mark.slow
