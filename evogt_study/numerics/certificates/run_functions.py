@@ -34,7 +34,9 @@ class RunFunctions:
     def of(solution: Solution, grid: TensorGrid, share: Share) -> RunFunctions:
         """Evaluate the features, where the run has not done so for its validation."""
         space, run = solution.space, solution.discretisation
-        key, nodes = (run.dictionary, run.seed, grid, space.domain), UnitBox.of(space.domain).nodes(grid)
+        # with the validation, at whose points layered features are known
+        key = (run.dictionary, run.seed, run.validation, grid, space.domain)
+        nodes = UnitBox.of(space.domain).nodes(grid)
         if grid.dimension == 1:
             first = share("certificate features", key, lambda: _first_order(solution, nodes))
             return RunFunctions(space, grid, first.value, first)

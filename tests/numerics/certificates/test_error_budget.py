@@ -81,6 +81,20 @@ def test_the_part_of_all_features_does_not_depend_on_how_many_are_retained():
     assert few == pytest.approx(many, rel=0.03)
 
 
+def test_runs_of_another_validation_that_share_stages_change_no_bit():
+    kept = {}
+
+    def share(stage, key, compute):
+        if (stage, key) not in kept:
+            kept[stage, key] = compute()
+        return kept[stage, key]
+
+    other = replace(RUN, validation=QuadratureRule("gauss_legendre", 200))  # at whose nodes features are evaluated
+    wanted = ("error_bound", "error_estimate", *BUDGET)
+    certificates(solve(PROBLEM, other), wanted, share, "problem", None)
+    assert certificates(solve(PROBLEM, RUN), wanted, share, "problem", None) == measured(RUN, wanted)
+
+
 def test_constants():
     reference = reference_of(PROBLEM, 0.25, SpectralSpace(1, 96), 40)
     names = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
