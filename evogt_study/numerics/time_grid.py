@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class TimeGrid:
         """t_{n+1/2}, (steps,)."""
         return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
-    @property
+    @cached_property  # asked for in keys and in each march
     def observed(self) -> tuple[int, ...]:
         """The saved steps with the first and the last, which every run needs for its initial and final error."""
         return tuple(sorted({0, self.steps, *self.saved}))
