@@ -66,56 +66,61 @@ class ErrorBudget:
 class FullSpace:
     """The span of all features, by their values at the nodes (Q, N) and weights (Q,).
 
-    orthonormal: combinations (N, m) that are so on the rule of assembly, and nearly so here: first those that are
-    computed well, then all.  None of them where that rule has fewer nodes than there are features.
+    right (N, N) over sizes (N,): combinations that are orthonormal on the rule of assembly, and nearly so here.  kept:
+    how many of them are computed well, then of all that count; none where that rule has fewer nodes than features.
     """
 
     trial: Array
     weights: Array
-    orthonormal: tuple[Array, ...]
+    right: Array
+    sizes: Array
+    kept: tuple[int, ...]
 
     @staticmethod
     def of(trial: Array, weights: Array, svd: WeightedSVD) -> FullSpace:
         """The space of Phi (Q, N) on a rule, by the singular values that the run has on its own rule."""
-        sizes = svd.singular_values
-        if sizes[-1] == 0.0:
-            return FullSpace(trial, weights, ())
-        # sizes fall, so that what is kept is a stretch at their front
-        kept = [np.count_nonzero(sizes > least * sizes[0]) for least in (LARGE, SMALLEST)]
-        return FullSpace(trial, weights, tuple(svd.right[:, :count] / sizes[:count] for count in kept))
+        sizes, kept = svd.singular_values, tuple[int, ...]()
+        if sizes[-1] > 0.0:
+            # sizes fall, so that what is kept is a stretch at their front
+            kept = tuple(int(np.count_nonzero(sizes > least * sizes[0])) for least in (LARGE, SMALLEST))
+        return FullSpace(trial, weights, svd.right, sizes, kept)
 
     def best(self, values: Array) -> Array:
         """The best approximation of a function at the nodes, (Q,) -> (Q,)."""
-        left: Array | None = values
+        rest = (values, self._moments(values)) if self.kept else None
         # the small directions have coefficients as large as one over their size times what is left: after the large
         # ones that is so little that their rounding does not show
-        for directions in self.orthonormal:
-            left = None if left is None else self._rest(left, directions)
-        if left is None or not self.orthonormal:
+        for count in self.kept:
+            rest = rest and self._rest(*rest, self.right[:, :count], self.sizes[:count])
+        if rest is None:
             return np.asarray(self.trial @ _least_squares(self.trial, values, np.sqrt(self.weights)))
-        return values - left
+        return values - rest[0]
+
+    def _moments(self, values: Array) -> Array:
+        return np.asarray((values * self.weights) @ self.trial)
 
     # conjugate gradients of the normal equations: an iteration reads the features twice, while the mass of the
     # directions would take as many operations as there are of them.  `conjugate_gradients` ends by the load; this ends
     # by what is left, which may be 1e-10 of it, before rounding makes it grow again
-    def _rest(self, left: Array, directions: Array) -> Array | None:
-        """Remainder of a function off the nearly orthonormal `directions`; None where they are not orthonormal."""
-        gradient = direction = ((left * self.weights) @ self.trial) @ directions
+    def _rest(self, left: Array, moments: Array, right: Array, sizes: Array) -> tuple[Array, Array] | None:
+        """Remainder of a function off `right` over `sizes`, and its moments with Phi; None if these are no basis."""
+        gradient = direction = moments @ right / sizes
         for _ in range(ITERATIONS):
             size = gradient @ gradient
             if not size > ORTHOGONAL**2 * (left**2 @ self.weights):  # nor where it is no number
-                return left
-            image = self.trial @ (directions @ direction)
+                return left, moments
+            image = self.trial @ (right @ (direction / sizes))
             left = left - size / (image**2 @ self.weights) * image
-            gradient = ((left * self.weights) @ self.trial) @ directions
+            moments = self._moments(left)
+            gradient = moments @ right / sizes
             direction = gradient + (gradient @ gradient) / size * direction
         return None
 
 
-def error_budget(exact: Array, space: FullSpace, states: Array, norm: float) -> ErrorBudget:
+def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Array], norm: float) -> ErrorBudget:
     """Split the final error by its values at the nodes of a rule.
 
-    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (3, Q); norm: || u ||.
+    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (Q,) each; norm: || u ||.
     """
     best, (projected, semidiscrete, final) = space.best(exact), states
     return ErrorBudget(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import accumulate
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from evogt_study.numerics.certificates.reconstruction import Reconstruction, Tim
 from evogt_study.numerics.certificates.reference import SpectralReference
 from evogt_study.numerics.certificates.run_bound import RunBound, knots_of, run_bound
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.numerics.time_grid import Trajectory
@@ -50,25 +51,9 @@ def certificates(
     `reference` is needed for what is in `BY_REFERENCE`, and for `BY_EXACT` of a problem without exact solution.
     """
     run = Certified(solution, share, key, reference)
-    norm, bound = run.norm, lambda: run.bound.value / norm
-    makers: dict[str, Callable[[], float]] = {
-        "error_bound": bound,
-        "error_bound_initial": lambda: float(np.sqrt(run.bound.initial)) / norm,
-        "error_bound_residual": lambda: float(np.sqrt(run.bound.residual)) / norm,
-        "error_bound_estimated": lambda: float(np.sqrt(run.bound.time_rule + run.bound.unresolved)) / norm,
-        "error_indicator": bound,
-        "error_estimate": lambda: run.estimate / norm,
-        "error_lower": lambda: run.interval[0],
-        "error_upper": lambda: run.interval[1],
-        **{name: lambda name=name: run.budget.parts[name] for name in BUDGET},  # type: ignore[misc]
-        "coercivity": lambda: constants.coercivity(solution.system, run.norm_matrix, run.final_time),
-        "mass_constant": run.mass_constant,
-        "quadrature_residual": run.quadrature_residual,
-        "midpoint_constant": run.midpoint_constant,
-    }
-    asked = set(wanted) | (set(PARTS) if "error_bound" in wanted else set())
-    names = [name for name in makers if name in asked and (norm > 0.0 or not name.startswith("error_"))]
-    return {name: makers[name]() for name in names}
+    asked = {*wanted, *PARTS} if "error_bound" in wanted else {*wanted}
+    known = run.norm > 0.0
+    return {name: float(of(run)) for name, of in OF_RUN.items() if name in asked and (known or name in CONSTANTS)}
 
 
 def solved(
@@ -78,11 +63,17 @@ def solved(
     if problem.exact is None:
         return tuple(_given(reference).final(grid).ravel() for grid in grids)
     # at once, since a formula of few nodes takes as long as its operations are many
-    nodes = np.concatenate([UnitBox.of(problem.domain).nodes(grid) for grid in grids])
+    nodes, parts = _together(problem.domain, grids)
     values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
-    # where the values of each grid end among those of all
-    ends = list(accumulate(grid.weights.size for grid in grids))
-    return tuple(values[end - grid.weights.size : end] for grid, end in zip(grids, ends, strict=True))
+    return tuple(values[part] for part in parts)
+
+
+@lru_cache(maxsize=8)  # runs of a study have their grids in common
+def _together(domain: Domain, grids: tuple[TensorGrid, ...]) -> tuple[Array, list[slice]]:
+    """The nodes of all grids in the domain, and the place of each grid's among them."""
+    ends = [0, *accumulate(grid.weights.size for grid in grids)]
+    nodes = np.concatenate([UnitBox.of(domain).nodes(grid) for grid in grids])
+    return nodes, [slice(*part) for part in pairwise(ends)]
 
 
 def linear(problem: Problem) -> bool:
@@ -145,13 +136,18 @@ class Certified:
 
     @cached_property
     def final(self) -> Array:
-        """u_N(T) without the lifting at the nodes of the grid, (Q,)."""
-        return self.run_bound.functions.evaluated(self.solution.trajectory.coefficients[-1])
+        """u_N(T) without the lifting at the nodes of the grid, and the same free of the time steps' error, (2, Q).
+
+        Of a nonlinear problem, which has no other, twice the run's.
+        """
+        final = self.solution.trajectory.coefficients[-1]
+        other = self.semidiscrete[0] if linear(self.solution.problem) else final
+        return self.run_bound.functions.evaluated(np.array([final, other]))
 
     @cached_property
     def norm(self) -> float:
         """|| u_N(T) + w ||, which is near to || u(T) ||."""
-        return self._norm_of(self.final + self.missing)
+        return self._norm_of(self.final[0] + self.missing)
 
     @cached_property
     def missing(self) -> Array:
@@ -160,11 +156,8 @@ class Certified:
         The error of the time steps, and w with (a grad w, grad v) = R(v) for the residual R of the semidiscrete
         solution at T; of a nonlinear problem that of the run.
         """
-        representer = self.bound.representer.ravel()
-        if not linear(self.solution.problem):
-            return representer
-        change = self.semidiscrete[0] - self.solution.trajectory.coefficients[-1]
-        return representer + self.run_bound.functions.evaluated(change)
+        final, semidiscrete = self.final
+        return np.asarray(self.bound.representer.ravel() + (semidiscrete - final))
 
     @cached_property
     def semidiscrete(self) -> tuple[Array, Array]:
@@ -210,7 +203,6 @@ class Certified:
     def budget(self) -> ErrorBudget:
         """The final error split by its causes."""
         solution, functions = self.solution, self.run_bound.functions
-        space, final = solution.space, solution.trajectory.coefficients[-1]
         rule = TensorGrid.of_rule(solution.discretisation.quadrature, solution.problem.dimension)
         exact, nodal = self.share(
             "certificate solution",
@@ -218,9 +210,9 @@ class Certified:
             partial(solved, solution.problem, self.final_time, self.reference, self.grid, rule),
         )
         # on the grid that resolves the residual, not on the rule that the space is orthonormal in
-        states = functions.evaluated(np.array([space.project(nodal), self.semidiscrete[0], final]))
+        projected, (final, semidiscrete) = functions.evaluated(solution.space.project(nodal)), self.final
         full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
-        return error_budget(exact, full, states, self._norm_of(exact))
+        return error_budget(exact, full, (projected, semidiscrete, final), self._norm_of(exact))
 
     @cached_property
     def norm_matrix(self) -> Array:
@@ -247,3 +239,24 @@ class Certified:
         # derivatives in time only are asked for, so that the functions of space are never called
         along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: [(nodes, nodes)])
         return constants.midpoint_constant(self.solution.system, along, self.final_time)
+
+
+OF_RUN: dict[str, Callable[[Certified], float]] = {
+    "error_bound": lambda run: run.bound.value / run.norm,
+    "error_bound_initial": lambda run: run.bound.initial**0.5 / run.norm,
+    "error_bound_residual": lambda run: run.bound.residual**0.5 / run.norm,
+    "error_bound_estimated": lambda run: (run.bound.time_rule + run.bound.unresolved) ** 0.5 / run.norm,
+    "error_indicator": lambda run: run.bound.value / run.norm,
+    "error_estimate": lambda run: run.estimate / run.norm,
+    "error_lower": lambda run: run.interval[0],
+    "error_upper": lambda run: run.interval[1],
+    "error_full_space": lambda run: run.budget.parts["error_full_space"],
+    "error_retained": lambda run: run.budget.parts["error_retained"],
+    "error_evolution": lambda run: run.budget.parts["error_evolution"],
+    "error_time": lambda run: run.budget.parts["error_time"],
+    "coercivity": lambda run: constants.coercivity(run.solution.system, run.norm_matrix, run.final_time),
+    "mass_constant": Certified.mass_constant,
+    "quadrature_residual": Certified.quadrature_residual,
+    "midpoint_constant": Certified.midpoint_constant,
+}
+"""Each of `CERTIFICATES` and `PARTS` by the run that it is of."""

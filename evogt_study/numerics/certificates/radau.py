@@ -108,9 +108,9 @@ class DiagonalSteps:
 
     def final(self, initial: Array, forces: Array) -> Array:
         """The state after the last step, (r,), by f at the stages (STEPS, 3, r)."""
-        weights = self.step * np.einsum("i,kij->jk", STAGES[-1], self.inverse)
-        added = np.concatenate([initial[None], np.einsum("njk,jk->nk", forces, weights)])
-        return np.asarray(np.einsum("nk,nk->k", self.powers[::-1], added))
+        weights = self.step * (STAGES[-1] @ self.inverse).T
+        added = self.powers[-2::-1] * (forces * weights).sum(axis=1)
+        return np.asarray(self.powers[-1] * initial + added.sum(axis=0))
 
     def stages(self, initial: Array, forces: Array) -> Array:
         """The states at all stages, (STEPS, 3, r)."""

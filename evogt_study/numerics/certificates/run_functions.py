@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -17,7 +16,7 @@ from evogt_study.numerics.dictionaries.legendre import polynomials
 from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.retained_space import RetainedSpace, retained_functions
+from evogt_study.numerics.retained_space import RetainedSpace
 from evogt_study.numerics.validation import AtNodes, Interpolated
 
 
@@ -52,15 +51,14 @@ class RunFunctions:
     @cached_property
     def trial(self) -> Array:
         """Phi at the nodes, (Q, N)."""
-        return _boundary_factor(self.space.domain, self.grid) * self.values
+        return _boundary_factor(self.space.domain, self.grid)[0] * self.values
 
     def evaluated(self, coefficients: Array) -> Array:
         """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
         # r products a node instead of N, by functions that the bound has asked for already
-        ((values, _),) = self._retained(self.grid.along[0])
-        return np.asarray(coefficients @ values.T)
+        return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
         """The run by its coefficients at the knots, (K + 1, r) and (K + 1,).
@@ -69,7 +67,7 @@ class RunFunctions:
         has the values psi . (T_r alpha) at the nodes: it vanishes on Dirichlet faces.
         """
         if self.on_a_line is not None:
-            return Reconstruction(times, states, self._retained)
+            return Reconstruction(times, states, self._along)
         values = (states @ self.space.transform.T) @ self.values.T
         points, ends = self.grid.points, self.box.ends
 
@@ -78,25 +76,26 @@ class RunFunctions:
 
         return Reconstruction(times, values.reshape(-1, *self.grid.shape), along)
 
-    @cached_property  # the bound and the estimate ask for them
-    def _retained(self) -> Callable[[Array], list[tuple[Array, Array]]]:
-        """The retained functions, which are at hand at the nodes of the grid."""
-        space, box, first = self.space, self.box, self.on_a_line
-        assert first is not None  # noqa: S101  # asked before
+    @cached_property
+    def _retained(self) -> tuple[Array, Array]:
+        """The retained functions and their derivatives in the unit interval at the nodes, (Q, r) each."""
+        assert self.on_a_line is not None  # noqa: S101  # asked before
+        return self._conforming(self.on_a_line, *_boundary_factor(self.space.domain, self.grid))
 
-        def functions(psi: FirstOrder, nodes: Array) -> list[tuple[Array, Array]]:
-            values, gradients = retained_functions(space.domain, psi, nodes, space.transform)
-            return [(values, gradients[0] * box.widths[0])]
+    def _along(self, x: Array) -> list[tuple[Array, Array]]:
+        if x is self.grid.along[0] or np.array_equal(x, self.grid.along[0]):
+            return [self._retained]
+        nodes = self.box.mapped(x[:, None])
+        D, dD = self.space.domain.boundary_factor(nodes, 1)
+        return [self._conforming(self.space.features.first_order(nodes), D[:, None], dD[0][:, None])]
 
-        known, own = functions(first, box.nodes(self.grid)), self.grid.along[0]
-
-        def along(x: Array) -> list[tuple[Array, Array]]:
-            if x is own or np.array_equal(x, own):
-                return known
-            nodes = box.mapped(x[:, None])
-            return functions(space.features.first_order(nodes), nodes)
-
-        return along
+    # as `retained_functions`, of few nodes in one direction and with a boundary factor that is at hand
+    def _conforming(self, psi: FirstOrder, D: Array, dD: Array) -> tuple[Array, Array]:
+        transform = np.ascontiguousarray(self.space.transform)  # with which small products take half the time
+        values = psi.value @ transform
+        slopes = D * psi.mapped(psi.factor(transform))[0]
+        slopes += dD * values
+        return D * values, slopes * self.box.widths[0]
 
 
 # of several layers the run has them at points that they follow from in a fraction of the time; the bounds of 48 runs of
@@ -108,10 +107,10 @@ def _first_order(solution: Solution, nodes: Array) -> FirstOrder:
 
 
 @lru_cache(maxsize=8)  # which all runs of a study have in common
-def _boundary_factor(domain: Domain, grid: TensorGrid) -> Array:
-    """D at the nodes, (Q, 1)."""
-    (D,) = domain.boundary_factor(UnitBox.of(domain).nodes(grid))
-    return np.asarray(D[:, None])
+def _boundary_factor(domain: Domain, grid: TensorGrid) -> tuple[Array, Array]:
+    """D at the nodes, and its derivative in the first direction, (Q, 1) each."""
+    D, dD = domain.boundary_factor(UnitBox.of(domain).nodes(grid), 1)
+    return D[:, None], dD[0][:, None]
 
 
 @lru_cache(maxsize=16)

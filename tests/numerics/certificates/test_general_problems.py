@@ -92,7 +92,7 @@ def true_error(problem, solution):
     """The root of || e(T) ||^2 + int (A grad e, grad e) of the reconstruction, over the volume."""
     knots, grid, box = knots_of(solution), FINE[problem.dimension], UnitBox.of(problem.domain)
     run = RunFunctions.of(solution, grid, afresh).reconstructed(knots.coefficients, knots.times)
-    rule = TimeRule.between(knots.times, 4)
+    rule = TimeRule.between(knots.times)
     data = ProblemData.of(problem, grid, rule.times)
     basis, nodes = Sampled(run.along(grid.along[0]), grid), box.nodes(grid)
     states = run.at(rule.times)[0]
