@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,7 +134,9 @@ def path_arguments(function: Any) -> frozenset[str]:
 def check_error(record: Record) -> None:
     """Raise DivergedError where a variable `error` is not finite."""
     error = record.variables.get("error")
-    if error is not None and error.values.dtype.kind == "f" and not np.isfinite(error.values).all():
+    if error is None or error.values.dtype.kind != "f":
+        return
+    if not (np.isfinite(error.values).all() if error.dims else math.isfinite(error.values)):
         raise DivergedError("`error` is not finite")
 
 
