@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from evogt_study.errors import (
     DivergedError,
@@ -146,7 +147,7 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
     method, cases = load_method(batch.spec), batch.cases
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
-    with threadpool_limits(1), np.errstate(all="ignore"):
+    with _libraries(len(sys.modules)).limit(limits=1), np.errstate(all="ignore"):
         for number, (_, own) in enumerate(cases):
             status, message, record = Status.ok, "", None
             share.start(number)
@@ -170,6 +171,12 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
         software=(software,) * len(outcomes),
         stacks=stacked([record for _, _, record, _ in outcomes]),
     )
+
+
+@lru_cache(maxsize=1)  # looking for them takes 2 ms
+def _libraries(modules: int) -> ThreadpoolController:
+    """The BLAS and OpenMP libraries that are loaded, looked for again where the number of `modules` has changed."""
+    return ThreadpoolController()
 
 
 def _run(method: Method, values: Values, share: StageCache) -> Record:

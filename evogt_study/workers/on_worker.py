@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from distributed import get_worker
-from distributed.versions import get_versions
 
 from evogt_study.errors import LeavingError
 from evogt_study.schema.records import RunRecords
 from evogt_study.workers.batch import Batch, run_batch
-
-# each worker tells them to the scheduler: looked up before workers are forked, where Dask remembers them, they are
-# nothing instead of a third of its start
-get_versions()
 
 
 def run_on_worker(batch: Batch) -> RunRecords:

@@ -21,7 +21,13 @@ from evogt_study.storage.temporary_folders import own_folder
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """Start method of workers: other systems' libraries may not live on in a forked process, or nothing can be forked."""
 # what a worker needs first and what takes longest to import; modules of a user are never among them
-PRELOADED = ("distributed", "distributed.http.worker", "evogt_study.workers.on_worker", "evogt_study.methods.evolution")
+PRELOADED = (
+    "distributed",
+    "distributed.http.worker",
+    "evogt_study.workers.on_worker",
+    "evogt_study.methods.evolution",
+    "evogt_study.workers.looked_up_once",  # last: it freezes what is there
+)
 BLAS_THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
