@@ -4,7 +4,8 @@
 - `stage_cache`: stages that cases share, each computed once
 - `file_descriptors`: file descriptors that runs leave to their worker
 - `limits`: limits of a study's failures and of a run's time
-- `on_worker`: what a Dask worker does with a batch; `looked_up_once`: what it would have to find out first
+- `on_worker`: what a Dask worker does with a batch
+- `looked_up_once`: what each worker would have to find out first
 - `batch_size`: cases in the next batch
 - `watch`: a cluster that has lost all of its workers
 - `dispatch`: batches sent to Dask, none lost
