@@ -85,7 +85,10 @@ def by_joblib(points, workers):
 
 def by_dask(points, workers):
     """One delayed call a run."""
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster),
+    ):
         return dask.compute(*[dask.delayed(error)(*point) for point in points])
 
 

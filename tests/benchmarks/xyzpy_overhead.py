@@ -23,7 +23,7 @@ def main():
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     runner = xyzpy.Runner(method, var_names=["error"])
     combos = {"i": list(range(size // 10)), "j": list(range(10))}
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as client:
         client.submit(method, 0, 0).result()
         started = time.perf_counter()
         data = runner.run_combos(combos, executor=client, verbosity=0)

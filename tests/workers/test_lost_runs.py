@@ -240,7 +240,10 @@ def test_a_study_whose_workers_are_all_gone_stops_with_one_line(own_study, tmp_p
         "import time\ndef method(seed):\n    time.sleep(0.05)\n    return {'error': 1.0}\n",
         "[axes]\nseed = { start = 0, count = 400 }",
     )
-    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
 
         def leave(event):
             if event.done > 1:  # the first case is computed before the others

@@ -273,7 +273,11 @@ def test_workers_that_leave_together_are_asked_once_each(monkeypatch):
             raise BothLeftError
 
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, env=environment, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2,
+        threads_per_worker=1,
+        env=environment,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
     )
     with cluster, Client(cluster, set_as_default=False) as client:
         retire = client.retire_workers
