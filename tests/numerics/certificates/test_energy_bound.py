@@ -32,7 +32,7 @@ def test_a_few_runs():
     judge(runs, 1.02)
 
 
-# of thousands of manufactured runs those whose bound came out below the truth, by 6e-5 to 2e-3 of it, before what is
+# of thousands of manufactured runs those whose bound came out below the truth, by 4e-6 to 2e-3 of it, before what is
 # said of each was seen
 @pytest.mark.parametrize(
     ("stated", "dictionary", "seed", "tau", "points", "steps"),
