@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,10 +30,7 @@ def interruptible(time_limit: str | None = None) -> Iterator[None]:
     limit = None if time_limit is None else seconds(time_limit)
 
     def raised(number: int, frame: FrameType | None) -> None:
-        if _is_finalising(frame):  # where Python prints what is raised, and goes on
-            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
-        else:
-            raise KeyboardInterrupt(_reason(number, time_limit))
+        raise _Ended(number, time_limit)
 
     with _handled(raised, limit):
         yield
@@ -42,11 +40,32 @@ AGAIN_SECONDS = 0.05
 """Seconds after which a signal is sent again that came at a moment at which it cannot act."""
 
 
-def _is_finalising(frame: FrameType | None) -> bool:
-    """Return True within the `__del__` of an object, which archives and files have."""
-    while frame is not None and frame.f_code.co_name != "__del__":
-        frame = frame.f_back
-    return frame is not None
+class _Ended(KeyboardInterrupt):
+    """What the signal `number` raises, with the reason as its text."""
+
+    def __init__(self, number: int, time_limit: str | None) -> None:
+        super().__init__(f"stopped at the time limit of {time_limit}" if number == signal.SIGALRM else "terminated")
+        self.number = number
+
+
+# of finalisers, callbacks of weak references, functions that run after a fork: Python prints it and goes on
+@contextmanager
+def _sent_again() -> Iterator[None]:
+    """Send a signal again, in the body, whose KeyboardInterrupt came where Python ignores what is raised."""
+    before = sys.unraisablehook
+
+    def ignored(unraisable: sys.UnraisableHookArgs) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            number = getattr(unraisable.exc_value, "number", signal.SIGINT)
+            threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = ignored
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager
@@ -59,20 +78,16 @@ def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
     come: list[int] = []
 
     def noted(number: int, frame: FrameType | None) -> None:
-        if come and not _is_finalising(frame):
-            raise KeyboardInterrupt(_reason(number, time_limit))
+        if come:
+            raise _Ended(number, time_limit)
         come.append(number)
 
     def check() -> None:
         if come:
-            raise KeyboardInterrupt(_reason(come[0], time_limit))
+            raise _Ended(come[0], time_limit)
 
     with _handled(noted, limit):
         yield check
-
-
-def _reason(number: int, time_limit: str | None) -> str:
-    return f"stopped at the time limit of {time_limit}" if number == signal.SIGALRM else "terminated"
 
 
 @contextmanager
@@ -83,7 +98,8 @@ def _handled(handler: Callable[[int, FrameType | None], None], limit: float | No
         before[signal.SIGALRM] = signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, limit)
     try:
-        yield
+        with _sent_again():
+            yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # first, so that no alarm meets the default handler, which kills
         for number, handler in before.items():

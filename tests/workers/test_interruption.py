@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import weakref
 
 import pytest
 
@@ -10,15 +11,28 @@ from evogt_study.workers.interruption import interruptible, winding_down
 
 
 class Closing:
-    """An object during whose finalisation the process is terminated: Python prints what is raised there."""
+    """An object during whose finalisation a signal comes: Python prints what is raised there, and goes on."""
+
+    number = signal.SIGTERM
 
     def __del__(self):
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(self.number)
 
 
-def finalised():
+class ClosingByCtrlC(Closing):
+    number = signal.SIGINT
+
+
+class Watched:
+    """One whose end is told to another, during which the process is terminated."""
+
+    def __init__(self):
+        weakref.finalize(self, signal.raise_signal, signal.SIGTERM)
+
+
+def forgotten(kind):
     with interruptible():
-        Closing()
+        kind()
         time.sleep(10)
 
 
@@ -43,9 +57,10 @@ def terminated_twice():
         time.sleep(10)
 
 
-def test_a_signal_that_comes_while_an_object_is_finalised_is_not_lost():
-    with pytest.raises(KeyboardInterrupt, match="terminated"):
-        finalised()
+@pytest.mark.parametrize(("kind", "reason"), [(Closing, "terminated"), (ClosingByCtrlC, "^$"), (Watched, "terminated")])
+def test_a_signal_that_comes_where_python_ignores_what_is_raised_is_not_lost(kind, reason):
+    with pytest.raises(KeyboardInterrupt, match=reason):
+        forgotten(kind)
 
 
 def test_a_signal_that_is_noted_ends_the_body_where_it_asks_and_a_second_one_at_once():
