@@ -20,6 +20,7 @@ from evogt_study.errors import InputError, JobsWarning, SweepError, warn
 from evogt_study.storage.processes import own_mark, was_left
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.workers.batch import LEAVE_AT
+from evogt_study.workers.interruption import deferred
 from evogt_study.workers.jobs.job_keeper import JobKeeper, Told
 from evogt_study.workers.jobs.job_queue import SYSTEMS, Queue, wall_seconds
 from evogt_study.workers.local_cluster import NO_PAGES, SETTINGS, silent
@@ -122,7 +123,8 @@ def _remove_left(place: Path) -> None:
 def _class_and_configuration(system: str) -> tuple[Any, Mapping[str, Any]]:
     """Find dask-jobqueue's class and configuration for this system.  Raises InputError."""
     try:
-        import dask_jobqueue  # of an extra, which only this needs
+        with deferred():  # importing it has Ctrl-C end this process with code 0; this puts the handler back
+            import dask_jobqueue  # of an extra, which only this needs
     except ImportError:
         raise InputError("`--cluster` must have dask-jobqueue installed; use pip install 'evogt-study[hpc]'") from None
     if system not in SYSTEMS:

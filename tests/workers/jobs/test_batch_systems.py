@@ -4,6 +4,7 @@ import collections
 import logging
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import textwrap
 import time
 
 import dask
-import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
 import numpy as np
 import psutil
 import pytest
@@ -25,9 +25,13 @@ from evogt_study.storage.processes import own_mark
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.dispatch import Flow
+from evogt_study.workers.interruption import deferred
 from evogt_study.workers.jobs.batch_systems import CERTIFICATES, cluster_of
 from evogt_study.workers.jobs.job_queue import Queue
 from evogt_study.workers.worker_server import BLAS_THREADS
+
+with deferred():  # or it has Ctrl-C end all other tests with code 0
+    import dask_jobqueue  # noqa: F401  # its defaults have to be there before settings are put over them
 
 pytestmark = pytest.mark.long
 
@@ -119,6 +123,25 @@ def test_a_folder_for_the_certificate_that_cannot_be_written(tmp_path):
     wanted = "`--cluster slurm` must be able to write its certificate .*set jobqueue.slurm.shared-temp-directory"
     with dask.config.set(settings), pytest.raises(InputError, match=wanted), cluster_of("slurm"):
         pass
+
+
+CTRL_C = """
+import signal
+from evogt_study.errors import InputError
+from evogt_study.workers.jobs.batch_systems import cluster_of
+try:
+    with cluster_of("none"):
+        pass
+except InputError:
+    signal.raise_signal(signal.SIGINT)
+"""
+
+
+def test_ctrl_c_stays_what_it_is_with_jobs():
+    """The library that submits them takes it for an end without error."""
+    done = subprocess.run([sys.executable, "-c", CTRL_C], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr.endswith("KeyboardInterrupt\n")
 
 
 ASKED = """
