@@ -16,7 +16,7 @@ import numpy as np
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.python_function import code_of
 from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, is_statement, named_code
-from evogt_study.schema.values import Composite
+from evogt_study.schema.values import is_composite
 from evogt_study.storage.atomic_files import written_whole
 from evogt_study.study.designs.given import SECTIONS, sections
 from evogt_study.study.study_file import quoted
@@ -156,7 +156,7 @@ def _value(where: str, value: Any) -> str:
     # before the others, since np.float64 is a float, which NumPy 2 writes as np.float64(1.0)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, Composite):
+    if is_composite(value):
         value = dict(value.content())
     if isinstance(value, str):
         return quoted(value)

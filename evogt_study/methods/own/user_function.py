@@ -20,7 +20,7 @@ from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.reserved_names import objection
-from evogt_study.schema.values import Composite, Values, canonical_json
+from evogt_study.schema.values import Values, canonical_json, is_composite
 
 if TYPE_CHECKING:
     from evogt_study.numerics.pipeline import Share
@@ -146,4 +146,4 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return [plain(entry) for entry in value]
-    return dict(value.content()) if isinstance(value, Composite) else value
+    return dict(value.content()) if is_composite(value) else value
