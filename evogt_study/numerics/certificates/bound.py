@@ -131,13 +131,13 @@ def energy_bound(
             states[-1], rates[-1] = end
         norms.append(_residual(solution, states, rates, block, growth))
     weights = growth.weights(rule.times)
-    squares = weights * np.concatenate([norm.squares for norm in norms])
+    squares, unresolved = weights * np.concatenate([[norm.squares, norm.unresolved] for norm in norms], axis=1)
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
     return EnergyBound(
         initial=float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial,
         residual=fine,
         time_rule=abs(fine - coarse),
-        unresolved=float((rule.weights * weights) @ np.concatenate([norm.unresolved for norm in norms])),
+        unresolved=float(rule.weights @ unresolved),
         representer=norms[-1].representer,
     )
 

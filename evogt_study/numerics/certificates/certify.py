@@ -12,7 +12,7 @@ import numpy as np
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates import constants
 from evogt_study.numerics.certificates.bound import EnergyBound
-from evogt_study.numerics.certificates.budget import ErrorBudget, FullSpace, error_budget
+from evogt_study.numerics.certificates.budget import BUDGET, ErrorBudget, FullSpace, error_budget
 from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.radau import semidiscrete_state
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
@@ -25,7 +25,6 @@ from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.numerics.time_grid import Trajectory
 
 PARTS = ("error_bound_initial", "error_bound_residual", "error_bound_estimated")
-BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 INTERVAL = ("error_lower", "error_upper")
 CONSTANTS = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
 """Of the paper's estimate."""
@@ -214,6 +213,10 @@ class Certified:
         full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
         return error_budget(exact, full, (projected, semidiscrete, final), self._norm_of(exact))
 
+    def part_of_budget(self, part: str) -> float:
+        """One of `BUDGET`."""
+        return self.budget.parts[part]
+
     @cached_property
     def norm_matrix(self) -> Array:
         """That of || z ||_{1,q}^2."""
@@ -250,10 +253,7 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "error_estimate": lambda run: run.estimate / run.norm,
     "error_lower": lambda run: run.interval[0],
     "error_upper": lambda run: run.interval[1],
-    "error_full_space": lambda run: run.budget.parts["error_full_space"],
-    "error_retained": lambda run: run.budget.parts["error_retained"],
-    "error_evolution": lambda run: run.budget.parts["error_evolution"],
-    "error_time": lambda run: run.budget.parts["error_time"],
+    **{part: partial(Certified.part_of_budget, part=part) for part in BUDGET},
     "coercivity": lambda run: constants.coercivity(run.solution.system, run.norm_matrix, run.final_time),
     "mass_constant": Certified.mass_constant,
     "quadrature_residual": Certified.quadrature_residual,

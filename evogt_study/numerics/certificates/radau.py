@@ -29,6 +29,9 @@ ADJUGATE = np.stack([np.eye(3), TRACES[1] * np.eye(3) - STAGES, np.linalg.det(ST
 DETERMINANT = np.append(TRACES, np.linalg.det(STAGES))
 """adj(I + z A) and det(I + z A), whose ratio is the inverse, are polynomials in z, of which these are the coefficients:
 in less than half of the time that LAPACK takes for many small matrices."""
+LAST_ROW = np.concatenate([ADJUGATE[:, 6:].sum(axis=1, keepdims=True), STAGES[-1] @ ADJUGATE.reshape(3, 3, 3)], axis=1)
+"""Those of what a step makes of the state before it, which is the sum of the inverse's last row and so does not cancel
+where K is stiff, and of f at its three stages, (3, 4)."""
 TOLERANCE = 1e-12
 """Relative, of the three stages of a step together."""
 MOST_ITERATIONS = 100
@@ -51,10 +54,7 @@ class RadauSteps:
     @staticmethod
     def of(step: float, eigenvalues: Array) -> RadauSteps:
         """For the eigenvalues (m,) of the diagonal matrix that K is, or is near to."""
-        # for z >= 0 all terms of the determinant are positive: nothing cancels, however stiff
-        powers = (step * eigenvalues).reshape(-1, 1) ** np.arange(4)
-        inverse = powers[:, :3] @ ADJUGATE / (powers @ DETERMINANT)[:, None]
-        return RadauSteps(step, inverse.reshape(-1, 3, 3))
+        return RadauSteps(step, _over_determinant(step * eigenvalues, ADJUGATE).reshape(-1, 3, 3))
 
     def advanced(
         self, state: Array, load: Array, images: Callable[[Array], Array], guess: Array
@@ -83,6 +83,13 @@ class RadauSteps:
         return np.asarray(solved)
 
 
+def _over_determinant(z: Array, coefficients: Array) -> Array:
+    """Polynomials in z = h lambda (m,) over det(I + z A), by their coefficients (3, n), (m, n)."""
+    # for z >= 0 all terms of the determinant are positive: nothing cancels, however stiff
+    powers = z.reshape(-1, 1) ** np.arange(4)
+    return np.asarray(powers[:, :3] @ coefficients / (powers @ DETERMINANT)[:, None])
+
+
 def _linear(function: Callable[[Array], Array], size: int) -> Any:
     # without its type it would be applied once to find that out
     return scipy.sparse.linalg.LinearOperator((size, size), function, dtype=np.float64)
@@ -90,27 +97,33 @@ def _linear(function: Callable[[Array], Array], size: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalSteps:
-    """All steps of y' = f - lambda y for eigenvalues lambda (r,), as sums over the steps before.
-
-    inverse (r, 3, 3): as of `RadauSteps`.  powers (STEPS + 1, r): what is left of a state after so many steps.
-    """
+    """All steps of one size of y' = f - lambda y for eigenvalues lambda (r,), as sums over the steps before."""
 
     step: float
-    inverse: Array
-    powers: Array
+    eigenvalues: Array
 
-    @staticmethod
-    def of(step: float, eigenvalues: Array) -> DiagonalSteps:
-        """For steps of one size."""
-        inverse = RadauSteps.of(step, eigenvalues).inverse
-        factor = inverse[:, -1].sum(axis=1)  # the last stage's, which does not cancel where K is stiff
-        return DiagonalSteps(step, inverse, factor ** np.arange(STEPS + 1)[:, None])
+    @cached_property
+    def inverse(self) -> Array:
+        """As of `RadauSteps`, (r, 3, 3)."""
+        return RadauSteps.of(self.step, self.eigenvalues).inverse
+
+    @cached_property
+    def _of_a_step(self) -> Array:
+        """Factors of the state before a step, and of h f at its stages, (4, r)."""
+        return _over_determinant(self.step * self.eigenvalues, LAST_ROW).T
+
+    @cached_property
+    def powers(self) -> Array:
+        """What is left of a state after 0, 1, ... steps, (STEPS + 1, r)."""
+        powers = np.ones((STEPS + 1, len(self.eigenvalues)))
+        powers[1:] = self._of_a_step[0]
+        return np.multiply.accumulate(powers, out=powers)
 
     def final(self, initial: Array, forces: Array) -> Array:
         """The state after the last step, (r,), by f at the stages (STEPS, 3, r)."""
-        weights = self.step * (STAGES[-1] @ self.inverse).T
-        added = self.powers[-2::-1] * (forces * weights).sum(axis=1)
-        return np.asarray(self.powers[-1] * initial + added.sum(axis=0))
+        added = np.einsum("nik,ik->nk", forces, self._of_a_step[1:])
+        added *= self.powers[-2::-1]
+        return np.asarray(self.powers[-1] * initial + self.step * added.sum(axis=0))
 
     def stages(self, initial: Array, forces: Array) -> Array:
         """The states at all stages, (STEPS, 3, r)."""
@@ -133,7 +146,7 @@ def semidiscrete_state(system: GalerkinSystem, final_time: float) -> tuple[Array
     loads = system.load(times.ravel()).reshape(*times.shape, -1)
     if system.autonomous and system.symmetric:
         eigenvalues, basis = system.modes
-        steps = DiagonalSteps.of(step, eigenvalues)
+        steps = DiagonalSteps(step, eigenvalues)
         return basis @ steps.final(system.initial @ basis, loads @ basis), loads[-1, -1]
     state = _all_at_once(system, step, times, loads)
     return _one_by_one(system, step, times, loads) if state is None else state, loads[-1, -1]
@@ -143,7 +156,7 @@ def _all_at_once(system: GalerkinSystem, step: float, times: Array, loads: Array
     """The final state by iteration: of the diagonal of K at half time, with what it leaves of K(t) as a force."""
     middle = system.stiffness(STEPS * step / 2.0)
     eigenvalues, basis = np.linalg.eigh((middle + middle.T) / 2.0)
-    steps, product = DiagonalSteps.of(step, eigenvalues), products_at(system.stiffness, times.ravel())
+    steps, product = DiagonalSteps(step, eigenvalues), products_at(system.stiffness, times.ravel())
     nothing = np.zeros_like(eigenvalues)
 
     def operator(flat: Array) -> Array:

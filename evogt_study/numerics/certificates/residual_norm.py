@@ -67,7 +67,8 @@ def on_a_line(
     if all(ends):
         # the primitive is known up to a constant: with this one w, which is minus the integral of slope, vanishes at
         # both ends
-        shift = -((primitive * inverse) @ weights) / (inverse @ weights)
+        weighted = weights * inverse
+        shift = -np.vecdot(primitive, weighted) / weighted.sum(axis=-1)
     else:
         shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
     primitive += shift[:, None]

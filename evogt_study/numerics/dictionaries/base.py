@@ -178,4 +178,5 @@ class FirstOrder(NamedTuple):
 # d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is
 def side_by_side(directions: Array, matrix: Array) -> Array:
     """diag(a_l) M for all directions a_l, (d, n) and (n, r) -> (n, d r)."""
-    return np.concatenate([direction[:, None] * matrix for direction in directions], axis=1)
+    parts = [direction[:, None] * matrix for direction in directions]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from evogt_study.numerics.certificates import radau
-from evogt_study.numerics.certificates.certify import BUDGET, Certified, certificates
+from evogt_study.numerics.certificates.budget import BUDGET
+from evogt_study.numerics.certificates.certify import Certified, certificates
 from evogt_study.numerics.certificates.reference import reference_of
 from evogt_study.numerics.certificates.spectral_space import SpectralSpace
 from evogt_study.numerics.coefficient_reference import CoefficientReference
@@ -49,7 +50,7 @@ def test_parts_add_up_to_the_error():
     exact = PROBLEM.exact(Certified(solution, afresh, "problem", None).grid.nodes, np.array([0.25]))[0]
     ours = solution.evaluate(Certified(solution, afresh, "problem", None).grid.nodes)[-1]
     np.testing.assert_allclose(whole, exact - ours, atol=1e-12)
-    assert budget.relative(whole) == pytest.approx(solution.errors[-1], rel=1e-6)
+    assert np.sqrt(whole**2 @ budget.weights) / budget.norm == pytest.approx(solution.errors[-1], rel=1e-6)
 
 
 @pytest.mark.long

@@ -9,7 +9,8 @@ import sympy
 from evogt_study.errors import StudyError
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.certificates.bound import growth_of
-from evogt_study.numerics.certificates.certify import BUDGET, CONSTANTS, INTERVAL, certificates
+from evogt_study.numerics.certificates.budget import BUDGET
+from evogt_study.numerics.certificates.certify import CONSTANTS, INTERVAL, certificates
 from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.reconstruction import TimeRule
 from evogt_study.numerics.certificates.reference import spectral_reference
@@ -157,6 +158,14 @@ def test_what_is_refused():
     disk = Statement(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
     with pytest.raises(StudyError, match="another domain than a box"):
         check_certificates(("error_bound",), disk, T)
+
+
+def test_a_bound_beyond_the_range_of_numbers():
+    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
+    run = replace(run_of(problem, 20, 40), grid=TimeGrid.of(1.0, 0.002))
+    with np.errstate(all="ignore"):
+        found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
+    assert not found  # what is no number is left out
 
 
 def test_indicator_of_a_reaction():
