@@ -61,13 +61,23 @@ def browser():
         running.quit()
 
 
+def load(running, address):
+    """Open a page, and wait until it is there: the driver has let scripts see one that had no body yet."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    running.execute_script("window.before = true")
+    running.get(address)
+    there = "return !window.before && document.readyState === 'complete'"
+    WebDriverWait(running, 60).until(lambda _: running.execute_script(there))
+
+
 def opened(running, page, width, picture=None):
     """What the browser sees of a page in a window that is `width` pixels wide, asks for, and writes on its console."""
     size = {"width": width, "height": 3000, "deviceScaleFactor": 1, "mobile": width < 600}
     running.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     for log in ("browser", "performance"):
         running.get_log(log)  # what the page before has left
-    running.get(Path(page).resolve().as_uri())
+    load(running, Path(page).resolve().as_uri())
     seen = running.execute_script(LOOK)
     events = [json.loads(entry["message"])["message"] for entry in running.get_log("performance")]
     requests = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]

@@ -8,7 +8,7 @@ import pytest
 import evogt_study as evs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-from browser import browser, opened
+from browser import browser, load, opened
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 WIDTHS = (1300, 400)
@@ -68,5 +68,5 @@ def test_pages_fit_their_windows(running, theme):
     ],
 )
 def test_search_finds(running, words, page):
-    running.get((SITE / "search.html").as_uri() + f"?q={words}")
+    load(running, (SITE / "search.html").as_uri() + f"?q={words}")
     assert any(page in found for found in running.execute_async_script(READY))
