@@ -12,6 +12,7 @@ space.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class EnergyBound:
     @property
     def value(self) -> float:
         """The bound of the energy norm of the error."""
-        return float(np.sqrt(self.initial + self.residual + self.time_rule + self.unresolved))
+        return math.sqrt(self.initial + self.residual + self.time_rule + self.unresolved)
 
     @property
     def resolution(self) -> float:
@@ -131,7 +132,8 @@ def energy_bound(
             states[-1], rates[-1] = end
         norms.append(_residual(solution, states, rates, block, growth))
     weights = growth.weights(rule.times)
-    squares, unresolved = weights * np.concatenate([[norm.squares, norm.unresolved] for norm in norms], axis=1)
+    squares = weights * np.concatenate([norm.squares for norm in norms])
+    unresolved = weights * np.concatenate([norm.unresolved for norm in norms])
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
     return EnergyBound(
         initial=float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial,
@@ -143,8 +145,9 @@ def energy_bound(
 
 
 def _initial(solution: Reconstruction, data: ProblemData) -> float:
-    difference = Sampled(solution.along(data.grid.along[0]), data.grid).evaluate(solution.states[:1])[0] - data.initial
-    return float(difference.ravel() ** 2 @ data.grid.weights.ravel())
+    run = Sampled(solution.along(data.grid.along[0]), data.grid)
+    difference = (run.evaluate(solution.states[0]) - data.initial).ravel()
+    return float(difference**2 @ data.grid.weights.ravel())
 
 
 def _residual(solution: Reconstruction, states: Array, rates: Array, data: ProblemData, growth: Growth) -> DualNorm:

@@ -37,13 +37,13 @@ ITERATIONS = 12
 
 @dataclass(frozen=True, eq=False)
 class ErrorBudget:
-    """The four differences at the nodes, (Q,) each, which add up to the error; weights (Q,) and || u ||."""
+    """The four differences at the nodes, (Q,) each, which add up to the error; weights' roots (Q,) and || u ||."""
 
     full_space: Array
     truncation: Array
     evolution: Array
     time: Array
-    weights: Array
+    roots: Array
     norm: float
 
     @cached_property
@@ -53,63 +53,61 @@ class ErrorBudget:
         error_retained is that of u - P u, the full space's part included, so that it falls with tau.
         """
         retained = self.full_space + self.truncation
-        differences = np.array([self.full_space, retained, self.evolution, self.time])
-        norms = np.sqrt(differences**2 @ self.weights) / self.norm
+        differences = self.roots * np.array([self.full_space, retained, self.evolution, self.time])
+        norms = np.sqrt(np.vecdot(differences, differences)) / self.norm
         return dict(zip(BUDGET, norms.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class FullSpace:
-    """The span of all features, by their values at the nodes (Q, N) and weights (Q,).
+    """The span of all features, by their values at the nodes times the roots of the weights (Q, N), and these roots.
 
-    right (N, N) over sizes (N,): combinations that are orthonormal on the rule of assembly, and nearly so here.  kept:
-    how many of them are computed well, then of all that count; none where that rule has fewer nodes than features.
+    combined (N, N): combinations that are orthonormal on the rule of assembly, and nearly so here.  kept: how many of
+    them are computed well, then of all that count; none where that rule has fewer nodes than features.
     """
 
-    trial: Array
-    weights: Array
-    right: Array
-    sizes: Array
+    weighted: Array
+    roots: Array
+    combined: Array
     kept: tuple[int, ...]
 
     @staticmethod
-    def of(trial: Array, weights: Array, svd: WeightedSVD) -> FullSpace:
-        """The space of Phi (Q, N) on a rule, by the singular values that the run has on its own rule."""
-        sizes, kept = svd.singular_values, tuple[int, ...]()
+    def of(weighted: Array, roots: Array, svd: WeightedSVD) -> FullSpace:
+        """The space by the singular values that the run has on its own rule."""
+        sizes, kept, combined = svd.singular_values, tuple[int, ...](), svd.right
         if sizes[-1] > 0.0:
             # sizes fall, so that what is kept is a stretch at their front
             kept = tuple(int(np.count_nonzero(sizes > least * sizes[0])) for least in (LARGE, SMALLEST))
-        return FullSpace(trial, weights, svd.right, sizes, kept)
+            combined = combined / sizes
+        return FullSpace(weighted, roots, combined, kept)
 
     def best(self, values: Array) -> Array:
         """The best approximation of a function at the nodes, (Q,) -> (Q,)."""
-        rest = (values, self._moments(values)) if self.kept else None
+        weighted = self.roots * values
+        left = (weighted, weighted @ self.weighted) if self.kept else None
         # the small directions have coefficients as large as one over their size times what is left: after the large
         # ones that is so little that their rounding does not show
         for count in self.kept:
-            rest = rest and self._rest(*rest, self.right[:, :count], self.sizes[:count])
-        if rest is None:
-            return np.asarray(self.trial @ _least_squares(self.trial, values, np.sqrt(self.weights)))
-        return values - rest[0]
-
-    def _moments(self, values: Array) -> Array:
-        return np.asarray((values * self.weights) @ self.trial)
+            left = left and self._rest(*left, self.combined[:, :count])
+        if left is None:
+            return np.asarray(self.weighted @ _least_squares(self.weighted, weighted) / self.roots)
+        return values - left[0] / self.roots
 
     # conjugate gradients of the normal equations: an iteration reads the features twice, while the mass of the
     # directions would take as many operations as there are of them.  `conjugate_gradients` ends by the load; this ends
     # by what is left, which may be 1e-10 of it, before rounding makes it grow again
-    def _rest(self, left: Array, moments: Array, right: Array, sizes: Array) -> tuple[Array, Array] | None:
-        """Remainder of a function off `right` over `sizes`, and its moments with Phi; None if these are no basis."""
-        gradient = direction = moments @ right / sizes
+    def _rest(self, left: Array, moments: Array, combined: Array) -> tuple[Array, Array] | None:
+        """Remainder of a weighted function off the combinations, and its moments; None if these are no basis."""
+        before, direction = 1.0, np.zeros(combined.shape[1])
         for _ in range(ITERATIONS):
-            size = gradient @ gradient
-            if not size > ORTHOGONAL**2 * (left**2 @ self.weights):  # nor where it is no number
+            gradient = moments @ combined
+            size = float(gradient @ gradient)
+            if not size > ORTHOGONAL**2 * (left @ left):  # nor where it is no number
                 return left, moments
-            image = self.trial @ (right @ (direction / sizes))
-            left = left - size / (image**2 @ self.weights) * image
-            moments = self._moments(left)
-            gradient = moments @ right / sizes
-            direction = gradient + (gradient @ gradient) / size * direction
+            direction = gradient + size / before * direction
+            image = self.weighted @ (combined @ direction)
+            left, before = left - size / (image @ image) * image, size
+            moments = left @ self.weighted
         return None
 
 
@@ -120,16 +118,16 @@ def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Arr
     """
     best, (projected, semidiscrete, final) = space.best(exact), states
     return ErrorBudget(
-        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.weights, norm
+        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.roots, norm
     )  # fmt: skip
 
 
-def _least_squares(trial: Array, values: Array, roots: Array) -> Array:
+def _least_squares(weighted: Array, values: Array) -> Array:
     """Coefficients of the best approximation, through a QR factorisation of the weighted trial functions first."""
     # R of [A b] has all of the problem, in N + 1 rows instead of Q: the SVD inside lstsq is of that
-    augmented = np.column_stack([roots[:, None] * trial, roots * values])
+    augmented = np.column_stack([weighted, values])
     (triangle,) = scipy.linalg.qr(augmented, mode="r", overwrite_a=True, check_finite=False)
-    count = trial.shape[1]
+    count = weighted.shape[1]
     return np.asarray(scipy.linalg.lstsq(triangle[:count, :count], triangle[:count, count], cond=SMALLEST)[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -63,8 +64,10 @@ def solved(
         return tuple(_given(reference).final(grid).ravel() for grid in grids)
     # at once, since a formula of few nodes takes as long as its operations are many
     nodes, parts = _together(problem.domain, grids)
-    values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
-    return tuple(values[part] for part in parts)
+    values = problem.exact(nodes, np.array([final_time]))[0]
+    if problem.lifting is not None:
+        values = values - _lifted(problem, final_time, nodes)
+    return tuple([values[part] for part in parts])
 
 
 @lru_cache(maxsize=8)  # runs of a study have their grids in common
@@ -169,12 +172,17 @@ class Certified:
     @property
     def estimate(self) -> float:
         """The norm of what is missing."""
-        return float(np.sqrt(self.missing**2 @ self.grid.weights.ravel()))
+        return self._root(self.missing)
 
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
-        whole = values + self._lifted(self.run_bound.functions.box.nodes(self.grid))
-        return float(np.sqrt(whole**2 @ self.grid.weights.ravel()))
+        if self.solution.problem.lifting is not None:
+            values = values + self._lifted(self.run_bound.functions.box.nodes(self.grid))
+        return self._root(values)
+
+    def _root(self, values: Array) -> float:
+        """The root of the integral of their square on the grid."""
+        return math.sqrt(values**2 @ self.grid.weights.ravel())
 
     def _lifted(self, nodes: Array) -> Array | float:
         return _lifted(self.solution.problem, self.final_time, nodes)
@@ -210,7 +218,8 @@ class Certified:
         )
         # on the grid that resolves the residual, not on the rule that the space is orthonormal in
         projected, (final, semidiscrete) = functions.evaluated(solution.space.project(nodal)), self.final
-        full = FullSpace.of(functions.trial, self.grid.weights.ravel(), solution.svd)
+        roots = np.sqrt(self.grid.weights.ravel())
+        full = FullSpace.of(functions.weighted(roots), roots, solution.svd)
         return error_budget(exact, full, (projected, semidiscrete, final), self._norm_of(exact))
 
     def part_of_budget(self, part: str) -> float:

@@ -57,46 +57,46 @@ def on_a_line(
 
     mass: m, where no end is Dirichlet.
     """
-    weights, constants = grid.weights, np.zeros(len(remainder))
+    weights, constants = grid.weights, np.zeros(())
     if not any(ends):
         # constants are among the functions then, and only the mass term bounds their part
         mean = np.asarray(remainder @ weights + given[0] + given[1])
         remainder, constants = remainder - mean[:, None], mean**2 / mass
     primitive, inverse = _primitive(remainder, grid), 1.0 / diffusion
     primitive += flux
+    weighted = weights * inverse
     if all(ends):
         # the primitive is known up to a constant: with this one w, which is minus the integral of slope, vanishes at
         # both ends
-        weighted = weights * inverse
-        shift = -np.vecdot(primitive, weighted) / weighted.sum(axis=-1)
+        shift = -np.vecdot(primitive, weighted) / (inverse @ weights)
     else:
         shift = -remainder @ weights - given[1] if ends[0] else np.broadcast_to(given[0], len(primitive))
     primitive += shift[:, None]
     slope = primitive[-1:] * inverse[-1:]
-    primitive *= np.sqrt(inverse)
-    unresolved = BEYOND * _last_modes(primitive, grid)
-    primitive *= primitive
+    primitive *= np.sqrt(weighted)
     representer = -_primitive(slope, grid)[0]
     # w vanishes at the Dirichlet end, or has mean zero where there is none
     if not ends[0]:
         representer += slope[0] @ weights if ends[1] else -(representer @ weights)
-    return DualNorm(primitive @ weights + constants, unresolved, representer)
+    squares = np.vecdot(primitive, primitive) + constants
+    return DualNorm(squares, BEYOND * _last_modes(primitive, grid), representer)
 
 
 def _primitive(values: Array, grid: TensorGrid) -> Array:
     """Integrals from 0 to the nodes, (T, Q) -> (T, Q): of the interpolating polynomial of each panel."""
-    weights, inside, _ = _panel(grid.points)
-    panels = values.reshape(-1, grid.points)
-    whole = (panels @ weights).reshape(len(values), grid.panels)
-    result = (panels @ inside).reshape(len(values), grid.panels, grid.points)
-    result += (whole.cumsum(axis=1) - whole)[:, :, None]
-    result /= grid.panels
+    inside, before, _ = _matrices(grid.points, grid.panels)
+    result = (values.reshape(-1, grid.points) @ inside).reshape(len(values), grid.panels, grid.points)
+    result += (values @ before)[:, :, None]
     return result.reshape(len(values), -1)
 
 
 @lru_cache(maxsize=8)
-def _panel(points: int) -> tuple[Array, Array, Array]:
-    """Weights (P,) of a panel, values there to integrals from 0 to its nodes (P, P), and to its last modes (P, P/4)."""
+def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
+    """Matrices that values on a line are multiplied by.
+
+    Those of a panel to integrals from its beginning to its nodes (P, P); all to integrals over the panels before each
+    (Q, panels); those of a panel, times the roots of their weights, to its last modes (P, P/4).
+    """
     nodes, weights = TensorGrid(1, points).along
     degrees = np.arange(points)
     table = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points)
@@ -104,14 +104,15 @@ def _panel(points: int) -> tuple[Array, Array, Array]:
     integrals[:, 0] = nodes
     integrals[:, 1:] = (table[:, 2:] - table[:, :-2]) / (2.0 * (2.0 * degrees[1:] + 1.0))
     modes = table[:, :-1] * weights[:, None]
-    last = (modes * np.sqrt(2.0 * degrees + 1.0))[:, -(points // 4) :]
-    return weights, ((2.0 * degrees + 1.0) * modes) @ integrals.T, last
+    before = np.kron(np.triu(np.ones((panels, panels)), 1), weights[:, None]) / panels
+    last = (np.sqrt(weights)[:, None] * table[:, :-1] * np.sqrt(2.0 * degrees + 1.0))[:, -(points // 4) :]
+    return ((2.0 * degrees + 1.0) * modes) @ integrals.T / panels, before, last
 
 
 def _last_modes(values: Array, grid: TensorGrid) -> Array:
-    """Squared norm of the last quarter of the Legendre modes of every panel, (T, Q) -> (T,)."""
-    modes = (values.reshape(-1, grid.points) @ _panel(grid.points)[2]).reshape(len(values), -1)
-    return np.asarray(np.vecdot(modes, modes) / grid.panels)
+    """Squared norm of the last quarter of the Legendre modes of every panel, of values times the roots of weights."""
+    modes = (values.reshape(-1, grid.points) @ _matrices(grid.points, grid.panels)[2]).reshape(len(values), -1)
+    return np.asarray(np.vecdot(modes, modes))
 
 
 def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: float = 0.0) -> DualNorm:

@@ -110,8 +110,7 @@ def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:
         yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
         return
     # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
-    enough = [count for count in GRIDS[1] if count * PANEL >= nodes]
-    yield from (_grid(1, PANEL, count) for count in enough or GRIDS[1][-1:])
+    yield from (_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1])
 
 
 # each point is another residual, and as a rule the fewer are enough

@@ -53,6 +53,10 @@ class RunFunctions:
         """Phi at the nodes, (Q, N)."""
         return _boundary_factor(self.space.domain, self.grid)[0] * self.values
 
+    def weighted(self, roots: Array) -> Array:
+        """Phi at the nodes times the roots of their weights (Q,), (Q, N)."""
+        return np.asarray((roots[:, None] * _boundary_factor(self.space.domain, self.grid)[0]) * self.values)
+
     def evaluated(self, coefficients: Array) -> Array:
         """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
@@ -95,7 +99,9 @@ class RunFunctions:
         values = psi.value @ transform
         slopes = D * psi.mapped(psi.factor(transform))[0]
         slopes += dD * values
-        return D * values, slopes * self.box.widths[0]
+        values *= D
+        slopes *= self.box.widths[0]
+        return values, slopes
 
 
 # of several layers the run has them at points that they follow from in a fraction of the time; the bounds of 48 runs of

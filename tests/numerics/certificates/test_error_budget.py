@@ -50,7 +50,7 @@ def test_parts_add_up_to_the_error():
     exact = PROBLEM.exact(Certified(solution, afresh, "problem", None).grid.nodes, np.array([0.25]))[0]
     ours = solution.evaluate(Certified(solution, afresh, "problem", None).grid.nodes)[-1]
     np.testing.assert_allclose(whole, exact - ours, atol=1e-12)
-    assert np.sqrt(whole**2 @ budget.weights) / budget.norm == pytest.approx(solution.errors[-1], rel=1e-6)
+    assert np.sqrt(whole**2 @ budget.roots**2) / budget.norm == pytest.approx(solution.errors[-1], rel=1e-6)
 
 
 @pytest.mark.long
