@@ -15,7 +15,12 @@ def command() -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     unlock_where_no_locks_are()
     atexit.register(gc.freeze)  # else Python would look through all of it once more
-    main(prog_name="evogt")
+    try:
+        main(prog_name="evogt")
+    finally:
+        # with `-m` Python ends a process by SIGINT, whatever its exit code, where code in a string was interrupted, as
+        # imports have it in dataclasses; running other such code has it forget that
+        exec("")  # noqa: S102
 
 
 if __name__ == "__main__":

@@ -103,6 +103,22 @@ def test_sigterm_keeps_what_is_finished_for_status_summary_and_the_same_command(
     assert asked("status", path) == (f"{path} (study): 100 runs, 100 ok\n", "")
 
 
+def test_code_in_a_string_that_is_interrupted(own_study):
+    """As dataclasses are made of, and much else that an import does."""
+    study = own_study(
+        """
+        def method(seed):
+            exec("import signal; signal.raise_signal(signal.SIGINT)")
+        """,
+        "[axes]\nseed = [0]",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "evogt_study", "try", study.file], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 130
+    assert done.stderr.startswith("evogt: interrupted")
+
+
 def test_a_time_limit_stops_before_others_do(slow):
     process, _ = slow("--time-limit", "1.5s")
     code, errors = ended(process)
