@@ -64,10 +64,8 @@ def solved(
         return tuple(_given(reference).final(grid).ravel() for grid in grids)
     # at once, since a formula of few nodes takes as long as its operations are many
     nodes, parts = _together(problem.domain, grids)
-    values = problem.exact(nodes, np.array([final_time]))[0]
-    if problem.lifting is not None:
-        values = values - _lifted(problem, final_time, nodes)
-    return tuple([values[part] for part in parts])
+    values = problem.exact(nodes, np.array([final_time]))[0] - _lifted(problem, final_time, nodes)
+    return tuple(values[part] for part in parts)
 
 
 @lru_cache(maxsize=8)  # runs of a study have their grids in common
@@ -172,16 +170,13 @@ class Certified:
     @property
     def estimate(self) -> float:
         """The norm of what is missing."""
-        return self._root(self.missing)
+        return self._l2_norm(self.missing)
 
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
-        if self.solution.problem.lifting is not None:
-            values = values + self._lifted(self.run_bound.functions.box.nodes(self.grid))
-        return self._root(values)
+        return self._l2_norm(values + self._lifted(self.run_bound.functions.box.nodes(self.grid)))
 
-    def _root(self, values: Array) -> float:
-        """The root of the integral of their square on the grid."""
+    def _l2_norm(self, values: Array) -> float:
         return math.sqrt(values**2 @ self.grid.weights.ravel())
 
     def _lifted(self, nodes: Array) -> Array | float:

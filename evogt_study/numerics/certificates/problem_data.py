@@ -222,13 +222,13 @@ class ProblemData:
 def _diffusion(problem: Problem, box: UnitBox, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
     at = times[:1] if problem.diffusion.steady else times
     values = problem.diffusion(nodes, at)
-    if len(set(box.widths)) == 1 and not isinstance(problem.diffusion, Tensor):
-        return np.asarray(values.reshape(-1, *shape) / box.widths[0] ** 2)
-    widths = np.asarray(box.widths)
     if isinstance(problem.diffusion, Tensor):
-        tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(widths, widths)[:, :, None]
-        return np.asarray(tensor.reshape(len(at), len(widths), len(widths), *shape))
+        tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(box.widths, box.widths)[:, :, None]
+        return np.asarray(tensor.reshape(len(at), len(box.widths), len(box.widths), *shape))
+    if len(set(box.widths)) == 1:
+        return np.asarray(values.reshape(-1, *shape) / box.widths[0] ** 2)
     # over different widths a scalar becomes a diagonal tensor in coordinates of the unit cube
+    widths = np.asarray(box.widths)
     diagonal = np.eye(len(widths))[None, :, :, None] / (widths**2)[:, None] * values[:, None, None, :]
     return np.asarray(diagonal.reshape(len(at), len(widths), len(widths), *shape))
 

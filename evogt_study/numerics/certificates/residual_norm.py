@@ -90,7 +90,7 @@ def _primitive(values: Array, grid: TensorGrid) -> Array:
     return result.reshape(len(values), -1)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)  # all that `GRIDS` of a run's bound have, and a reference's
 def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """Matrices that values on a line are multiplied by.
 
