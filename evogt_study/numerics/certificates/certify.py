@@ -174,7 +174,12 @@ class Certified:
 
     def _norm_of(self, values: Array) -> float:
         """|| v + u_b(T) || on the grid."""
-        return self._l2_norm(values + self._lifted(self.run_bound.functions.box.nodes(self.grid)))
+        return self._l2_norm(values + self._lifting)
+
+    @cached_property
+    def _lifting(self) -> Array | float:
+        """u_b(T) at the nodes of the grid, (Q,)."""
+        return self._lifted(self.run_bound.functions.box.nodes(self.grid))
 
     def _l2_norm(self, values: Array) -> float:
         return math.sqrt(values**2 @ self.grid.weights.ravel())

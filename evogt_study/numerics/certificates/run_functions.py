@@ -43,7 +43,7 @@ class RunFunctions:
             return RunFunctions(space, grid, solution.sums.psi)
         return RunFunctions(space, grid, share("certificate features", key, lambda: space.features.values(nodes)))
 
-    @property
+    @cached_property
     def box(self) -> UnitBox:
         """The part of the domain that the grid covers."""
         return UnitBox.of(self.space.domain)
