@@ -22,7 +22,7 @@ DIGITS = 16
 
 def digests(data: xr.Dataset) -> dict[str, str]:
     """The digest of every variable and coordinate of a result, the same before it is written and after it is read."""
-    found = {str(name): _digest(variable) for name, variable in sorted(data.variables.items(), key=str)}
+    found = {name: _digest(data.variables[name]) for name in sorted(map(str, data.variables))}
     return {"": _hash([_plain(data.attrs)]), **found}
 
 
