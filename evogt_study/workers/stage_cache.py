@@ -73,6 +73,7 @@ class StageCache:
         self._kept: dict[Name, _Kept] = {}
         self._bytes, self._forgotten = 0, 0.0
         self._latest: dict[str, _Kept] = {}
+        self._large: dict[str, Hashable] = {}
         self._uses = itertools.count()
         self._costs: list[float] = []
         self._users: list[set[Hashable]] = []
@@ -129,6 +130,8 @@ class StageCache:
         kept = _Kept(name, result, max(size_of(result), LEAST_BYTES), seconds, number, ingredient=bool(self._open))
         self._kept[name] = kept
         self._bytes += kept.size
+        if kept.size >= LARGE_BYTES:
+            self._large[name[0]] = name[1]
         self._use(kept)
         self._trim([latest for latest in self._latest.values() if not latest.ingredient])
         return result
@@ -160,14 +163,14 @@ class StageCache:
             del self._latest[kept.name[0]]
 
     def _make_room(self, stage: str) -> None:
-        """Drop a large stage's latest result before the next, and what came from it, where too much is kept.
+        """Drop a stage's latest large result before the next, and what came from it, where too much is kept.
 
-        A result came from another if its key holds the other's.
+        A result came from another if its key holds the other's, which may have been forgotten since.
         """
-        latest = self._latest.get(stage)
-        if self._bytes <= KEPT_BYTES or latest is None or latest.size < LARGE_BYTES:
+        if self._bytes <= KEPT_BYTES or stage not in self._large:
             return
-        for kept in [kept for kept in self._kept.values() if _holds(kept.name[1], latest.name[1])]:
+        key = self._large.pop(stage)
+        for kept in [kept for kept in self._kept.values() if _holds(kept.name[1], key)]:
             self._drop(kept)
 
     # what an earlier batch has paid for is free to later ones, so that the times of a batch add up to what it took

@@ -470,6 +470,22 @@ def test_an_ingredient_is_not_spared_where_what_was_made_of_it_is(clock, small):
     assert ("ingredient", 0) not in share._kept
 
 
+def test_what_came_of_a_large_result_is_gone_while_the_next_is_made(small, monkeypatch):
+    """Of one that is forgotten too: else a batch would have two spaces at once where features are made anew."""
+    monkeypatch.setattr(shared_module, "LARGE_BYTES", 3000)
+    share, held = StageCache(), []
+
+    def features():
+        held.append(share._bytes)
+        return np.zeros(400)
+
+    for key in "ab":
+        share("values", key, lambda key=key: (share("features", key, features), np.zeros(1))[1])
+        share("space", (key, "tau"), lambda: np.zeros(400))
+        assert ("features", key) not in share._kept
+    assert held == [0, 0]
+
+
 def test_the_diffusion_is_checked_at_each_cases_own_times():
     """A case that shares the operator with one of a shorter final time has later times to look at."""
     text = """
