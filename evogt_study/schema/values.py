@@ -93,6 +93,8 @@ def canonical(raw: Any) -> Value:
 
     Raises ValueError for what cannot be a parameter value, non-finite numbers among it.
     """
+    if isinstance(raw, str) and "\0" in raw:
+        raise ValueError("words without the character NUL, at which a file ends them")
     if isinstance(raw, (bool, str)):
         return raw
     if isinstance(raw, np.generic):

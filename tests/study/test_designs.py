@@ -268,6 +268,15 @@ MISTAKES = {
     "log from 0": (sample(k='from = 0, to = 1, scale = "log"'), "`from` must be above 0 on a logarithmic", ".k.from"),
     "scale": (sample(k='from = 1, to = 2, scale = "lin"'), '`scale` must be "linear" or "log", got', ".k.scale"),
     "std": (sample(k="normal = { mean = 1, std = -1 }"), "`std` must be above 0, got -1", "sample[0].k.normal.std"),
+    "too wide": (sample(k="from = -1.7e308, to = 1.7e308"), "`from` must be nearer to `to` = 1.7e+308", ".k.from"),
+    "a range too wide": ("[axes]\ngamma = { from = -1e308, to = 1e308, count = 3 }", "`from` must be near", ".gamma"),
+    "beyond all numbers": (sample(k=f"from = 1, to = 1{400 * '0'}"), "`to` must be a finite number", "sample[0].k.to"),
+    "far tails": (sample(k="normal = { mean = 1e308, std = 1e308 }"), "whose values are finite numbers", ".k.normal"),
+    "more integers than numbers": (
+        sample(k="integers = { from = 1, to = 99999999999999999999 }"), "fewer than 9,007,199,254,740,992", ".integers",
+    ),
+    "a device": ('[[table]]\nname = "c"\nfile = "/dev/zero"', "cannot read the table /dev/zero: it is a pipe", ""),
+    "NUL": ('[axes]\nword = ["a\\u0000", "a"]', "`word` must be ", "axes.word[0]"),
     "key of a box": (sample(k="from = 1, too = 2"), "unknown key `too`", "did you mean `to`?"),
     "no distribution": (sample(more="tau = 3"), "`tau` must be { from, to }", "one value belongs in [constants]"),
     "unknown parameter": (sample(more="gama = { from = 1, to = 2 }"), "unknown parameter `gama`", "`gamma`?"),
@@ -336,6 +345,7 @@ CELLS = {
     "N,k\n1,2,3\n": "cases.csv must have 2 cells in each row, got 3 cells in line 2",
     "N,N\n1,2\n": "cases.csv must have a header of different names, got N twice",
     "N,k\n": "cases.csv must have a header and at least one row, got 1 lines",
+    f"N,k\n1,{140_000 * '1'}\n": "cases.csv must be a table of CSV, got one in which field larger than field limit",
     "N,kk\n1,2\n": "unknown parameter `kk`",
 }
 

@@ -18,6 +18,10 @@ Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
 SMALLEST = 2.0**-32
 """Distance from 0 and 1 that unbounded quantiles keep: Sobol's numbers are multiples of 2^-30, and may be 0."""
+FARTHEST = 7.0
+"""Of a normal distribution's values, in standard deviations: the quantile of `SMALLEST` is -6.2."""
+MOST_INTEGERS = 2**53
+"""Numbers of the unit interval have 53 bits, which tell no more integers apart."""
 
 FORMS = (
     '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
@@ -52,6 +56,8 @@ def _integers(raw: Any, place: Place) -> Quantiles:
     low, high = _interval(raw, place)
     if not (isinstance(low, int) and isinstance(high, int)):
         raise place.mistake("{ from, to } of two integers", raw)
+    if high - low >= MOST_INTEGERS:
+        raise place.mistake(f"{{ from, to }} of fewer than {MOST_INTEGERS:,} integers", raw)
     return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
 
 
@@ -69,6 +75,8 @@ def _normal(raw: Any, place: Place) -> Quantiles:
     mean, std = place.number(raw, "mean"), place.number(raw, "std")
     if std <= 0:
         raise place.at("std").mistake("above 0", std)
+    if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
+        raise place.mistake("{ mean, std } whose values are finite numbers", raw)
     return lambda unit: [
         rounded(value) for value in (mean + std * scipy.special.ndtri(np.clip(unit, SMALLEST, 1.0 - SMALLEST))).tolist()
     ]

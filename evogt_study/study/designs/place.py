@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evogt_study.errors import StudyError, shortened
+
+LARGEST = sys.float_info.max
+"""Of a number: an integer may be larger than any that is stored."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Place:
     def number(self, table: Mapping[str, Any], key: str) -> float | int:
         """A finite number under a key.  Raises StudyError."""
         value = table[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -LARGEST <= value <= LARGEST:
             raise self.at(key).mistake("a finite number", value)
         return value
 
@@ -56,6 +60,8 @@ class Place:
         low, high = self.number(table, "from"), self.number(table, "to")
         if not low < high:
             raise self.at("from").mistake(f"below `to` = {high}", low)
+        if not math.isfinite(float(high) - float(low)):
+            raise self.at("from").mistake(f"nearer to `to` = {high}, by a finite difference", low)
         if logarithmic and low <= 0:
             raise self.at("from").mistake("above 0 on a logarithmic scale", low)
         return low, high

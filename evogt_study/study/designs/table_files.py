@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError
+from evogt_study.storage.atomic_files import is_special
 from evogt_study.study.designs.place import Place
 from evogt_study.study.study_file import quoted
 
@@ -50,6 +51,8 @@ def _stated(name: str, file: str) -> str:
 
 def _lines(name: str, file: str) -> list[str]:
     path = Path(file).parent / name
+    if is_special(path):
+        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
     except (OSError, UnicodeDecodeError, ValueError) as error:
@@ -59,7 +62,10 @@ def _lines(name: str, file: str) -> list[str]:
 
 def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
     """The columns of a CSV file by its header: numbers where all cells of a column are some.  Raises StudyError."""
-    header, *rows = list(_cells(lines)) or [(1, [])]
+    try:
+        header, *rows = list(_cells(lines)) or [(1, [])]
+    except csv.Error as error:
+        raise StudyError(f"{name} must be a table of CSV, got one in which {error} ({place.at('file')})") from None
     names = [cell.strip() for cell in header[1]]
     for number, each in enumerate(names):
         if not each or each in names[:number]:
