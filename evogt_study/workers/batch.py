@@ -181,7 +181,13 @@ def _libraries(modules: int) -> ThreadpoolController:
 
 def _run(method: Method, values: Values, share: StageCache) -> Record:
     """Bind one case and compute it."""
-    return method.bind(values).run(share)
+    process = os.getpid()
+    try:
+        return method.bind(values).run(share)
+    finally:
+        # a process that the run forked and that comes back from it would hand over numbers in this one's name
+        if os.getpid() != process:
+            os._exit(0)
 
 
 # by thread, since a cluster of the user's may have several in a worker, and stages are not made for two at once

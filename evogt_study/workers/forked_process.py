@@ -99,7 +99,8 @@ def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Co
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what defers it was forked too
     receiver.close()  # so that a parent that is gone ends this process when it sends
     cases, size = plan.cases(numbers), 1
-    with suppress(Exception):  # told by the cluster, which computes it again
+    # told by the cluster, which computes it again; the interrupt may be a run's own
+    with suppress(Exception, KeyboardInterrupt):
         while batch := list(itertools.islice(cases, size)):
             begun = time.monotonic()
             sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))

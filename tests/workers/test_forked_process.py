@@ -43,6 +43,16 @@ def fails_when_forked(seed, parent):
     return float(seed)
 
 
+def forks(seed):
+    return {"parent": os.fork() > 0, "process": os.getpid()}
+
+
+def interrupts_itself(seed):
+    if seed == 1:
+        raise KeyboardInterrupt
+    return 1.0
+
+
 @pytest.fixture
 def in_time(monkeypatch):
     """A busy machine must not decide."""
@@ -56,6 +66,20 @@ def test_quick_runs_are_computed_in_one_other_process():
     assert len(set(ds.process.values)) == 1
     assert ds.process.values[0] != os.getpid()
     np.testing.assert_array_equal(ds.square, np.arange(9) ** 2)
+
+
+@pytest.mark.usefixtures("in_time")
+def test_a_process_that_a_run_forks_has_no_part_in_its_result():
+    ds = evs.run(evs.Study(forks, axes={"seed": range(9)}))
+    assert ds.parent.values.all()
+    assert len(set(ds.process.values)) == 1
+
+
+@pytest.mark.usefixtures("in_time")
+def test_a_run_that_interrupts_itself_prints_nothing(capfd):
+    ds = evs.run(evs.Study(interrupts_itself, axes={"seed": range(3)}), workers=1)
+    assert ds.status.values.tolist() == [1, 2, 1]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("in_time", "no_workers")
