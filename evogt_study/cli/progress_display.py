@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from evogt_study.operations.progress import Event, Listener, in_words
@@ -20,7 +20,7 @@ LINE_SECONDS = 5.0
 @contextmanager
 def display(quiet: bool) -> Iterator[Listener | None]:
     """The listener for this process's standard error; None where `quiet`."""
-    if quiet:
+    if quiet or sys.stderr is None:  # that of a process which was started without one
         yield None
     elif sys.stderr.isatty():
         from evogt_study.cli.progress_bar import progress_bar  # 0.06 s, with Rich, for terminals only
@@ -42,7 +42,8 @@ class _Lines:
         news = event.phase not in self.last or (event.final and event.done > 0)  # all from before: told already
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
-            tell(in_words(event), err=True)
+            with suppress(OSError):  # of a log on a full disk: progress that cannot be told shall cost no runs
+                tell(in_words(event), err=True)
 
 
 class _Bar:

@@ -18,6 +18,7 @@ from evogt_study.results.integrity import damaged_parts
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.stored_plan import Stored, any_phase, code_beside, stored
 from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.storage.atomic_files import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.phases import STUDY
 
@@ -83,6 +84,7 @@ def verify(
     Raises ResultError for a file that is no result, or whose study or code cannot be used here.
     """
     path = Path(path)
+    followed(path)  # which refuses what reading would wait for
     # bytes first: nothing else of a damaged file can be trusted, or even opened; shards are held against their digests
     # when they are read
     damage = damaged_parts(path) if path.exists() or not description(path).exists() else []

@@ -87,17 +87,24 @@ def _beside(path: Path) -> Path:
 def followed(path: Path) -> Path:
     """Return the path at which a file really lies: `path`, or what it is a link to.
 
-    Raises ResultError for a link in a circle or into a folder that is not there: its disk may not be mounted.
+    Raises ResultError for a link in a circle or into a folder that is not there: its disk may not be mounted; and for
+    a pipe or a device, which would be waited for, or replaced.
     """
-    if not os.path.islink(path):
-        return path
-    try:
-        target = path.resolve()
-    except (OSError, RuntimeError):  # of a circle, by the version of Python
-        target = path
-    if os.path.islink(target) or not target.parent.is_dir():
-        raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
+    target = path
+    if os.path.islink(path):
+        with suppress(OSError, RuntimeError):  # of a circle, by the version of Python
+            target = path.resolve()
+        if os.path.islink(target) or not target.parent.is_dir():
+            raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
+    if is_special(target):
+        raise ResultError(f"{path} must be a file, got a pipe or a device; name another")
     return target
+
+
+def is_special(path: Path) -> bool:
+    """Return True for what is there and is neither a file nor a folder: a pipe, which is waited for, or a device."""
+    # those of `os.path`, to which a name that is too long is one of nothing
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 # bounded by writers: each replaces the file once, so that a reader looks again at most once for each of them

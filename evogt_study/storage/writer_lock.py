@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from errno import EACCES, EAGAIN, ENOLCK, ENOSYS, ENOTSUP, EOPNOTSUPP
+from errno import EACCES, EAGAIN, ENOLCK, ENOSPC, ENOSYS, ENOTSUP, EOPNOTSUPP
 from pathlib import Path
 
 from evogt_study.errors import ResultError
@@ -68,7 +68,8 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
             beating.join()
             # another may have taken it over while this process was stopped: then the file is the other's
             if lock.is_held():
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # of a disk that takes nothing any more: whoever comes next takes the lock over
+                    path.unlink(missing_ok=True)
             os.close(lock.descriptor)
     finally:
         unmake(made)
@@ -155,9 +156,13 @@ def _acquired(path: Path) -> _Lock:
                 return _Lock(path, descriptor, token)
             if time.monotonic() > end:
                 raise _unclear(path, holder(descriptor))
-        except BaseException:
+        except BaseException as error:
             os.close(descriptor)
-            raise
+            if not isinstance(error, OSError):
+                raise
+            if made:  # on a full disk, which has room for a file but not for what is in it
+                path.unlink(missing_ok=True)
+            raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
         os.close(descriptor)
         time.sleep(1.0 / LOOKS_PER_SECOND)
 
@@ -263,7 +268,7 @@ def flocked(path: Path, descriptor: int) -> bool | None:
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -273,7 +278,9 @@ def sign(descriptor: int) -> str:
     told = {"host": this_host(), "machine": _machine(), "process": os.getpid(), "since": now, "token": token}
     # in place, not by a rename: the kernel's lock is of this very file
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(told).encode(), 0)
+    signature = json.dumps(told).encode()
+    if os.pwrite(descriptor, signature, 0) < len(signature):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
     os.fsync(descriptor)  # to where other machines look
     return token
 

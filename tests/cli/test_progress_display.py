@@ -1,10 +1,11 @@
 import io
 from dataclasses import replace
+from errno import ENOSPC
 
 from rich.console import Console
 
 from evogt_study.cli.progress_bar import progress_bar
-from evogt_study.cli.progress_display import _Bar
+from evogt_study.cli.progress_display import _Bar, display
 from evogt_study.operations.progress import Event
 
 EVENT = Event("study", reused=10, done=20, failed=0, total=60, seconds=4.0)
@@ -29,3 +30,15 @@ def test_the_bar_is_red_only_where_runs_failed():
         assert RED not in drawn(EVENT, event)
         assert GREEN not in drawn(EVENT, replace(event, failed=1))
         assert RED in drawn(EVENT, replace(event, failed=1))
+
+
+def test_progress_that_cannot_be_told_costs_no_runs(monkeypatch):
+    def full(*_, **__):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr.write", full)
+    with display(quiet=False) as listener:
+        listener(EVENT)
+    monkeypatch.setattr("sys.stderr", None)  # of a process that was started without one
+    with display(quiet=False) as listener:
+        assert listener is None

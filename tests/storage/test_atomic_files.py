@@ -68,6 +68,19 @@ def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_onc
         check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.12345-0123abcd.tmp` has more than 255 letters
 
 
+def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
+    pipe, link = tmp_path / "pipe.nc", tmp_path / "link.png"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    told = "must be a file, got a pipe or a device"
+    for path in (pipe, link):
+        with pytest.raises(ResultError, match=told), written_whole(path):
+            raise AssertionError("nothing is to be written")
+    assert pipe.is_fifo()
+    for command in ("status", "summary", "verify"):
+        assert evogt(command, pipe) == (2, "", f"evogt: {pipe} {told}; name another\n")
+
+
 def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):
     left = [".r.nc.12-0a1b2c3d.tmp", ".r.nc.0a1b2c3d.probe"]
     kept = [".r.nc.b.nc.12-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d.probe"]

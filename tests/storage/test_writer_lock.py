@@ -280,3 +280,29 @@ def test_an_unwritable_folder_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultError, match="choose another place with -o"):
         only_writer(tmp_path / "file" / "a.nc").__enter__()
+
+
+def test_a_lock_for_which_the_disk_has_no_room_is_none(tmp_path, monkeypatch):
+    """A full disk still has room for files without content."""
+    written = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, content, place: written(descriptor, content[:100], place))
+    with (
+        pytest.raises(ResultError, match=r"cannot write .*r.nc.lock: No space left on device"),
+        only_writer(tmp_path / "r.nc"),
+    ):
+        raise AssertionError("it is not held")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_lock_that_cannot_be_removed_hides_nothing(tmp_path):
+    """Where the disk takes nothing any more, what the command says of it is what counts."""
+    folder = tmp_path / "results"
+
+    def fails():
+        with only_writer(folder / "r.nc"):
+            folder.rename(tmp_path / "away")
+            folder.touch()
+            raise ResultError("the disk takes nothing")
+
+    with pytest.raises(ResultError, match="the disk takes nothing"):
+        fails()

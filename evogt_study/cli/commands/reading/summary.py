@@ -15,6 +15,7 @@ from evogt_study.analysis.tables.summary_table import Question, summary_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
+from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST, Interval
 from evogt_study.printable import tell, tell_lines
 from evogt_study.schema.doubts import doubts
@@ -90,6 +91,8 @@ def summary(
 
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
+    if not names(variable):
+        raise InputError(f"`--variable` must name a variable, or several, got {variable!r}")
     question = Question(
         variables=names(variable), over=names("seed" if over is None else over), statistics=names(statistic),
         at=read_point(",".join(points)), rows=None if rows is None else names(rows), columns=names(columns),
