@@ -2,6 +2,8 @@
 
 import atexit
 import gc
+import signal
+from types import FrameType
 
 from evogt_study.cli.main import main
 from evogt_study.storage.hdf5_lock import unlock_where_no_locks_are
@@ -10,8 +12,13 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: imports make half a million objects that stay, and looking through them takes a quarter second."""
 
 
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt("terminated")
+
+
 def command() -> None:
     """Run the command line and end the process, in which everything imported lives until then."""
+    signal.signal(signal.SIGTERM, _terminated)  # workers begin to start before what runs them is imported
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     unlock_where_no_locks_are()
     atexit.register(gc.freeze)  # else Python would look through all of it once more

@@ -135,10 +135,11 @@ def catches(process, number):
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_while_the_cluster_starts(slow, which):
-    """The command would answer it, and nothing is computed yet."""
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_signal_before_anything_is_computed(slow, which, locked):
+    """While the command is still imported, and while its cluster starts."""
     process, path = slow()
-    eventually(lambda: catches(process, signal.SIGTERM), process)
+    eventually(lambda: path.with_name("own.nc.lock").exists() if locked else catches(process, signal.SIGTERM), process)
     process.send_signal(which)
     code, errors = ended(process)
     assert code == 130
