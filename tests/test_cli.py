@@ -139,6 +139,11 @@ def test_a_study_file_that_cannot_be_read(refused, folder, command, path):
 # --- mistakes in the place of the result ------------------------------------------------------------------------------
 
 
+def test_a_failure_of_the_system_is_a_line_without_a_traceback(refused):
+    for command in ("plan", "status"):
+        assert "File name too long" in refused(command, "own.toml", "-o", "x" * 300 + ".nc")
+
+
 @pytest.mark.parametrize("place", ["own.py/own.nc", "own.py/deep/er/own.nc", "x" * 300 + ".nc", "new/" + "x" * 300])
 def test_a_place_that_cannot_be_written(refused, place):
     line = refused("run", "own.toml", "-o", place)

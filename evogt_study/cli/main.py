@@ -6,6 +6,7 @@ A command's module is imported when the command is called: ``evogt --help`` and 
 from __future__ import annotations
 
 import importlib
+from errno import EPIPE
 from typing import Any, NoReturn
 
 import click
@@ -69,6 +70,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except EvogtError as error:
             _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
+        except OSError as error:  # of the system: a disk, a name, a limit of the process
+            if error.errno == EPIPE or not error.strerror:  # whoever read the output has gone, which Click knows
+                raise
+            of = f"{error.filename}: " if error.filename else ""
+            _stop(f"{of}{error.strerror}", BAD_INPUT)
         except MemoryError:
             _stop("there is not enough memory on this machine for what was asked", SOME_FAILED)
         except KeyboardInterrupt as reason:

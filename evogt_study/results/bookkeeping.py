@@ -66,6 +66,10 @@ def unsound(data: xr.Dataset) -> Iterator[str]:
     outside = used[(used < 0) | (used >= count)]
     if outside.size:
         yield f"`software` must be an index into its {count} {SOFTWARE_SETS}, got {outside.flat[0]}"
+    for axis in map(str, data["status"].dims):
+        labels = data[axis].values
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
     missing = [name for name, held in recorded(data).items() if held not in data.coords]
     if missing:
         yield f"`{RECORDED}` must name coordinates, got {missing[0]}"

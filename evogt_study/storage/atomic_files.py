@@ -96,6 +96,8 @@ def followed(path: Path) -> Path:
             target = path.resolve()
         if os.path.islink(target) or not target.parent.is_dir():
             raise ResultError(f"cannot write {path}: it is a link to {os.readlink(path)}, where nothing can be written")
+    if not target.name:
+        raise ResultError(f"{path} must be a file, got a folder; name another")
     if is_special(target):
         raise ResultError(f"{path} must be a file, got a pipe or a device; name another")
     return target

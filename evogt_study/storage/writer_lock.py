@@ -123,8 +123,12 @@ class _Lock:
 
     def check(self) -> None:
         """Raise ResultError where another process has taken the lock over."""
-        if not self.is_held():
-            raise _refusal(self.path, holder(self.descriptor))
+        if self.is_held():
+            return
+        found = holder(self.descriptor)
+        if found.get("token") == self.token:
+            raise ResultError(f"{self.path} was removed, which keeps others from writing: run the same command again")
+        raise _refusal(self.path, found)
 
 
 def _make(folder: Path) -> list[Path]:

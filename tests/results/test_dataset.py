@@ -7,6 +7,7 @@ from helpers import read_study, rewritten
 
 import evogt_study as evs
 from evogt_study.operations.verify import verify
+from evogt_study.results.bookkeeping import unsound
 from evogt_study.schema.variables import MEASURED
 from evogt_study.study.study import Study
 
@@ -137,3 +138,9 @@ def test_a_run_and_a_study_say_the_same_of_their_parameters(small_study, result_
     for name in set(one.coords) - lacking:
         assert one[name].attrs == data[name].attrs, name
     assert xr.testing.assert_identical(one["radius"].variable, data["radius"].variable) is None
+
+
+def test_a_label_that_is_not_finite_is_damage():
+    data = evs.run(evs.Study(lambda a: a, axes={"a": [0.5, 1.0]}))
+    assert list(unsound(data)) == []
+    assert list(unsound(data.assign_coords(a=[0.5, np.nan]))) == ["`a` must have finite labels, got nan"]

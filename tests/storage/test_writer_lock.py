@@ -306,3 +306,10 @@ def test_a_lock_that_cannot_be_removed_hides_nothing(tmp_path):
 
     with pytest.raises(ResultError, match="the disk takes nothing"):
         fails()
+
+
+def test_a_lock_that_somebody_removed_is_told(tmp_path):
+    with only_writer(tmp_path / "r.nc") as check:
+        lock_file(tmp_path / "r.nc").unlink()
+        with pytest.raises(ResultError, match=r"r\.nc\.lock was removed"):
+            check()
