@@ -76,8 +76,10 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
     _check_address(str(address))
     try:
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {error}") from None
+    except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        # Dask takes the greeting of another service for the length of what follows
+        told = "what answers there is another service" if isinstance(error, MemoryError) else error
+        raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {told}") from None
     with silent(), client:
         yield client
 

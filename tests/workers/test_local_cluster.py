@@ -4,8 +4,10 @@ import functools
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -19,7 +21,7 @@ from distributed import Client
 from helpers import eventually, forced, read_study
 
 import evogt_study as evs
-from evogt_study.errors import SweepError
+from evogt_study.errors import InputError, SweepError
 from evogt_study.results.shards import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.workers import batch_size, local_cluster
@@ -267,3 +269,24 @@ def test_a_worker_that_dask_gives_up_is_started_again(monkeypatch):
         # it may answer before the cluster has it among its own
         (other,) = eventually(lambda: list(client.cluster.workers.values()))
         assert other is not nanny
+
+
+def test_another_service_at_the_address_of_a_scheduler():
+    """Dask takes its greeting for the length of what follows, for which there is no memory."""
+    with socketserver.TCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_address[1]}"
+        with (
+            pytest.raises(InputError, match=f"got {address}: what answers there is another"),
+            local_cluster.remote(address, None),
+        ):
+            raise AssertionError("there is no cluster")
+        server.shutdown()
+
+
+class Greeting(socketserver.BaseRequestHandler):
+    """Of a secure shell."""
+
+    def handle(self):
+        self.request.sendall(b"SSH-2.0-x\r\n")
+        time.sleep(0.2)
