@@ -257,7 +257,7 @@ class _Sweep:
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
             fill = partial(self.filled, phase=phase.name)
-            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill)
+            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill, computing=True)
             chosen += chosen_by(phase, tables[phase.name])
         return tables
 

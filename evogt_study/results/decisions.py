@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import PilotError
+from evogt_study.errors import PilotError, StudyError, shortened
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.planning.plan import Plan, phase_plan
@@ -30,10 +30,13 @@ SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precisio
 
 # Seeds are only ever added, in the order of the axis, so that what a resumed study plans does not depend on when it
 # stopped.
-def filled_as_needed(study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table]) -> Table:
+def filled_as_needed(
+    study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table], *, computing: bool = False
+) -> Table:
     """The table of a phase, filled by `fill`; where it has a precision, of as many seeds as its runs say it needs.
 
     Batches end where `fill` has runs no more, or every cell is known, or has as many seeds as it may.
+    computing: whether `fill` computes what is missing.  Raises StudyError then for a precision of what no run has.
     """
     if phase.precision is None:
         return fill(phase_plan(study, phase, chosen))
@@ -41,10 +44,21 @@ def filled_as_needed(study: Study, phase: Phase, chosen: Sequence[Chosen], fill:
     while True:
         seeds = phase.precision.seeds(phase.space, counts)
         table = fill(phase_plan(study, phase, [*chosen, seeds]))
+        if computing:
+            _check_variable(phase.precision.variable, table, study.file)
         wanted = {labels: each.wanted for labels, each in decisions(phase.precision, table).items()}
         if all(count <= counts.get(labels, phase.precision.goal.first) for labels, count in wanted.items()):
             return table
         counts = counts | wanted
+
+
+# what a method of one's own returns is known from its runs alone
+def _check_variable(name: str, table: Table, file: str) -> None:
+    """Raise StudyError where runs are ok, and none has a number of this name."""
+    known = sorted({own for (own, dims, words) in table.variables if not dims and not words})
+    if name not in known and np.any(table.status == Status.ok):
+        told = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(name)}"
+        raise StudyError(f"{told} ({file}, precision.variable); finished runs are kept, a corrected file takes them")
 
 
 def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:

@@ -7,6 +7,7 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
+from evogt_study.operations.array.task import work
 from evogt_study.workers.local_cluster import connected
 
 SOURCE = """
@@ -107,6 +108,25 @@ def test_a_cell_stops_at_most(own_study, client):
     data = evs.run(own_study(SOURCE, REST.replace("30 %", "1 %").replace("200", "25")), client=client)
     assert (data["precision_seeds"] == 25).all()
     assert (data["precision_reason"] == "at most").all()
+
+
+COMPUTING = {"run": lambda study, path: evs.run(study, output=path), "work": lambda *given: work(*given, 1, 1)}
+
+
+@pytest.mark.parametrize("way", COMPUTING)
+def test_a_variable_that_no_run_has_ends_after_the_first_batch_and_loses_nothing(own_study, tmp_path, way):
+    path, source = tmp_path / "own.nc", LOGGED.replace("seed == 3", "seed < 0")
+    misspelt = REST.replace("[precision]", '[precision]\nvariable = "eror"')
+    with pytest.raises(StudyError, match=r"`variable` must be one of error, got 'eror' \(.*own.toml, precision.vari"):
+        COMPUTING[way](own_study(source, misspelt), path)
+    COMPUTING[way](own_study(source, REST.replace("30 %", "1000 %")), path)
+    assert len((tmp_path / "runs.txt").read_text().splitlines()) == 40
+    assert path.exists()
+
+
+def test_where_all_runs_fail_no_variable_is_missed(own_study):
+    source = SOURCE.replace('kind == "wild" and seed == 3', "True")
+    assert (evs.run(own_study(source, REST.replace("200", "10")))["precision_reason"] == "at most").all()
 
 
 def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):

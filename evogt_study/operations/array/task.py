@@ -110,7 +110,8 @@ class _Task:
         chosen: list[Chosen] = []
         for phase in self.study.phases:
             last = phase is self.study.phases[-1] and phase.precision is None
-            table = filled_as_needed(self.study, phase, chosen, partial(self.filled, phase, wait=not last))
+            fill = partial(self.filled, phase, wait=not last)
+            table = filled_as_needed(self.study, phase, chosen, fill, computing=True)
             chosen += chosen_by(phase, table)
         return self.complete
 
@@ -155,14 +156,16 @@ class _Task:
             return table
 
     def looked(self, phase: Phase, plan: Plan) -> Table:
-        """The finished runs of a plan, with the variable that decides on later ones."""
+        """The finished runs of a plan, with the variable that decides on later ones; where none has it, with all."""
         deciding = [phase.choice.minimise] if phase.choice else []
         deciding += [phase.precision.variable] if phase.precision else []
 
-        def look() -> Table:
-            return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), deciding)
+        def look(variables: Sequence[str] | None) -> Table:
+            return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), variables)
 
-        return steadily(self.path, look)
+        table = steadily(self.path, lambda: look(deciding))
+        known = not deciding or table.variables
+        return table if known else steadily(self.path, lambda: look(None))
 
 
 class _Share:
