@@ -71,7 +71,7 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     axis, pair = _pair(ratio.strip(), space, file) if of == "ratio" else ("", ("", ""))
     if ratio and of != "ratio":
         of = table.of
-    half_width, relative = _half_width(table.half_width, file)
+    half_width, relative = half_width_of(table.half_width, file)
     try:
         goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
     except ParameterError as error:
@@ -83,8 +83,8 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
 
-def _half_width(raw: str | float | int, file: str) -> tuple[float, bool]:
-    """A half width, and whether it is in parts of the number: "10 %"."""
+def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
+    """A half width, and whether it is in parts of the number: "10 %".  Raises StudyError."""
     try:
         percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
         return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)

@@ -67,6 +67,25 @@ def test_a_verdict_shows_ratios_to_the_best(data):
         verdict(small())
 
 
+@pytest.mark.parametrize(
+    ("stated", "goals"),
+    [
+        ("", [0.1]),
+        ('[precision]\nhalf_width = "20 %"', [0.2]),
+        ('[precision]\nvariable = "rank"\nhalf_width = "20 %"', [0.1]),
+        ("[precision]\nhalf_width = 1e-3", []),
+        ("[precision]\nhalf_width = []", [0.1]),
+        ("[[[", [0.1]),
+    ],
+)
+def test_precision_is_marked_at_what_the_study_asks_for(data, stated, goals):
+    figure = precision(data.assign_attrs(study=stated))
+    assert [line.get_ydata()[0] for line in lines(figure, "goal")][:1] == goals
+    assert [part for part in footnote(figure).split("; ") if part.startswith("dotted")] == [
+        f"dotted: {goal:.0%} of the median" for goal in goals
+    ]
+
+
 def test_precision_is_half_the_width_of_the_interval(data):
     one = data.sel(dictionary=["gtransnet"], epsilon=[0.1])
     figure = precision(one)
