@@ -357,6 +357,13 @@ def test_work_has_the_median_of_each_group_and_the_front_of_each_problem():
     assert "points: medians over seed; bars: quartiles" in footnote(figure)
 
 
+def test_work_has_a_panel_for_each_of_several_problems():
+    """As for a parameter of one, so that methods are compared, which have the axis before."""
+    labels = np.array(["steady", "moving"], dtype=object)
+    data = small().assign_coords(k=labels).rename(k="problem", dictionary="method")
+    assert [axes.get_title() for axes in work_accuracy(data).axes] == ["steady", "moving"]
+
+
 def test_a_cloud_of_very_many_points_is_thinned_and_says_so():
     data = many(5000, ("a",))
     data["other"] = data["error"] * 2

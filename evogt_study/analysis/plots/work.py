@@ -29,6 +29,8 @@ from evogt_study.analysis.plots.parts.style import Style, label_size, logarithmi
 from evogt_study.schema.parameters import OF_FORMULAS
 
 WORK = "wall_seconds"
+PROBLEM = "problem"
+"""The axis of a study of several problems, as that of joined results is called too."""
 FRONT: Mapping[str, Any] = {"color": "0.7", "linewidth": 2.6, "solid_capstyle": "butt"}
 
 
@@ -38,8 +40,8 @@ def work_accuracy(
     """Median of each group of runs against their median wall time, with bars from quartile to quartile, and the front.
 
     Groups of one series are joined in the order of `along`; the front joins by steps the groups of a panel of which no
-    other is as good with less work, or better with as much.  A panel is one value of a parameter of the problem, if
-    nothing else is said.  Raises InputError for axes or variables that are none.
+    other is as good with less work, or better with as much.  A panel is one problem, or one value of a parameter of it,
+    if nothing else is said.  Raises InputError for axes or variables that are none.
     """
     runs, work = work_groups(data, variable, places or Places())
     canvas = panels(len(runs.panels.labels), ax=ax)
@@ -67,7 +69,7 @@ def work_groups(data: xr.Dataset, variable: str, places: Places) -> tuple[Arrang
     over = default_over(data) if places.over is None else places.over
     named = (*over, *places.at, places.along, places.by, places.panel)
     free = [name for name in axes_of(data, variable) if name not in named and data.sizes[name] > 1]
-    of_problem = [name for name in free if data[name].attrs.get("comment") == OF_FORMULAS]
+    of_problem = [name for name in free if name == PROBLEM or data[name].attrs.get("comment") == OF_FORMULAS]
     numbers = [name for name in free if is_numeric(data, name) and name not in of_problem]
     along = places.along or max(numbers, key=lambda name: data.sizes[name], default=None)
     places = replace(places, along=along, panel=places.panel or next(iter(of_problem), None))
