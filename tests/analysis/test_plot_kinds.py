@@ -653,6 +653,7 @@ MISTAKES = {
     ),
     "one number of each run here, error_history has more, over time": lambda: dependence(small(), "error_history"),
     "put it into `record`": lambda: spectrum(small().drop_vars("singular_values")),
+    "`error_time` must be in the file to draw the budget; put them into": lambda: kinds.drawn(small(), "budget"),
     "`field` must be in the file": lambda: fields(small().drop_vars("field")),
     "`--at` must name dimensions of the field (dictionary, k, seed, time, x), got 'z'": lambda: fields(
         small(), Places(at={"z": 1})

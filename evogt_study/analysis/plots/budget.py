@@ -14,6 +14,7 @@ from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
 from evogt_study.analysis.plots.parts.labels import titled
 from evogt_study.analysis.plots.parts.style import label_size, plain, style
+from evogt_study.errors import InputError
 
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
 CAUSES = (
@@ -89,6 +90,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def _shares(data: xr.Dataset, places: Places) -> tuple[Arranged, npt.NDArray[np.float64]]:
     """The cells, and the shares (4, P, S, X): the retained part is counted without that of the full space."""
+    if lacking := [name for name in BUDGET if name not in data]:
+        told = f"{', '.join(f'`{name}`' for name in lacking)} must be in the file to draw the budget"
+        raise InputError(f"{told}; put them into `record` of the study's [output]")
     arranged_by = [arranged(data, name, places, most=MOST_CELLS) for name in BUDGET]
     squares = np.stack([runs.medians for runs in arranged_by]) ** 2
     squares[1] = np.maximum(squares[1] - squares[0], 0.0)  # of medians, which may cross
