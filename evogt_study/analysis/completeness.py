@@ -50,9 +50,10 @@ class Lacking:
 class Completeness:
     """planned runs; counts by status, those with none left out; what lacks by axis; messages, most frequent first.
 
-    A run that is at several points of the study counts once.
+    A run that is at several of the study's `points` counts once.
     """
 
+    points: int
     planned: int
     counts: Mapping[str, int]
     lacking: Sequence[Lacking]
@@ -82,7 +83,7 @@ def completeness(data: xr.Dataset) -> Completeness:
     counts = {state.name: int(states[state]) for state in Status if states[state]}
     left = status == Status.not_run
     lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
-    return Completeness(int(states.sum()), counts, lacking, _messages(data, found))
+    return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, _messages(data, found))
 
 
 class _Messages:

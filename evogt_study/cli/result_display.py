@@ -14,8 +14,9 @@ MOST_MESSAGES = 10
 
 
 def counted(found: Completeness) -> str:
-    """ "240 runs, 238 ok, 2 failed"."""
-    return f"{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
+    """ "240 runs, 238 ok, 2 failed"; "160 points, 64 runs, 64 ok" where some points are the same run."""
+    points = "" if found.points == found.planned else f"{found.points} points, "
+    return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 
 
 def lacking(found: Completeness) -> Iterator[str]:

@@ -19,8 +19,9 @@ from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.analysis.report.report import MOST_ROWS, commands, progress_by_cell, report, tables
+from evogt_study.analysis.report.report import MOST_ROWS, MOST_TABLES, commands, progress_by_cell, report, tables
 from evogt_study.cli.main import main
+from evogt_study.cli.result_display import counted
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
@@ -190,6 +191,32 @@ def test_long_tables_are_cut_and_say_so(tmp_path):
     assert table.body[7][:2] == ["7", "7.500e+00"]
     (alone,) = tables(data.isel(seed=[0]))
     assert (len(alone.body), alone.left_out) == (MOST_ROWS, 100 - MOST_ROWS)
+
+
+@pytest.mark.parametrize(("seeds", "over"), [("seed = [0, 1]\n", ""), ("", " --over none")])
+def test_numbers_without_a_table_are_named_with_the_command_that_prints_them(tmp_path, seeds, over):
+    source = f"def method(a, seed=0):\n    return {{f'n{{i:02}}': a + i for i in range({MOST_TABLES + 2})}}\n"
+    page = Page(page_of(own_result(tmp_path, f"[axes]\na = [1, 2]\n{seeds}", source)))
+    assert f"Not shown are n12, n13: evogt summary own.nc --variable NAME{over} prints each." in page.text
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ([], "one run for each point of the product"),
+        ([1], "12 points, of which 11 are different runs"),
+        ([""], "one run for each of 11 points of the product"),
+        ([1, ""], "11 of 12 points, of which 10 are different runs"),
+    ],
+)
+def test_points_that_are_the_same_run_are_counted_apart(changed, told):
+    data = small()
+    keys = data["case_key"].values.ravel()  # a view
+    for place, key in enumerate(changed):
+        keys[place] = keys[5] if key else key
+    assert f"What varies; {told}" in Page(report(Path("x.nc"), {"study": data})).text
+    points = told.partition(" ")[0] + " points, " if "different" in told else ""
+    assert counted(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
 
 
 @pytest.mark.long

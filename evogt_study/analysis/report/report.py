@@ -96,6 +96,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
     numbers = tables(main) if study is not None else []
     if state:
         numbers += progress_by_cell(main)
+    unshown = numbers_of(main)[MOST_TABLES:] if study is not None else []
     judged = judgement(main) if study is not None else None
     parts = {
         phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi)
@@ -111,10 +112,13 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         finding=finding(judged) if judged is not None else None,
         problems=problems(attributes.get("study", "")),
         axes=axes(main),
+        product=_product(main, parts["study" if study is not None else next(iter(parts))].runs),
         constants=constants(main),
         study_text=attributes.get("study", ""),
         study_file=_base(attributes.get("study_file", "")),
         study=parts.get("study"),
+        unshown=unshown,
+        shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
         pilot=parts.get("pilot"),
         distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
         following=following(main),
@@ -152,24 +156,28 @@ def picture(each: Drawn, name: str, dpi: float) -> Picture:
 
 
 def tables(data: xr.Dataset) -> list[Table]:
-    """Statistics of each number of the runs over the seeds; what the study is about comes first.
+    """Statistics of each number of the runs over the seeds, of the first `MOST_TABLES`.
 
     Without seeds, one table of the numbers themselves.
     """
-    axes = tuple(map(str, data["status"].dims))
-    first = kinds.subject(data)
+    ordered = numbers_of(data)[:MOST_TABLES]
+    if not ordered:
+        return []
+    if "seed" not in data["status"].dims or data.sizes["seed"] == 1:
+        return [plain_table(data, ordered)]
+    return [summary_table(data[name], data["case_key"]) for name in ordered]
+
+
+def numbers_of(data: xr.Dataset) -> list[str]:
+    """The numbers of the runs by name; what the study is about comes first."""
+    axes, first = tuple(map(str, data["status"].dims)), kinds.subject(data)
     numbers = [
         str(name)
         for name, array in data.data_vars.items()
         if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(axes)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
-    ordered = sorted(numbers, key=lambda name: name != first)[:MOST_TABLES]
-    if not ordered:
-        return []
-    if "seed" not in axes or data.sizes["seed"] == 1:
-        return [plain_table(data, ordered)]
-    return [summary_table(data[name], data["case_key"]) for name in ordered]
+    return sorted(numbers, key=lambda name: name != first)
 
 
 def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> Table:
@@ -241,6 +249,16 @@ def _described(array: xr.DataArray) -> str:
 def axes(data: xr.Dataset) -> list[Parameter]:
     """Parameters that the study varies."""
     return [_parameter(data[name], str(name)) for name in data["status"].dims]
+
+
+def _product(data: xr.Dataset, runs: Completeness) -> str:
+    """How many runs there are of the product of the axes: "160 points, of which 64 are different runs"."""
+    if runs.planned == data["status"].size:
+        return "one run for each point of the product"
+    if runs.planned == runs.points:
+        return f"one run for each of {runs.points:,} points of the product"
+    holes = "" if runs.points == data["status"].size else f" of {data['status'].size:,}"
+    return f"{runs.points:,}{holes} points, of which {runs.planned:,} are different runs"
 
 
 def constants(data: xr.Dataset) -> list[Parameter]:
