@@ -25,6 +25,21 @@ def test_a_client_that_is_none(small_study):
         evs.run(evs.Study.from_text(small_study), client=3)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"limits": 3}, r"`limits` must be an evs\.Limits, got 3; use e\.g\. evs\.Limits\(run_seconds=60\)"),
+        ({"workers": "2"}, r"`workers` must be an integer > 0, got '2'; leave it out for this machine's cores"),
+        ({"workers": 0}, "`workers` must be an integer > 0, got 0"),
+        ({"workers": -1}, "`workers` must be an integer > 0, got -1"),
+        ({"workers": True}, "`workers` must be an integer > 0, got True"),
+    ],
+)
+def test_arguments_of_run_that_cannot_be(small_study, given, said):
+    with pytest.raises(InputError, match=said):
+        evs.run(evs.Study.from_text(small_study), **given)
+
+
 def test_a_dataset_in_place_of_a_variable():
     data = xr.Dataset({"error": ("seed", [1.0, 2.0])})
     with pytest.raises(InputError, match=r"`values` must be a DataArray, got a Dataset; use e\.g\. ds\.error"):

@@ -12,13 +12,23 @@ from concurrent.futures import as_completed as finished_in_turn
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import InputError, ResultError, StoreWarning, StudyError, SweepError, shortened, warn
+from evogt_study.errors import (
+    InputError,
+    ParameterError,
+    ResultError,
+    StoreWarning,
+    StudyError,
+    SweepError,
+    shortened,
+    warn,
+)
 from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
@@ -44,7 +54,7 @@ from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.forked_process import quick_records
-from evogt_study.workers.limits import NO_LIMITS, Limits
+from evogt_study.workers.limits import NO_LIMITS, Limits, is_number
 from evogt_study.workers.worker_server import end_if_being_started
 
 if TYPE_CHECKING:
@@ -90,6 +100,8 @@ def run(
     check_study(study)
     if client is not None and not _is_client(client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
+    if not isinstance(limits, Limits):
+        raise ParameterError("limits", "an evs.Limits", limits, remedy="use e.g. evs.Limits(run_seconds=60)")
     reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)), keep_old_code)
     listener = listener or notebook_display()
     with Workers(client, workers) as cluster, _place(output, study.name) as path:
@@ -349,6 +361,9 @@ class Workers:
         # a worker that imports a script without a main guard comes here too, and would start workers of its own
         if client is None:
             end_if_being_started()
+        # Dask takes -1 for none, which a study would wait for
+        if workers is not None and not (is_number(workers, Integral) and workers > 0):
+            raise ParameterError("workers", "an integer > 0", workers, remedy="leave it out for this machine's cores")
         self.given, self.workers, self.alone = client, workers, alone
         self._context: AbstractContextManager[Client] | None = None
         self._client: Client | None = None

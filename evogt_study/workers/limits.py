@@ -41,19 +41,20 @@ class Limits:
 
     def __post_init__(self) -> None:
         seconds, failures = self.run_seconds, self.failures
-        if seconds is not None and not (_is_number(seconds, Real) and 0.0 < seconds < math.inf):
+        if seconds is not None and not (is_number(seconds, Real) and 0.0 < seconds < math.inf):
             raise InputError(
                 f"`run_seconds` (--run-limit) must be a finite number of seconds > 0, got {shortened(seconds)}; "
                 "leave it out for no limit"
             )
-        if failures is not None and not (_is_number(failures, Integral) and failures >= 0):
+        if failures is not None and not (is_number(failures, Integral) and failures >= 0):
             raise InputError(
                 f"`failures` (--max-failures) must be an integer >= 0, got {shortened(failures)}; "
                 "leave it out for no limit"
             )
 
 
-def _is_number(value: object, kind: type) -> bool:
+def is_number(value: object, kind: type) -> bool:
+    """True of a number of this kind; a truth value is none."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
