@@ -136,6 +136,21 @@ def test_a_study_file_that_cannot_be_read(refused, folder, command, path):
     assert path in line
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run own.nc", "the study file own.nc: it is no text; a result is read by `evogt status`, `summary`, `plot`"),
+        ("run own.py", "; a script is run by `python`, and a function in it by a study file with `method = "),
+        ("summary own.toml", "cannot read own.toml as NetCDF: it is no such file; `evogt run` takes a study file, and"),
+        ("verify own.toml", "cannot read own.toml as NetCDF: it is no such file; `evogt run` takes a study file, and"),
+        ("summary own.py", "cannot read own.py as NetCDF: it is no such file; a script is run by `python`"),
+        ("summary ..", "cannot read .. as NetCDF: it is a folder"),
+    ],
+)
+def test_a_file_that_another_command_takes(refused, folder, result, words, said):
+    assert said in refused(*words.split())
+
+
 # --- mistakes in the place of the result ------------------------------------------------------------------------------
 
 

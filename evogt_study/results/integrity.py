@@ -43,6 +43,18 @@ BYTES_PER_SECOND = 5_000_000
 """Reading may take `SECONDS`, and one more for each so many bytes: a hundred times what it does take."""
 
 
+def no_netcdf(path: Path, error: Exception) -> ResultError:
+    """The failure of a file that cannot be read as a result, with what takes it where its ending tells."""
+    unknown = "Unknown file format" in str(error)  # NetCDF's own text, which has a number before it
+    reason = ("it is a folder" if path.is_dir() else "it is no such file") if unknown else error
+    remedies = {
+        ".toml": "`evogt run` takes a study file, and writes the result that is read here",
+        ".py": "a script is run by `python`",
+    }
+    remedy = remedies.get(path.suffix.lower(), "") if unknown else ""
+    return ResultError(f"cannot read {path} as NetCDF: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
 def damaged_parts(path: Path) -> list[str]:
     """Read every variable and attribute in full: one line for each that cannot be, or whose checksum does not hold.
 
@@ -143,7 +155,7 @@ def read_in_full(path: Path) -> list[str]:
         # a file that begins as HDF5 does was once one; anything else was never a result
         if path.is_file() and path.read_bytes().startswith(HDF5_SIGNATURE):
             return [f"the file is damaged: it cannot be opened ({getattr(error, 'strerror', None) or error})"]
-        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+        raise no_netcdf(path, error) from None
 
 
 def _each(group: netCDF4.Dataset) -> Iterator[str]:
@@ -188,7 +200,7 @@ def read_keys(path: Path) -> list[str]:
     except UNREADABLE as error:
         if isinstance(error, ResultError):
             raise
-        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+        raise no_netcdf(path, error) from None
 
 
 def _phases(file: netCDF4.Dataset) -> list[netCDF4.Dataset]:

@@ -23,7 +23,7 @@ from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_MAJOR, lacking, newer, unsound
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
-from evogt_study.results.integrity import UNREADABLE
+from evogt_study.results.integrity import UNREADABLE, no_netcdf
 from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import make_folder, written_whole
@@ -323,7 +323,7 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
     lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
     if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
-    return ResultError(f"cannot read {path} as NetCDF: {error}")
+    return no_netcdf(path, error)
 
 
 def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:

@@ -17,7 +17,7 @@ from evogt_study.planning.former_keys import FormerKeys
 from evogt_study.results.bookkeeping import RECORDED, recorded
 from evogt_study.results.dataset import records_of
 from evogt_study.results.digests import changed_runs
-from evogt_study.results.integrity import UNREADABLE, damaged_parts, keys_of, read_keys
+from evogt_study.results.integrity import UNREADABLE, damaged_parts, keys_of, no_netcdf, read_keys
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
@@ -210,7 +210,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
         with HDF5_LOCK:
             damage = next(changed_runs(data, recorded(data).values()), None)
     except UNREADABLE as error:
-        raise ResultError(f"cannot read {path} as NetCDF: {error}") from None
+        raise no_netcdf(path, error) from None
     if damage:
         raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 

@@ -40,6 +40,7 @@ from evogt_study.study.study_file import (
     WhenTable,
     read_problem,
     read_table,
+    taken_by,
 )
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
@@ -157,7 +158,8 @@ class Study:
         try:
             text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
         except (OSError, UnicodeDecodeError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            no_text = isinstance(error, UnicodeDecodeError)
+            reason = f"it is no text{taken_by(str(path))}" if no_text else getattr(error, "strerror", None) or error
             raise StudyError(f"cannot read the study file {path}: {reason}") from None
         return Study.from_text(text, str(path))
 

@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -267,12 +268,22 @@ def quoted(text: str) -> str:
     return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
 
 
+def taken_by(file: str) -> str:
+    """What takes a file that is no study, by its ending; empty where that is not known."""
+    remedies = {
+        ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
+        ".py": 'a script is run by `python`, and a function in it by a study file with `method = "FILE.py:NAME"`',
+    }
+    remedy = remedies.get(PurePath(file).suffix.lower(), "")
+    return f"; {remedy}" if remedy else ""
+
+
 def read_table(text: str, file: str) -> StudyTable:
     """The table that `text` holds; `file` names it in messages.  Raises StudyError."""
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}") from None
+        raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
     try:
         table = StudyTable.model_validate(raw)
     except ValidationError as error:

@@ -278,6 +278,8 @@ MISTAKES = {
     "a device": ('[[table]]\nname = "c"\nfile = "/dev/zero"', "cannot read the table /dev/zero: it is a pipe", ""),
     "NUL": ('[axes]\nword = ["a\\u0000", "a"]', "`word` must be ", "axes.word[0]"),
     "key of a box": (sample(k="from = 1, too = 2"), "unknown key `too`", "did you mean `to`?"),
+    "key of a distribution": (sample(k="norml = { mean = 1 }"), "unknown key `norml`", "did you mean `normal`?"),
+    "no key of a sample": (sample(k="zzz = 1"), "unknown key `zzz`", "from, to, scale, integers, normal, choice"),
     "no distribution": (sample(more="tau = 3"), "`tau` must be { from, to }", "one value belongs in [constants]"),
     "unknown parameter": (sample(more="gama = { from = 1, to = 2 }"), "unknown parameter `gama`", "`gamma`?"),
     "rule": (sample("sobel"), "`rule` must be one of sobol, halton,", "got 'sobel' ("),

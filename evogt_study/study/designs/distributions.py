@@ -43,7 +43,7 @@ def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
 
 
 def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
-    place.check_keys(raw, ("from", "to"), ("scale",))
+    place.check_keys(raw, ("from", "to"), ("scale", *KINDS))  # of which it has none: these are suggested
     logarithmic = place.logarithmic(raw)
     low, high = place.interval(raw, logarithmic)
     if logarithmic:
