@@ -1,13 +1,19 @@
-"""Identifiers of people, works and licences, checked for their form; nothing is looked up."""
+"""Identifiers of people and works, checked for their form, and of licences, held against the list of SPDX.
+
+Nothing is looked up elsewhere.
+"""
 
 from __future__ import annotations
 
 import re
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
 # a prefix has 4 to 9 digits in Crossref's pattern; ASCII, since \d is a digit of any script else
 _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
-_LICENSE = re.compile(r"[A-Za-z0-9.+-]+|https?://\S+")
+_ADDRESS = re.compile(r"https?://\S+")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
 
 
 def checked_orcid(text: str) -> str:
@@ -35,7 +41,12 @@ def checked_doi(text: str) -> str:
 
 
 def checked_license(text: str) -> str:
-    """Return the identifier or address of a licence.  Raises ValueError for what has the form of neither."""
-    if _LICENSE.fullmatch(text) is None:
-        raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
-    return text
+    """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError for what is neither."""
+    if _ADDRESS.fullmatch(text):
+        return text
+    try:
+        if _IDENTIFIER.fullmatch(text):
+            return canonicalize_license_expression(text)
+    except InvalidLicenseExpression:
+        pass
+    raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
