@@ -67,7 +67,8 @@ def _use(deposit: Deposit) -> Iterator[str]:
 
 
 def _command(study: DepositedStudy) -> str:
-    return f"evogt run '{study.text}' -o 'again/{study.name}.nc'"
+    # outside of the bag, which is the folder above: what lies in it has to be in its manifest
+    return f"evogt run '{study.text}' -o '../../again/{study.name}.nc'"
 
 
 # a function of a script or a notebook, which no file has, is recorded with its source

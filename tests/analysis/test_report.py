@@ -255,6 +255,21 @@ def test_commands_are_quoted_for_a_shell(failing, tmp_path):
     assert made[1][0] == "evogt verify 'a; rm b.nc'"
 
 
+@pytest.mark.parametrize("code", ["[]", "{", '{"codes": []}', '{"codes": {"a.py:f": {"content": "0"}}}'])
+def test_a_study_whose_function_is_in_no_file_promises_no_replay(failing, code):
+    data = read_result(failing)["study"]
+    in_python = data.assign_attrs(
+        study_code='{"codes": {"__main__:f": {"source": "def f(): ..."}}}', study_file="study f"
+    )
+    assert [command.split()[1] for command, _ in commands(failing, in_python, None)] == ["verify", "report"]
+    page = report(failing, {"study": in_python})
+    assert "evogt replay" not in Page(page).text
+    assert '"replays":false' in page
+    assert "replay" in [
+        command.split()[1] for command, _ in commands(failing, data.assign_attrs(study_code=code), None)
+    ]
+
+
 # --- nothing runs, nothing loads --------------------------------------------------------------------------------------
 
 HOSTILE = (

@@ -1,6 +1,7 @@
 """A deposit is a valid bag, crate and DataCite record; it is checked on another machine; what is wrong is refused."""
 
 import json
+import re
 import shutil
 import textwrap
 from importlib.resources import files
@@ -218,6 +219,12 @@ def test_a_reader_checks_it_and_computes_a_sample_again(copy, evogt, monkeypatch
     code, out, _ = evogt("verify", "..", "--sample", "2")
     assert (code, out.count("equal bit for bit") + out.count("with other software"), out.count("all well")) == (0, 4, 3)
     assert (copy / "data/studies/own results/imported").exists()
+
+
+def test_what_is_computed_again_lies_outside_of_the_bag(copy):
+    results = re.findall(r"-o '(.+)'", (copy / "data/README.md").read_text())
+    assert results
+    assert not any((copy / "data" / each).resolve().is_relative_to(copy.resolve()) for each in results)
 
 
 def test_without_a_sample_nothing_is_run(copy):

@@ -49,6 +49,7 @@ const point = at => Object.entries(at).map(([axis, label]) => `${axis}=${label}`
 const fits = at => Object.entries(chosen).every(([axis, label]) => !(axis in at) || at[axis] === label);
 const replay = document.getElementById("replay");
 function show(phase, at) {
+  if (!data.replays) return;
   const code = made("code", `evogt replay ${quoted(data.file)}${phase.pilot ? " --pilot" : ""} --at ${quoted(point(at))}`);
   const close = made("button", "Close");
   close.addEventListener("click", () => { replay.hidden = true; });
@@ -76,7 +77,7 @@ function marks(phase, picture) {
     const at = labels(phase, phase.cells[run]);
     const where = Object.entries(at).map(([axis, label]) => `\n${axis} = ${label}`).join("");
     const value = phase.values[picture.variable][run];
-    found.push({ x, y, at, text: `${speak(picture.variable)}: ${value}${where}\nclick: the command for this run` });
+    found.push({ x, y, at, text: `${speak(picture.variable)}: ${value}${where}${data.replays ? "\nclick: the command for this run" : ""}` });
   }
   for (const { name, points } of picture.others) {
     for (let i = 0; i < points.length; i += 4) {
@@ -144,7 +145,7 @@ for (const table of document.querySelectorAll("table.pivot")) {
     const shown = rows.filter(row => !row.hidden).length;
     note.textContent = shown < rows.length ? `${shown} of ${rows.length} rows, by the filter` : "";
   });
-  if (!table.classList.contains("runs")) continue;
+  if (!data.replays || !table.classList.contains("runs")) continue;
   for (const row of table.tBodies[0].rows) {
     const button = made("button", "replay", row.insertCell());
     button.addEventListener("click", () => show(study, at(row)));

@@ -36,9 +36,9 @@ class Marked(NamedTuple):
     marks: Sequence[Marks]
 
 
-def pointer_data(file: str, phases: Mapping[str, tuple[xr.Dataset, Sequence[Marked]]]) -> Markup:
-    """JSON for a script element, which no text in it can end."""
-    page = {"file": shown(file), "phases": [_phase(name, *each) for name, each in phases.items()]}
+def pointer_data(file: str, phases: Mapping[str, tuple[xr.Dataset, Sequence[Marked]]], replays: bool = True) -> Markup:
+    """JSON for a script element, which no text in it can end; replays: whether `evogt replay` takes the runs."""
+    page = {"file": shown(file), "replays": replays, "phases": [_phase(name, *each) for name, each in phases.items()]}
     # NaN is no JSON: a browser would refuse all of it
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":

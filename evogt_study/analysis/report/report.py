@@ -29,6 +29,7 @@ from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
+from evogt_study.results.dataset import DECLARATION
 from evogt_study.schema.doubts import doubts
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status
@@ -128,7 +129,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         own_code=".py:" in attributes.get("study", ""),
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
-        marks=pointer_data(path.name, marked),
+        marks=pointer_data(path.name, marked, replays(main)),
         script=own.text,
         script_hash=own.digest,
     )
@@ -354,10 +355,13 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
     again = shlex.quote(f"again/{path.name}")  # in a folder of its own, where no finished runs are taken up
     found = [
         (f"evogt run {toml} -o {again}", "all of it, from the study file below"),
-        (f"evogt verify {file}", "checks the bytes of the file, and computes a sample of its runs again"),
+        (f"evogt verify {file}", "checks the content of the file, and computes a sample of its runs again"),
     ]
     if stated.startswith("study "):  # it was stated in Python, and is in no file
         found = found[1:]
+    this_page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "this page")
+    if not replays(data):
+        return [(f"evogt verify {file}", "checks the content of the file"), this_page]
     pattern = ",".join(f"{name}=..." for name in map(str, data["status"].dims))
     found.append(
         (f"evogt replay {file} --at {shlex.quote(pattern)}", "one run, by its value of each axis, bit for bit")
@@ -366,7 +370,14 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
         first = study.runs.messages[0]
         point = shlex.quote(",".join(f"{name}={value}" for name, value in first.at.items()))
         found.append((f"evogt replay {file} --at {point}", "one run that is not ok, with its traceback"))
-    return [*found, (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "this page")]
+    return [*found, this_page]
+
+
+def replays(data: xr.Dataset) -> bool:
+    """False of a study with a function that was given in Python and is in no file, which has its text recorded."""
+    declared = _json(str(data.attrs.get(DECLARATION, "")))
+    codes = declared.get("codes") if isinstance(declared, dict) else None
+    return not (isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()))
 
 
 def _base(file: str) -> str:
