@@ -153,6 +153,11 @@ def test_what_is_refused():
     inflow = stated(1, "exp(-t)*cos(pi*x/2)", "1", [("x0", "0")], advection=["1"])
     with pytest.raises(StudyError, match="advection into the domain"):
         check_certificates(("error_bound",), inflow, T)
+    pumped = stated(1, "exp(-t)*cos(x)", "1", [("x0", "0"), ("x1", "-2")])  # without advection
+    # inflow at no eighth of the final time
+    pulsed = stated(1, "exp(-t)*cos(pi*x/2)", "1", [("x0", "0")], advection=["50*sin(40*pi*t)**2*(1 - x)"])
+    for problem in (pumped, pulsed):
+        assert applicable(problem, T) == ()
     nonlinear = Statement(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
     assert applicable(nonlinear, T) == ("error_indicator",)
     disk = Statement(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
