@@ -136,12 +136,17 @@ def energy_bound(
     unresolved = weights * np.concatenate([norm.unresolved for norm in norms])
     fine, coarse = float(rule.weights @ squares), float(rule.coarse @ squares)
     return EnergyBound(
-        initial=float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial,
-        residual=fine,
-        time_rule=abs(fine - coarse),
-        unresolved=float(rule.weights @ unresolved),
+        initial=_or_inf(float(np.exp(2.0 * growth.rate * rule.times[-1])) * initial),
+        residual=_or_inf(fine),
+        time_rule=_or_inf(abs(fine - coarse)),
+        unresolved=_or_inf(float(rule.weights @ unresolved)),
         representer=norms[-1].representer,
     )
+
+
+def _or_inf(square: float) -> float:
+    """Infinity for what is no number, since it came of numbers beyond their range: nothing bounds it."""
+    return math.inf if math.isnan(square) else square
 
 
 def _initial(solution: Reconstruction, data: ProblemData) -> float:

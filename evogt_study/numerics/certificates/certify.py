@@ -196,6 +196,8 @@ class Certified:
     def interval(self) -> tuple[float, float]:
         """error_lower and error_upper on the validation rule, (|| u_ref - u_N || -+ delta) / (|| u_ref || +- delta)."""
         rule, delta = self.solution.discretisation.validation, self.known.delta
+        if not np.isfinite(delta):  # nor is the reference, as a rule
+            return 0.0, np.inf
         grid = TensorGrid.of_rule(rule, self.solution.problem.dimension)
         target, weights = self.known.final(grid).ravel(), grid.weights.ravel()
         nodes = UnitBox.of(self.solution.problem.domain).nodes(grid)

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
@@ -109,7 +110,7 @@ class ProblemData:
 
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
-        """Evaluate the problem on the grid."""
+        """Evaluate the problem on the grid.  Raises ProblemError where its diffusion is not positive there."""
         box, lifting = UnitBox.of(problem.domain), problem.lifting
         nodes, shape = box.nodes(grid), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)
@@ -222,6 +223,12 @@ class ProblemData:
 def _diffusion(problem: Problem, box: UnitBox, nodes: Array, times: Array, shape: tuple[int, ...]) -> Array:
     at = times[:1] if problem.diffusion.steady else times
     values = problem.diffusion(nodes, at)
+    # of a tensor this is necessary, and enough on a line; its eigenvalues are looked at where they are needed (`below`)
+    least = float((np.einsum("tqll->tql", values) if isinstance(problem.diffusion, Tensor) else values).min())
+    if not least > 0.0:  # so that NaN is refused too
+        raise ProblemError(
+            f"`diffusion` must be positive on the nodes of the certificates, got a minimum of {least:.6g}"
+        )
     if isinstance(problem.diffusion, Tensor):
         tensor = np.moveaxis(values, 1, -1) / np.multiply.outer(box.widths, box.widths)[:, :, None]
         return np.asarray(tensor.reshape(len(at), len(box.widths), len(box.widths), *shape))

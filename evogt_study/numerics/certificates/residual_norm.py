@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.conjugate_gradients import conjugate_gradients
 from evogt_study.numerics.certificates.problem_data import ProblemData
@@ -140,7 +141,8 @@ def in_a_cube(moments: Array, data: ProblemData, space: SpectralSpace, mass: flo
 def below(diffusion: Array, dimension: int) -> Array:
     """The diagonal (T or 1, d) of a constant matrix below A at all nodes: of a scalar its minimum.
 
-    It is theta diag(s), s_l the mean of A_ll, for the least eigenvalue theta of A in that scale.
+    It is theta diag(s), s_l the mean of A_ll, for the least eigenvalue theta of A in that scale.  Raises ProblemError
+    unless theta > 0.
     """
     times = len(diffusion)
     if diffusion.ndim == dimension + 1:
@@ -149,4 +151,9 @@ def below(diffusion: Array, dimension: int) -> Array:
     scales = np.einsum("tqll->tl", flat) / flat.shape[1]
     roots = np.sqrt(scales)
     least = np.linalg.eigvalsh(flat / (roots[:, None, :, None] * roots[:, None, None, :]))[..., 0].min(axis=1)
+    if not least.min() > 0.0:
+        raise ProblemError(
+            "`diffusion` must be positive definite on the nodes of the certificates, got a least eigenvalue of "
+            f"{least.min():.6g} where diagonal entries are one on average"
+        )
     return np.asarray(least[:, None] * scales)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
-from evogt_study.errors import StudyError
+from evogt_study.errors import ProblemError, StudyError
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.certificates.bound import growth_of
 from evogt_study.numerics.certificates.budget import BUDGET
@@ -171,6 +171,34 @@ def test_a_bound_beyond_the_range_of_numbers():
     with np.errstate(all="ignore"):
         found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
     assert not found  # what is no number is left out
+
+
+def test_a_bound_that_is_no_number_is_infinite():
+    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)")()
+    run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
+    with np.errstate(all="ignore"):
+        reference = spectral_reference(problem, 1e-300)
+        found = certificates(solve(problem, run), ("error_bound", *INTERVAL), afresh, "", reference)
+    assert found["error_bound"] == np.inf
+    assert [found[name] for name in INTERVAL] == [0.0, np.inf]
+
+
+@pytest.mark.parametrize(
+    ("dimension", "diffusion", "told"),
+    [
+        # not positive in an interval that has a node of the certificates, and none of the assembly
+        (1, "1 - 3*exp(-((x - 1/3)*3000)**2)", "positive on the nodes of the certificates"),
+        (2, [["1", "2*exp(-((x - 0.61)*40)**2)"], ["2*exp(-((x - 0.61)*40)**2)", "1"]], "positive definite"),
+    ],
+)
+def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, diffusion, told):
+    exact = "exp(-t)*" + "*".join(f"sin(pi*{name})" for name in "xy"[:dimension])
+    problem = Statement(dimension=dimension, exact=exact, diffusion=diffusion)()
+    solution = solve(
+        problem, replace(run_of(problem, 10, 8), quadrature=QuadratureRule("gauss_legendre", {1: 60, 2: 12}[dimension]))
+    )
+    with pytest.raises(ProblemError, match=told):
+        certificates(solution, ("error_bound",), afresh, "", None)
 
 
 def test_indicator_of_a_reaction():
