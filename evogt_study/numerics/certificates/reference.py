@@ -17,6 +17,7 @@ import numpy as np
 
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.bound import energy_bound, growth_of
+from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
 from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.radau import NODES, RadauSteps
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
@@ -87,6 +88,9 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     points = int(1.5 * space.modes)
     # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
+    # else nothing is known of what the grid or the steps do not see
+    if not (seen_in_time(problem, grid, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
+        return SpectralReference(solution, np.inf)
     growth = growth_of(problem, grid, rule.times)
     return SpectralReference(
         solution, energy_bound(solution, rule, grid, partial(_evaluated, problem, grid, rule), growth).value

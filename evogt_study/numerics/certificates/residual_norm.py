@@ -13,6 +13,7 @@ norm has m || v ||^2 too: R(1)^2 / m is added for the constants.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +21,6 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.certificates.conjugate_gradients import conjugate_gradients
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.spectral_space import FIXED, Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
@@ -157,3 +157,39 @@ def below(diffusion: Array, dimension: int) -> Array:
             f"{least.min():.6g} where diagonal entries are one on average"
         )
     return np.asarray(least[:, None] * scales)
+
+
+def conjugate_gradients(
+    operator: Callable[[Array], Array], load: Array, diagonal: Array, tolerance: float, most: int
+) -> tuple[Array, Array]:
+    """x with A x = b, and what is left of b: A applied to (T, ...), b (T, ...), P (1 or T, ...).
+
+    The basis makes P, the preconditioner, diagonal.  Ends where (b - A x, P^{-1} (b - A x)) is at most `tolerance`
+    (b, P^{-1} b) in each of the T systems, or after `most` iterations.
+    """
+    axes = tuple(range(1, load.ndim))
+
+    def product(left: Array, right: Array) -> Array:
+        return np.asarray(np.sum(left * right, axis=axes, keepdims=True))
+
+    def ratio(over: Array, under: Array) -> Array:
+        # of a system that is solved exactly all is zero: it stays where it is while others go on
+        return np.divide(over, under, out=np.zeros_like(over), where=under > 0.0)
+
+    # each system has lengths of its own, in arrays with axes of one entry, so that they broadcast
+    x, left = np.zeros_like(load), load.copy()
+    direction = left / diagonal
+    rho = product(left, direction)
+    enough = tolerance * rho
+    for _ in range(most):
+        if np.all(rho <= enough):
+            break
+        image = operator(direction)
+        length = ratio(rho, product(direction, image))
+        x += length * direction
+        left -= length * image
+        # the preconditioner, which the basis makes diagonal
+        corrected = left / diagonal
+        rho, before = product(left, corrected), rho
+        direction = corrected + ratio(rho, before) * direction
+    return x, left

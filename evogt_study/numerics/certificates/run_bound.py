@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
 from evogt_study.numerics.certificates.budget import SMALLEST
+from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.reconstruction import DEGREE, TimeRule
 from evogt_study.numerics.certificates.run_functions import RunFunctions
@@ -28,6 +30,10 @@ SETTLED = 1e-3
 """Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
 between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
 time that both nearly missed made it 4e-3."""
+ANY = 2.0
+"""More than all of it."""
+FINER = 8
+"""Intervals between two knots where data change faster than the states do."""
 PANEL = 32
 """Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
 grids are far apart."""
@@ -51,8 +57,11 @@ class RunBound:
     functions: RunFunctions
 
 
-def _data(problem: Problem, grid: TensorGrid, times: Array) -> tuple[ProblemData, Growth]:
-    return ProblemData.of(problem, grid, times), growth_of(problem, grid, times)
+def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
+    """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
+    data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
+    in_space = grid.dimension == 1 or seen_in_space(problem, grid, float(rule.times[-1]))
+    return data, growth, in_space, seen_in_time(problem, grid, rule)
 
 
 @lru_cache(maxsize=64)  # cases of a study have few
@@ -114,12 +123,17 @@ def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:
 
 
 # each point is another residual, and as a rule the fewer are enough
-def _rules(knots: Array) -> Iterator[TimeRule]:
-    """The rules in time that are tried one after the other, of which the last resolves every spline."""
+def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
+    """Rules in time that are tried one after the other, with the part that each may differ from a coarser one by."""
     # of less degree, splines have kinks in the knots
     if len(knots) > DEGREE:
-        yield TimeRule.whole(float(knots[-1]))
-    yield TimeRule.between(knots)
+        yield TimeRule.whole(float(knots[-1])), SETTLED
+    # it resolves every spline
+    yield TimeRule.between(knots), ANY
+    # for data that change faster; in 2-D and 3-D it would take too much memory
+    if dimension == 1:
+        steps = np.arange(len(knots))
+        yield TimeRule.between(np.interp(np.arange(FINER * steps[-1] + 1) / FINER, steps, knots)), ANY
 
 
 _grid = cache(TensorGrid)
@@ -130,16 +144,18 @@ def _on_a_grid(
     problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
     end: Array | None,
 ) -> RunBound:  # fmt: skip
-    """The bound by one rule for the whole time, where that is enough."""
+    """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
     grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
     # only `states` is used of what passes as two states
     last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
     found = None
-    for rule in _rules(knots.times):
+    for rule, most in _rules(knots.times, grid.dimension):
         key = (problem_key, grid, rule.times.tobytes())
-        data, growth = share("certificate data", key, partial(_data, problem, grid, rule.times))
-        found = RunBound(energy_bound(reconstructed, rule, grid, data.part, growth, last), functions)
-        if found.bound.time_rule <= SETTLED * found.bound.value**2:
+        data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
+        bound = energy_bound(reconstructed, rule, grid, data.part, growth, last)
+        if in_time and bound.time_rule <= most * bound.value**2:
+            found = RunBound(bound if in_space else replace(bound, unresolved=math.inf), functions)
             break
+        found = RunBound(replace(bound, unresolved=math.inf), functions)
     assert found is not None  # noqa: S101  # as above
     return found

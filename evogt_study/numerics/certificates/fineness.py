@@ -1,0 +1,102 @@
+"""Whether a problem's functions have structure that a grid or a rule in time does not see.
+
+What is finer than the nodes looks there as if it were coarse and decayed, so that they cannot tell by themselves: the
+polynomials through the nodes, and splines through the times, are compared with the functions between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import scipy  # which imports its parts when they are first used
+
+from evogt_study.numerics.arrays import Array
+from evogt_study.numerics.certificates.problem_data import UnitBox
+from evogt_study.numerics.certificates.reconstruction import DEGREE, TimeRule
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.dictionaries.legendre import polynomials
+from evogt_study.numerics.problem import NonlinearReaction, Problem
+
+BETWEEN = 4
+"""Points on a line for each node."""
+TIMES = 499
+"""Times, a prime number of them, which no simple period meets; a pulse of 0.4 % of the final time has two."""
+FAR = 0.15
+"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
+jumps on 48 nodes make 0.13, tanh(30 x - 30 y) makes 0.2."""
+ROUNDING = 1e-9
+"""Source below this part of the initial value that is looked at no further."""
+
+
+@lru_cache(maxsize=16)  # certificates of one problem ask for several grids
+def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
+    """True where the nodes, of one panel, see the initial value, and source and diffusion at two times.
+
+    On the lines through each one's largest value: on what no node meets at all they tell nothing.
+    """
+    box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
+
+    def diffusion(nodes: Array) -> Array:
+        # of a tensor all entries, which stand at each node
+        return np.moveaxis(problem.diffusion(nodes, some), 1, -1).reshape(-1, len(nodes))
+
+    functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
+    return all(_seen_on_lines(function, grid, box) for function in functions) and _seen_on_lines(
+        lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem, grid)
+    )
+
+
+def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: UnitBox, rounding: float = 0.0) -> bool:
+    """The same of functions, nodes to (K, Q), on lines through the largest value of all."""
+    nodes, weights = grid.along
+    fine = _middles(BETWEEN * grid.points + 1)
+    # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
+    through = polynomials(fine, grid.points, 0)[0] @ (polynomials(nodes, grid.points, 0)[0].T * weights)
+    largest = grid.nodes[np.argmax(np.abs(function(box.nodes(grid))).max(axis=0))]
+    for axis in range(grid.dimension):
+        points = np.tile(largest, (len(nodes) + len(fine), 1))
+        points[:, axis] = np.concatenate([nodes, fine])
+        found = function(box.mapped(points))
+        if not _near(found[:, : len(nodes)] @ through.T, found[:, len(nodes) :], rounding):
+            return False
+    return True
+
+
+def _rounding(problem: Problem, grid: TensorGrid) -> float:
+    """What a source of nothing but rounding may be, as where the equation's terms cancel."""
+    return ROUNDING * float(np.abs(problem.initial(UnitBox.of(problem.domain).nodes(grid))).max())
+
+
+@lru_cache(maxsize=16)  # as above
+def seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
+    """True where all that changes in time is seen by the times of `rule`, at the place of the largest source."""
+    reaction = None if isinstance(problem.reaction, NonlinearReaction) else problem.reaction
+    functions = (
+        problem.source,
+        problem.diffusion,
+        *(problem.advection or ()),
+        *(() if reaction is None else (reaction,)),
+    )
+    changing = [function for function in functions if not function.steady]
+    if not changing:
+        return True
+    times, nodes = rule.times, UnitBox.of(problem.domain).nodes(grid)
+    sources = np.abs(problem.source(nodes, times[len(times) // 2 :][:1]))
+    rounding = _rounding(problem, grid)
+    place, fine = nodes[np.argmax(sources)][None], times[-1] * _middles(TIMES)
+    fine = fine[fine >= times[0]]
+    for function in changing:
+        known, truth = (function(place, at).reshape(len(at), -1) for at in (times, fine))
+        if not _near(scipy.interpolate.make_interp_spline(times, known, k=DEGREE)(fine), truth, rounding):
+            return False
+    return True
+
+
+def _middles(count: int) -> Array:
+    return np.asarray((np.arange(count) + 0.5) / count)
+
+
+def _near(guess: Array, truth: Array, rounding: float) -> bool:
+    return bool(np.linalg.norm(guess - truth) <= FAR * np.linalg.norm(truth) + rounding * truth.size**0.5)

@@ -1,0 +1,82 @@
+"""Problems with structure that grids or times do not see are found, and others are not."""
+
+import numpy as np
+import pytest
+from manufactured import VALIDATION, Manufactured, energy_error
+
+from evogt_study.numerics.certificates.certify import certificates
+from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
+from evogt_study.numerics.certificates.reconstruction import TimeRule
+from evogt_study.numerics.certificates.reference import reference_of
+from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
+from evogt_study.numerics.certificates.spectral_space import SpectralSpace
+from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.numerics.dictionaries import Dictionary
+from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.problems import Statement
+
+BUBBLE = "4*x*y*(1 - x)*(1 - y)*exp(-t)"
+PULSE = "sin(pi*x)*(1 + exp(-((t - 1/7)*2000)**2))"
+
+
+def run_of(family, N, points, steps, final_time, dimension, **more):
+    rule, grid = QuadratureRule("gauss_legendre", points), TimeGrid.of(final_time, final_time / steps, 2)
+    return Discretisation(Dictionary(family, N=N, **more), 3, 1e-10, rule, VALIDATION[dimension], grid)
+
+
+@pytest.mark.parametrize(
+    ("exact", "seen"),
+    [
+        (f"{BUBBLE}*(tanh(200*x - 200*y) + 1)", False),
+        ("sin(pi*x)*sin(pi*y)*exp(-10000*((x - 1/2)**2 + (y - 1/3)**2))", False),
+        (f"{BUBBLE}*(tanh(30*x - 30*y) + 1)", False),
+        (f"{BUBBLE}*(tanh(10*x - 10*y) + 1)", True),
+        ("exp(-2*pi**2*t)*sin(pi*x)*sin(pi*y)", True),  # whose source is rounding at most
+    ],
+)
+def test_structure_between_the_nodes(exact, seen):
+    assert seen_in_space(Statement(dimension=2, exact=exact)(), TensorGrid(2, 48), 0.1) is seen
+
+
+@pytest.mark.parametrize(
+    ("exact", "seen"),
+    [
+        (PULSE, False),
+        ("sin(pi*x)*(1 + sin(400*pi*t))", False),
+        ("sin(pi*x)*(1 + sin(20*t))", True),
+        ("exp(-pi**2*t)*sin(pi*x)", True),
+    ],
+)
+def test_structure_between_the_times(exact, seen):
+    rule = TimeRule.between(np.linspace(0.0, 0.5, 11))
+    assert seen_in_time(Statement(dimension=1, exact=exact)(), TensorGrid(1, 32, 4), rule) is seen
+
+
+@pytest.mark.parametrize(
+    ("exact", "run"),
+    [
+        (f"{BUBBLE}*(tanh(200*x - 200*y) + 1)", run_of("legendre", 36, 12, 10, 0.01, 2)),
+        (PULSE, run_of("transnet", 20, 60, 20, 0.5, 1, gamma=6.0)),
+    ],
+)
+def test_nothing_bounds_what_is_not_seen(exact, run):
+    dimension = 2 if "y" in exact else 1
+    problem = Statement(dimension=dimension, exact=exact)()
+    found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
+    assert found["error_bound"] == np.inf
+    assert reference_of(problem, run.grid.final_time, SpectralSpace(dimension, 16), 10).delta == np.inf
+
+
+@pytest.mark.parametrize(
+    ("stated", "run"),
+    [
+        (Manufactured(2, f"{BUBBLE}*(tanh(30*x - 30*y) + 1)", "1", 0.1), run_of("legendre", 36, 12, 10, 0.1, 2)),
+        (Manufactured(1, "sin(pi*x)*(1 + sin(200*t))", "1", 1.0), run_of("legendre", 10, 60, 100, 1.0, 1)),
+    ],
+)
+def test_a_finer_grid_and_finer_times_are_tried(stated, run):
+    solution = solve(stated.problem, run)
+    bound = run_bound(solution, knots_of(solution), afresh, "").bound.value
+    assert energy_error(stated, solution, afresh) <= bound < np.inf
