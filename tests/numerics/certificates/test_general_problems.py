@@ -173,6 +173,12 @@ def test_a_bound_beyond_the_range_of_numbers():
     assert not found  # what is no number is left out
 
 
+def test_the_norm_that_the_bound_is_divided_by_has_an_upper_limit():
+    problem = Statement(dimension=1, exact="sin(9*pi*x)*exp(-t) + sin(pi*x)", diffusion="1e-8")()
+    solution = solve(problem, run_of(problem, 6, 8))
+    assert certificates(solution, ("error_bound",), afresh, "", None)["error_bound"] >= 0.5 * solution.errors[-1] > 0.1
+
+
 def test_a_bound_that_is_no_number_is_infinite():
     problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)")()
     run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
