@@ -31,6 +31,8 @@ from evogt_study.schema.values import Value, Values, canonical_json, json_object
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
 MAY_BE_NAN = ("initial_error", "error_history", "field")
+MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
+"""Upper bounds: that there is none tells nothing of the run itself."""
 """Errors relative to zero, and what is off a domain."""
 KNOWN = 1024
 """Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
@@ -194,12 +196,16 @@ def finite(record: Record) -> Record:
     """The record itself.  Raises DivergedError where a number in it is not finite.
 
     Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
-    their domain.
+    their domain.  Upper bounds may be infinite.
     """
     for name, datum in record.variables.items():
         if not datum.dims and math.isfinite(datum.values):  # as a rule, in a tenth of the time
             continue
-        bad = np.isinf(datum.values) if name in MAY_BE_NAN else ~np.isfinite(datum.values)
+        bad = ~np.isfinite(datum.values)
+        if name in MAY_BE_NAN:
+            bad &= np.isinf(datum.values)
+        elif name in MAY_BE_INFINITE:
+            bad &= datum.values != np.inf
         if name != "exact_field" and bad.any():
             worst = datum.values[bad].flat[0]
             raise DivergedError(f"`{name}` is {float(worst)}" + (" in places" if datum.dims else ""))

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from evogt_study.errors import StudyError
+from evogt_study.errors import DivergedError, StudyError
+from evogt_study.methods.problem_method import finite
 from evogt_study.planning.plan import study_plan
+from evogt_study.schema.records import Datum, Record
 from evogt_study.study.study import Study
 
 TEXT = """
@@ -46,6 +48,18 @@ def records(text_study):
     plan = study_plan(text_study)
     found = [plan.method.bind(case.values).run(share).variables for case in plan.cases()]
     return [{name: float(datum.values) for name, datum in record.items()} for record in found], kept
+
+
+def test_a_run_without_an_upper_bound_has_its_other_numbers():
+    """A pulse in time that no rule sees; an error that is infinite is another matter."""
+    pulse = 'exact = "sin(pi*x)*(1 + exp(-((t - 1/20)*10000)**2))"\ndiffusion = "1"'
+    found, _ = records(study(["error_bound", "error_lower", "error_upper"], pulse))
+    for run in found:
+        assert (run["error_bound"], run["error_lower"], run["error_upper"]) == (np.inf, 0.0, np.inf)
+        assert 0.0 < run["error"] < np.inf
+    for name, value in (("error", np.inf), ("error_upper", np.nan)):
+        with pytest.raises(DivergedError, match=f"`{name}` is {value}"):
+            finite(Record({name: Datum((), np.array(value))}, {}))
 
 
 def test_one_reference_for_all_seeds():
