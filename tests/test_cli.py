@@ -622,7 +622,7 @@ def test_a_summary(evogt, folder, result):
         ["b", "0.2", "3.000e-01", "1.414e-01", "3.000e-01", "2/3"],
         ["b", "0.1", "1.500e-01", "7.071e-02", "1.500e-01", "2/3"],
     ]
-    assert err == "evogt: 2 of 12 runs have no finite `error`; they are left out, see n_ok\n"
+    assert err == "evogt: 2 of 12 runs have no `error`; they are left out, see n_ok\n"
     assert listing(folder) == before
 
 
@@ -687,7 +687,7 @@ def test_the_policy_for_missing_runs(evogt, result):
     assert evogt("summary", "own.nc", "--missing", "drop")[2] == ""
     code, out, err = evogt("summary", "own.nc", "--missing", "raise")
     assert (code, out) == (1, "")
-    assert err.startswith("evogt: 2 of 12 runs have no finite `error`; `evogt status` says why")
+    assert err.startswith("evogt: 2 of 12 runs have no `error`; `evogt status` says why")
     assert len(err.splitlines()) == 1
 
 

@@ -47,7 +47,7 @@ def test_a_dataset_in_place_of_a_variable():
 
 
 def test_missing_values_without_a_name():
-    with pytest.warns(UserWarning, match="1 of 2 runs have no finite value; they are left out"):
+    with pytest.warns(UserWarning, match="1 of 2 runs have no value; they are left out"):
         evs.summary(xr.DataArray([1.0, np.nan], dims="seed"), statistics=["mean"])
 
 

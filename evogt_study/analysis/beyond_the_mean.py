@@ -47,8 +47,7 @@ def return_level(
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
         each = laid_out.units(samples, cells)
-        # -inf, since a maximum takes NaN along; `tails.return_level` leaves both out
-        largest = np.where(np.isfinite(each), each, -np.inf).max(axis=-1, initial=-np.inf)
+        largest = np.fmax.reduce(each, axis=-1, initial=np.nan)  # a maximum would take NaN along
         rows = largest.reshape(math.prod(largest.shape[:-1]), laid_out.count)
         levels = [tails.return_level(row, period, interval.confidence) for row in rows]
         lead = largest.shape[:-1]
@@ -86,7 +85,7 @@ def shares_of_variance(
 
     Returns a Dataset over the dimensions that are left: share, share_ci (source, bound), components (source), and
     n_ok, the units that have a value at every point, on which all rests, of n_planned.  Intervals take the parameters'
-    values as they are and the units as a sample.
+    values as they are and the units as a sample.  With infinite values there are no shares: NaN.
 
     Raises InputError for unknown dimensions, fewer than three such units, or values that have no logarithm.
     """
@@ -94,22 +93,24 @@ def shares_of_variance(
     rest = [str(dim) for dim in values.dims if dim not in dims]
     table = values.transpose(*rest, *dims).astype(float)
     numbers = table.values
-    if logarithms and (numbers[np.isfinite(numbers)] <= 0.0).any():
+    if logarithms and (numbers <= 0.0).any():
         raise InputError(f"`{values.name}` must be positive to have logarithms, it is not; use logarithms=False")
     numbers = np.log(numbers) if logarithms else numbers
     shape = numbers.shape[: len(rest)]
     found = [
         np.full((*shape, len(dims)), np.nan),
         np.full((*shape, len(dims), 2), np.nan),
-        np.zeros((*shape, len(dims))),
+        np.full((*shape, len(dims)), np.nan),
     ]
     counts = np.zeros(shape, dtype=np.int64)
     for place in np.ndindex(*shape):
-        there = np.isfinite(numbers[place]).reshape(-1, numbers.shape[-1]).all(axis=0)
+        there = ~np.isnan(numbers[place]).reshape(-1, numbers.shape[-1]).any(axis=0)
         counts[place] = there.sum()
         if counts[place] < 3:
             raise InputError(f"`over` must have at least three points with a value everywhere, got {counts[place]}")
         complete = numbers[place][..., there]
+        if np.isinf(complete).any():
+            continue
         found[0][place] = variance_shares.shares(complete)
         found[1][place] = variance_shares.share_intervals(complete, interval.confidence)
         found[2][place] = variance_shares.components(complete)

@@ -64,7 +64,7 @@ def reduced(
 
     kernel: values and the numbers of their runs, each (..., sizes of `along`, n), -> one array for each output, of
     shape (...) and its own dimensions.  runs: `distinct.planned_runs` of the values, None where each is of a run of its
-    own; values without a run are not finite to the kernel.  A dimension that `runs` does not have is one of the values
+    own; values without a run are NaN to the kernel.  A dimension that `runs` does not have is one of the values
     alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.  sizes: of
     dimensions of `outputs` that the values do not have, but for `BOUND`.
 
@@ -162,7 +162,7 @@ def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = 
     check_policy(missing)
     if not lacking or missing == "drop":
         return
-    told = f"{lacking} of {of} {what} have no finite " + ("value" if name is None else f"`{name}`")
+    told = f"{lacking} of {of} {what} have no " + ("value" if name is None else f"`{name}`")
     if missing == "raise":
         raise IncompleteError(f'{told}; `evogt status` says why, missing="warn" leaves them out')
     warn(f"{told}; they are left out, see n_ok", IncompleteWarning)

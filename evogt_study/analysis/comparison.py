@@ -77,11 +77,12 @@ def compare(
     """Label `first` of dimension `dim` against label `second`, paired over the dimensions `over` (common seeds).
 
     A pair is a unit, as a seed: its values are the means of `first` and of `second` over the pooled points at which
-    both are finite, each of two distinct runs.  Returns a Dataset over the other dimensions:
+    both have one, each of two distinct runs.  Returns a Dataset over the other dimensions:
 
     ratio_of_means: mean(first) / mean(second), both over the pairs (the paper's gain T/G for errors); ratio_ci (bound):
     bootstrap-t on logarithms where all values are positive, pairs resampled together; ratio_se;
-    ratio_of_medians; median_ratio: median of first / second, pair by pair; median_ratio_ci: from order statistics;
+    ratio_of_medians; median_ratio: median of first / second, pair by pair, NaN where a pair has no ratio (two zeros or
+    two infinities); median_ratio_ci: from order statistics;
     log_ratio: mean of log(first / second), NaN where a value is not positive; log_ratio_ci; log_ratio_p (Student);
     wins, losses, ties: pairs in which first is better, worse, equal; `better` says whether lower or higher is;
     win_rate: wins / (wins + losses), NaN where all pairs tie; win_ci (bound): its interval, `proportion` being
@@ -103,13 +104,12 @@ def compare(
     places = [position(values, dim, label) for label in (first, second)]
     pair = values.isel({dim: places})
     runs = planned_runs(values, planned)
-    if runs is not None and dim in runs.dims:
-        runs = runs.isel({dim: places})
+    runs = runs.isel({dim: places}) if runs is not None and dim in runs.dims else runs
     laid_out = layout(values, over_dims, units, runs, along=[dim])
 
     def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
         pairs = distinct.firsts(distinct.together(cells))
-        there = pairs & np.isfinite(samples).all(axis=-2)
+        there = pairs & ~np.isnan(samples).any(axis=-2)
         first, second = (laid_out.means(np.where(there, samples[..., each, :], np.nan)) for each in (0, 1))
         alone = [laid_out.means(distinct.once(samples[..., each, :], cells[..., each, :])) for each in (0, 1)]
         return [*_compared(first, second, alone, better, interval, proportion), *_pair_counts(laid_out, pairs, there)]
@@ -145,7 +145,7 @@ def ranking(
 ) -> xr.Dataset:
     """The labels of dimension `dim` in order, by a statistic over the dimensions `over` on common seeds.
 
-    A point is common where every label that takes part has a finite value; a label without any takes no part, and one
+    A point is common where every label that takes part has a value; a label without any takes no part, and one
     where all labels have the same runs as at another counts once.  Returns, over the other dimensions and `dim`: the
     statistic `by` (of `summary`) over common points; place, 1 for the best, equal ones sharing the better place, NaN
     without part; best, on how many units, as seeds, the mean of the label over their common points is best, or shares
@@ -176,7 +176,7 @@ def ranking(
 
 def common_values(samples: Array, cells: Numbers) -> Array:
     """Of (..., labels, n): the values at points that are common to all labels that have any, each combination once."""
-    there = np.isfinite(samples)
+    there = ~np.isnan(samples)
     part = np.asarray(there.any(axis=-1))
     common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
     # 0 for a label that takes no part: -1 would take the whole point away from the others
@@ -186,10 +186,10 @@ def common_values(samples: Array, cells: Numbers) -> Array:
 
 def _bests(units: Array, better: str) -> tuple[Array, Array]:
     """Of the values of units, (..., labels, n): units on which each label is best, or shares that, and all."""
-    towards = np.where(np.isfinite(units), units if better == "lower" else -units, np.inf)
-    least = towards.min(axis=-2, keepdims=True)
-    best = (towards == least) & np.isfinite(towards)
-    return best.sum(axis=-1).astype(float), np.isfinite(least[..., 0, :]).sum(axis=-1).astype(float)
+    known = ~np.isnan(units)
+    towards = np.where(known, units if better == "lower" else -units, np.inf)
+    best = (towards == towards.min(axis=-2, keepdims=True)) & known
+    return best.sum(axis=-1).astype(float), known.any(axis=-2).sum(axis=-1).astype(float)
 
 
 def _pair_counts(laid_out: Layout, pairs: Mask, there: Mask) -> list[Array]:
@@ -205,15 +205,18 @@ def _compared(
     """The numbers of `_OUTPUTS` but for the counts of pairs, of two arrays (..., n) of common units, and of all."""
     lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
     wins, losses = (lower, higher) if better == "lower" else (higher, lower)
-    pairs = np.isfinite(first).sum(axis=-1)
+    pairs = kernels.count(first)
     decided = wins + losses
-    tests = pair_tests.signed_rank_tests(first - second)
+    with np.errstate(invalid="ignore"):  # inf - inf of a tie
+        tests = pair_tests.signed_rank_tests(np.where(first == second, 0.0, first - second))
     limits = [
         pair_tests.win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
         for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
     ]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratios = first / second
+    # of all pairs or of none, as logarithms
+    ratios[(np.isnan(ratios) & ~np.isnan(first)).any(axis=-1)] = np.nan
     return [
         *_ratio_numbers(first, second, ratios, how),
         wins.astype(float),
@@ -233,14 +236,14 @@ def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) ->
     rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
     shape = first.shape[:-1]
     # a missing pair has no say in whether all are positive
-    positive = ((rows > 0.0) & (others > 0.0)) | ~np.isfinite(rows)
+    positive = ((rows > 0.0) & (others > 0.0) & (np.minimum(rows, others) < np.inf)) | np.isnan(rows)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # of all pairs or of none: the mean over those that have logarithms would be one of other pairs
         logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
         of_means = kernels.mean(first) / kernels.mean(second)
         of_medians = kernels.median(first) / kernels.median(second)
     # the mean as a ratio to ones, so that both intervals are of one routine
-    log_limits = ratio_interval(logarithms, np.where(np.isfinite(logarithms), 1.0, np.nan), how)
+    log_limits = ratio_interval(logarithms, np.where(np.isnan(logarithms), np.nan, 1.0), how)
     median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
     limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]
     few = kernels.count(rows) < how.fewest

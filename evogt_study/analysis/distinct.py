@@ -68,8 +68,8 @@ def firsts(numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def once(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
-    """The samples (..., n) with each run's first finite value, and NaN for its others and where there is no run."""
-    return np.where(firsts(np.where(np.isfinite(samples), numbers, -1)), samples, np.nan)
+    """The samples (..., n) with each run's first value, and NaN for its others and where there is no run."""
+    return np.where(firsts(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
 
 
 def together(numbers: Numbers) -> Numbers:

@@ -38,11 +38,11 @@ def observed_orders(
     against log h over all i with e_i > 0, of which there are n_points, and NaN where these are fewer than two.
 
     Sign: positive where e falls as h falls.  An error of second order in dt has order 2; one that falls like N^-2 has
-    order -2.  A value that is zero, negative or missing has no order, and NaN.
+    order -2.  A value that is zero, negative, infinite or missing has no order, and NaN.
 
     Over seeds both have a standard error, order_se and slope_se, and an interval, order_ci and slope_ci (bound): the
     standard deviation s over bootstrap resamples of the units, each drawn at all axis values together, and p -+ t s
-    with Student's quantile t for n - 1 degrees of freedom; NaN below `interval.fewest` units.
+    with Student's quantile t for n - 1 degrees of freedom; NaN below `interval.fewest` units, and with infinite values.
 
     Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
@@ -85,9 +85,9 @@ def _with_intervals(
         found = np.full((*shape, 2, len(steps)), np.nan)
         counts = np.zeros(shape)
         for place in np.ndindex(*shape):
-            there = np.isfinite(sample_units[place]).any(axis=(0, 2))
+            there = (~np.isnan(sample_units[place])).any(axis=(0, 2))
             counts[place] = there.sum()
-            if counts[place] >= how.fewest:
+            if counts[place] >= how.fewest and not np.isinf(sample_units[place]).any():
                 found[place] = _errors(sample_units[place][:, there], steps, kernel, how)
         return [found[..., 0, :], found[..., 1, 0], counts]
 
@@ -153,7 +153,7 @@ def _steps(values: xr.DataArray, along: str) -> Array:
 
 def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) -> xr.Dataset:
     numbers = values.astype(float).load()
-    there, runs = xr.DataArray(np.isfinite(numbers)), planned_runs(values, planned)
+    there, runs = numbers.notnull(), planned_runs(values, planned)
     wanted = xr.ones_like(there) if runs is None else xr.DataArray(runs >= 0).broadcast_like(there)
     counts = {"n_ok": there.astype(np.int64), "n_planned": wanted.transpose(*there.dims).astype(np.int64)}
     data = xr.Dataset({name: numbers.where(there), **counts})

@@ -42,9 +42,9 @@ class Layout:
         return self.blocks(distinct.once(samples, cells))
 
     def means(self, samples: Array) -> Array:
-        """Mean over the finite values of each unit, (..., n) -> (..., count); a single value as it is."""
+        """Mean over the values of each unit, (..., n) -> (..., count); a single value as it is."""
         blocks = self.blocks(samples)
-        there = np.isfinite(blocks)
+        there = ~np.isnan(blocks)
         counts = there.sum(axis=-1)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.where(counts > 0, np.where(there, blocks, 0.0).sum(axis=-1) / np.maximum(counts, 1), np.nan)
@@ -53,7 +53,7 @@ class Layout:
         """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
         runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
         planned = self.blocks(distinct.firsts(runs)).sum(axis=-1)
-        there = np.isfinite(self.blocks(distinct.once(samples, runs))).sum(axis=-1)
+        there = (~np.isnan(self.blocks(distinct.once(samples, runs)))).sum(axis=-1)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
 

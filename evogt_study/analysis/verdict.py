@@ -79,7 +79,7 @@ def verdict(
         raise InputError(f"`dim` must have at least two labels, {dim} has {len(names)}")
     runs = planned_runs(values, planned)
     laid_out = layout(values, over_dims, units, runs, along=[dim])
-    ratios = bool((values > 0.0).where(np.isfinite(values), True).all())
+    ratios = bool((values > 0.0).where(values.notnull(), True).all())
     found = _judged(values, dim, laid_out, runs, interval, better, ratios)
     found = tell_missing_runs(values, found.assign({n: found[n].astype(np.int64) for n in RUNS}), runs, missing)
     found = found.assign({name: found[name].astype(np.int64) for name in (*COUNTS, "n_common")})
@@ -132,8 +132,8 @@ def _of_cell(units: Array, how: Interval, better: str, ratios: bool) -> list[Arr
     """Numbers of one cell (labels, n), NaN where there are none; labels without any value take no part."""
     labels = len(units)
     found = [np.full(shape, np.nan) for shape in _shapes(labels, len(simultaneous.pairs_of(labels)))]
-    part = np.flatnonzero(np.isfinite(units).any(axis=-1))
-    there = units[:, np.isfinite(units[part]).all(axis=0)][part] if len(part) else units[:0]
+    part = np.flatnonzero((~np.isnan(units)).any(axis=-1))
+    there = units[:, ~np.isnan(units[part]).any(axis=0)][part] if len(part) else units[:0]
     count = there.shape[1] if len(part) else 0
     found[-1] = np.asarray(float(count))
     if not count:
@@ -215,7 +215,7 @@ def _with_settled(found: xr.Dataset, dim: str, better: str, ratios: bool, units:
             )
             if first in (i, j) and (low > neutral or high < neutral)
         ]
-        others = [name for i, name in enumerate(names) if i != first and np.isfinite(means[i])]
+        others = [name for i, name in enumerate(names) if i != first and not np.isnan(means[i])]
         settled[place] = first >= 0 and bool(others) and set(clear) == set(others)
         told[place] = sentence(cell, dim, first, [name for name in others if name not in clear], units)
     return found.assign(settled=(rest, settled), verdict=(rest, told))

@@ -17,7 +17,7 @@ def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str], 
     units: the plural of what was drawn.
     """
     if first < 0:
-        return "no label has a value"
+        return "no label has a finite mean" if int(cell["n_common"]) else "no label has a value"
     name, count = shown(cell, dim)[first], int(cell["n_common"])
     runs = float(cell["best_run"].isel({dim: first}))
     parts = [f"best in {runs:.0%} of {count} common {units}"]

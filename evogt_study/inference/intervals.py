@@ -1,7 +1,7 @@
 """Confidence intervals of a statistic of samples: n units of k values each, (..., n, k) -> (..., 2).
 
-Values that are not finite are not there.  A unit, as a seed, is what was drawn: its values belong together.  Of equal
-values the interval is the value itself.
+NaN is not there.  A unit, as a seed, is what was drawn: its values belong together.  Of equal values the interval is
+the value itself.  With infinite values there are intervals from order statistics alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import scipy  # which imports its parts when they are first used, most of a seco
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import means
-from evogt_study.inference.kernels import Array, Kernel, kernel_of, logarithms, probability_of
+from evogt_study.inference.kernels import Array, Kernel, kernel_of, logarithms, probability_of, without_infinite
 from evogt_study.inference.order_statistics import quantile_interval
 from evogt_study.inference.resampling import BATCH, resampled_statistic
 
@@ -85,14 +85,14 @@ class Interval:
 def interval(samples: Array, how: Interval) -> Array:
     """The interval that `how` describes, (..., n, k) -> (..., 2).
 
-    NaN below `how.fewest` units with a value, and where bca is not defined (all resamples, or all but one value, on one
-    side, or units of several values).
+    NaN below `how.fewest` units with a value, where a value is infinite and the method not order, and where bca is not
+    defined (all resamples, or all but one value, on one side, or units of several values).
     """
     *lead, units, within = samples.shape
     rows = samples.reshape(math.prod(lead), units, within)
     with np.errstate(over="ignore"):
-        found = _limits(rows, how)
-    found[np.isfinite(rows).any(axis=-1).sum(axis=-1) < how.fewest] = np.nan
+        found = _limits(rows if how.chosen == "order" else without_infinite(rows), how)
+    found[(~np.isnan(rows)).any(axis=-1).sum(axis=-1) < how.fewest] = np.nan
     return found.reshape(*lead, 2)
 
 

@@ -1,6 +1,7 @@
-"""Statistics of samples on arrays: over the last axis, (..., n) -> (...), of those values that are finite.
+"""Statistics of samples on arrays: over the last axis, (..., n) -> (...), of the values that are there: NaN is not.
 
-A row without finite values has the statistic NaN.
+An infinite value is one, as an upper bound that cannot be had: the mean is infinite too, the standard deviation NaN.
+A row without values has the statistic NaN.
 """
 
 from __future__ import annotations
@@ -20,32 +21,42 @@ Kernel = Callable[[Array], Array]
 
 
 def count(samples: Array) -> Counts:
-    """Number of finite values."""
-    counts: Counts = np.isfinite(samples).sum(axis=-1, dtype=np.int64)
+    """Number of values."""
+    counts: Counts = (~np.isnan(samples)).sum(axis=-1, dtype=np.int64)
     return counts
 
 
 def mean(samples: Array) -> Array:
     """sum_i x_i / n, never beyond the least and the greatest value, which rounding may pass."""
     ok, scale, scaled = _scaled(samples)
-    return np.clip(_mean(ok, scaled) * scale, minimum(samples), maximum(samples))
+    found = np.clip(_mean(ok, scaled) * scale, minimum(samples), maximum(samples))
+    infinite = np.isinf(samples)
+    if not infinite.any():
+        return found
+    with np.errstate(invalid="ignore"):  # of both signs there is no sum
+        return np.where(infinite.any(axis=-1), np.where(infinite, samples, 0.0).sum(axis=-1), found)
 
 
 def std(samples: Array) -> Array:
-    """sqrt(sum_i (x_i - mean)^2 / (n - 1)); NaN below two values, zero to the last digit where all are equal."""
+    """sqrt(sum_i (x_i - mean)^2 / (n - 1)); NaN below two values and where one is infinite.
+
+    Zero to the last digit where all are equal.
+    """
     ok, scale, scaled = _scaled(samples)
     n = ok.sum(axis=-1)
     squares = (np.where(ok, scaled - _mean(ok, scaled)[..., None], 0.0) ** 2).sum(axis=-1)
     variance: Array = np.divide(squares, n - 1, out=np.full(n.shape, np.nan), where=n > 1)
-    return np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, np.sqrt(variance) * scale)
+    found = np.where((n > 1) & (minimum(samples) == maximum(samples)), 0.0, np.sqrt(variance) * scale)
+    return np.where(np.isinf(samples).any(axis=-1), np.nan, found)
 
 
 def median(samples: Array) -> Array:
     """Middle of the sorted values, or half the sum of the two in the middle."""
     ordered, n = _ordered(samples)
     low, high = _entry(ordered, (n - 1) // 2), _entry(ordered, n // 2)
-    # halves first: the sum of two large numbers may overflow
-    return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
+    with np.errstate(invalid="ignore"):  # between infinities of both signs
+        # halves first: the sum of two large numbers may overflow
+        return np.where(n > 0, 0.5 * low + 0.5 * high, np.nan)
 
 
 def quantile(samples: Array, probability: float) -> Array:
@@ -62,17 +73,17 @@ def quantile(samples: Array, probability: float) -> Array:
 
 def geometric_mean(samples: Array) -> Array:
     """(x_1 ... x_n)^(1/n); zero where a value is zero, NaN where one is negative."""
-    ok = np.isfinite(samples)
+    ok = ~np.isnan(samples)
     n = ok.sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithms = np.log(np.where(ok, samples, 1.0))
-    mean_logarithm: Array = np.divide(logarithms.sum(axis=-1), n, out=np.full(n.shape, np.nan), where=n > 0)
+        total = np.log(np.where(ok, samples, 1.0)).sum(axis=-1)
+    mean_logarithm: Array = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
     return np.exp(mean_logarithm)
 
 
 def minimum(samples: Array) -> Array:
     """Least value."""
-    ok = np.isfinite(samples)
+    ok = ~np.isnan(samples)
     least: Array = np.where(ok, samples, np.inf).min(axis=-1, initial=np.inf)
     return np.where(ok.any(axis=-1), least, np.nan)
 
@@ -85,7 +96,13 @@ def maximum(samples: Array) -> Array:
 def logarithms(samples: Array) -> Array:
     """log x_i, NaN where there is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.isfinite(samples), np.log(samples), np.nan)
+        return np.where(samples > 0.0, np.log(samples), np.nan)
+
+
+def without_infinite(rows: Array) -> Array:
+    """Samples (m, n, k), all NaN where a value is infinite: what takes squares and resamples has no number of these."""
+    infinite = np.isinf(rows).any(axis=(-2, -1), keepdims=True)
+    return np.where(infinite, np.nan, rows) if infinite.any() else rows
 
 
 STATISTICS: Mapping[str, tuple[Kernel, str]] = {
@@ -136,8 +153,8 @@ def _mean(ok: npt.NDArray[np.bool_], scaled: Array) -> Array:
 
 
 def _ordered(samples: Array) -> tuple[Array, Counts]:
-    """The finite values in order, the others behind them as infinities, and how many are finite."""
-    return np.sort(np.where(np.isfinite(samples), samples, np.inf), axis=-1), count(samples)
+    """The values in order, infinities behind them for those that are missing, and how many are there."""
+    return np.sort(np.where(np.isnan(samples), np.inf, samples), axis=-1), count(samples)
 
 
 def _entry(ordered: Array, place: Counts) -> Array:

@@ -116,7 +116,7 @@ def studentised(fit: Fit, logs: npt.NDArray[np.bool_], resamples: int, seed: int
         error = np.sqrt(largest * (n / (n - 1.0))) / below
         now = fit.ratio[:, None] + moved
         t = np.where(logs[:, None], np.log(now / fit.ratio[:, None]) * now / error, moved / error)
-    return np.where(some, t, np.nan)
+    return np.where(some & np.isfinite(t), t, np.nan)
 
 
 def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
@@ -129,7 +129,7 @@ def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
     sums, below, squares, mixed, weights = resampled_sums(np.stack([e, c, e**2, e * c, c**2]), resamples, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = sums / below
-    return moved, below, squares - 2.0 * moved * mixed + moved**2 * weights
+        return moved, below, squares - 2.0 * moved * mixed + moved**2 * weights
 
 
 def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
@@ -157,17 +157,22 @@ def student_quantile(n: int, confidence: float) -> float:
 
 
 def unit_sums(values: Array) -> tuple[Array, Array]:
-    """Sums and numbers of the finite values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
-    there = np.isfinite(values)
+    """Sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
+    there = ~np.isnan(values)
     counts = there.sum(axis=-1)
     sums = np.where(there, values, 0.0).sum(axis=-1)
     return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
 
 
 def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
-    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units."""
-    ok: npt.NDArray[np.bool_] = np.asarray(np.isfinite(np.stack(columns)).all(axis=0))
+    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
+
+    Rows with an infinite value in such a unit are left out: of these there is no spread.
+    """
+    stacked = np.stack(columns)
+    ok: npt.NDArray[np.bool_] = np.asarray(~np.isnan(stacked).any(axis=0))
     counts = ok.sum(axis=-1)
+    counts[(np.isinf(stacked).any(axis=0) & ok).any(axis=-1)] = 0
     # as a rule nothing is missing, and nothing is copied
     if len(ok) and counts.min() == ok.shape[1] > 1:
         yield np.arange(len(ok)), list(columns)

@@ -22,9 +22,9 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
     values (Korn & Graubard, Survey Methodology 24, 1998).
     """
     flat = values.reshape(len(values), values.shape[1] * values.shape[2])
-    ordered = np.sort(np.where(np.isfinite(flat), flat, np.inf), axis=-1)
+    ordered = np.sort(np.where(np.isnan(flat), np.inf, flat), axis=-1)
     n = kernels.count(flat)
-    if (np.isfinite(values).sum(axis=-1) <= 1).all():
+    if ((~np.isnan(values)).sum(axis=-1) <= 1).all():
         low, high = _ranks(n, probability, confidence)
     else:
         low, high = _effective_ranks(values, n, probability, confidence)
@@ -67,7 +67,7 @@ def _effective_ranks(values: Array, n: Counts, probability: float, confidence: f
     This is p (1 - p) / v, with v the variance between units of the share of values below the quantile: the number of
     units where the values of each are alike, the number of values where they are independent.
     """
-    there = np.isfinite(values)
+    there = ~np.isnan(values)
     counts = there.sum(axis=-1)
     quantile = kernels.quantile(values.reshape(len(values), values.shape[1] * values.shape[2]), probability)
     below = (there & (values <= quantile[:, None, None])).sum(axis=-1)

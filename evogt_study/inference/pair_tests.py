@@ -38,7 +38,8 @@ def wilcoxon(differences: Array) -> tuple[float, float]:
 
 def signed_rank_tests(samples: Array) -> Array:
     """`wilcoxon` over the last axis, (..., n) -> (..., 2): rows without ties and zeros by their number, all at once."""
-    rows = samples.reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
+    largest = np.finfo(float).max  # in the place of infinity: it is ranks that count
+    rows = np.clip(samples, -largest, largest).reshape(math.prod(samples.shape[:-1]), samples.shape[-1])
     found = np.full((len(rows), 2), np.nan)
     there = np.isfinite(rows)
     sizes = there.sum(axis=-1)
@@ -79,13 +80,13 @@ def welch_tests(first: Array, second: Array) -> Array:
 
 
 def _p_values(test: Callable[..., Any], *samples: Array) -> Array:
-    """p of a test of each row's finite values; NaN below two of any, 1 where all are equal."""
+    """p of a test of each row's values; NaN below two of any, 1 where all are equal."""
     lead = samples[0].shape[:-1]
     found = np.full(lead, np.nan)
     for place in np.ndindex(*lead):
-        rows = [each[place][np.isfinite(each[place])] for each in samples]
+        rows = [each[place][~np.isnan(each[place])] for each in samples]
         if min(map(len, rows)) > 1:
-            same = len(np.unique(np.concatenate(rows))) == 1
+            same = len(np.unique(np.concatenate(rows))) == 1 and np.isfinite(rows[0][0])
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # of values that are nearly equal
                 found[place] = (1.0 if len(samples) > 1 or rows[0][0] == 0.0 else 0.0) if same else test(*rows).pvalue

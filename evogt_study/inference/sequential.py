@@ -124,7 +124,7 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
     """
     how = Interval("median" if goal.of == "median" else "mean", "", confidence_of_a_look(goal.confidence))
     if goal.of == "ratio":
-        there = np.isfinite(samples).all(axis=1, keepdims=True)
+        there = ~np.isnan(samples).any(axis=1, keepdims=True)
         above, below = np.moveaxis(np.where(there, samples, np.nan), 1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = kernels.mean(above) / kernels.mean(below)

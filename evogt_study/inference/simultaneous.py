@@ -34,9 +34,15 @@ def max_t(units: Array, how: Interval, ratios: bool) -> Pairs:
     With t_p = log(R_p) R_p / s_p, or difference over its standard error, all intervals hold with the confidence of
     `how` where each is as wide as the quantile c of max_p |t_p*| over resamples of the common units; the adjusted
     p-value is the share of resamples in which that maximum is at least |t_p|.  c is nowhere below Student's quantile.
+    Pairs with an infinite value have their effect alone.
     """
     pairs = pairs_of(len(units))
+    infinite = np.isinf(units[np.array(pairs)]).any(axis=(-2, -1))
+    with np.errstate(invalid="ignore", divide="ignore"):  # inf/inf and inf - inf
+        means_of = kernels.mean(units)[np.array(pairs)].T
+        apart = means_of[0] / means_of[1] if ratios else means_of[0] - means_of[1]
     above, below = (units[[pair[side] for pair in pairs]] for side in (0, 1))
+    above, below = (np.where(infinite[:, None], np.nan, each) for each in (above, below))
     fit = means.fitted(above, below) if ratios else means.fitted(above - below, np.ones_like(above))
     logs: npt.NDArray[np.bool_] = np.full(len(pairs), ratios)
     resampled = np.abs(means.studentised(fit, logs, how.resamples, how.seed))
@@ -49,8 +55,8 @@ def max_t(units: Array, how: Interval, ratios: bool) -> Pairs:
     student = means.student_p_value(t, units.shape[1])
     ends = np.broadcast_to([-cut, cut], (len(pairs), 2))
     # t of labels that are equal in all units is 0/0
-    p_value = np.where(np.isnan(t), 1.0, np.maximum(beyond, student))
-    return Pairs(fit.ratio, fit.error, means.from_t(fit, ends, logs), p_value)
+    p_value = np.where(infinite, np.nan, np.where(np.isnan(t), 1.0, np.maximum(beyond, student)))
+    return Pairs(np.where(infinite, apart, fit.ratio), fit.error, means.from_t(fit, ends, logs), p_value)
 
 
 def holm(p_values: Array) -> Array:
@@ -73,26 +79,33 @@ def best_in_a_run(units: Array, better: str) -> Array:
 
 def best_on_average(units: Array, how: Interval, better: str) -> Array:
     """Share of resamples of common units (L, n) in which each label has the best mean, (L,)."""
-    best = _is_best(resampled_sums(units, how.resamples, how.seed), better)
+    sums = resampled_sums(np.where(np.isinf(units), 0.0, units), how.resamples, how.seed)
+    for sign in (np.inf, -np.inf):
+        infinite = units == sign
+        if infinite.any():
+            sums = np.where(resampled_sums(infinite.astype(float), how.resamples, how.seed) > 0.0, sign, sums)
+    best = _is_best(sums, better)
     return np.asarray((best / best.sum(axis=0)).mean(axis=-1))
 
 
-# of equal labels the first has the unit: the numbers add up to all units
+# of equal labels the first has the unit, of infinite means none: else the numbers add up to all units
 def winners_without(units: Array, better: str) -> Array:
     """Numbers of the units (L, n) that, left out, leave each label with the best mean, (L,)."""
-    scale = np.exp2(np.frexp(np.abs(units).max(initial=0.0))[1].astype(float))
-    left = (units / scale).sum(axis=-1, keepdims=True) - units / scale
-    best = _is_best(left, better)
+    finite = np.where(np.isinf(units), 0.0, units)
+    finite = finite / np.exp2(np.frexp(np.abs(finite).max(initial=0.0))[1].astype(float))
+    left = finite.sum(axis=-1, keepdims=True) - finite
+    for sign in (np.inf, -np.inf):
+        infinite = units == sign
+        left = np.where(infinite.sum(axis=-1, keepdims=True) > infinite, sign, left)
+    best = _is_best(left, better) & np.isfinite(left)
     return np.asarray((best & (np.cumsum(best, axis=0) == 1)).sum(axis=-1), dtype=float)
 
 
 def winner(numbers: Array, better: str) -> int:
-    """Place of the best number, -1 where none is finite."""
-    known = np.isfinite(numbers)
-    if not known.any():
-        return -1
-    towards = np.where(known, numbers if better == "lower" else -numbers, np.inf)
-    return int(towards.argmin())
+    """Place of the best number, -1 where none is: infinitely bad ones are not told apart."""
+    towards = numbers if better == "lower" else -numbers
+    known = towards < np.inf
+    return int(np.where(known, towards, np.inf).argmin()) if known.any() else -1
 
 
 def statistics_of(units: Array, better: str) -> Array:

@@ -19,10 +19,10 @@ def standard_error(samples: Array, of: str) -> Array:
     mean: std / sqrt(n); geometric mean G: G times that of the mean logarithm; quantiles: Maritz and Jarrett's; std s:
     sqrt((m4 - s^4 (n - 3) / (n - 1)) / n) / (2 s) with the fourth central moment m4.  Of the mean over units of several
     values it is that of a ratio of sums; of the others it is then the standard deviation over resampled units.  NaN for
-    minimum and maximum, which have none of this kind.
+    minimum and maximum, which have none of this kind, and where a value is infinite.
     """
     *lead, units, within = samples.shape
-    rows = samples.reshape(math.prod(lead), units, within)
+    rows = kernels.without_infinite(samples.reshape(math.prod(lead), units, within))
     return _errors(rows, of).reshape(lead)
 
 

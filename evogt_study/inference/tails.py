@@ -32,21 +32,24 @@ def largest_share(samples: Array) -> Array:
 
 
 def tail_index(samples: Array) -> Array:
-    """Hill's estimate over the last axis: P(|x| > z) falls like z^-index.  Infinite for equal values.
+    """Hill's estimate over the last axis: P(|x| > z) falls like z^-index.
+
+    Infinite for equal values, 0 with infinite ones.
 
     1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x_(1)| >= |x_(2)| >= ...; NaN below five values,
     and where x_(k+1) = 0.
     """
-    sizes = np.sort(np.where(np.isfinite(samples), np.abs(samples), -1.0), axis=-1)[..., ::-1]
+    sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n = kernels.count(samples)
     k = np.maximum(3, np.sqrt(n).astype(np.int64))
+    infinite = np.isinf(samples).any(axis=-1)
     if samples.shape[-1] < 5:
-        return np.full(n.shape, np.nan)
+        return np.where(infinite, 0.0, np.nan)
     base = np.take_along_axis(sizes, np.minimum(k, samples.shape[-1] - 1)[..., None], axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.where(np.arange(samples.shape[-1]) < k[..., None], np.log(sizes / base), 0.0)
         index = k / logarithms.sum(axis=-1)
-    return np.where((n >= 5) & (base[..., 0] > 0.0), index, np.nan)
+    return np.where(infinite, 0.0, np.where((n >= 5) & (base[..., 0] > 0.0), index, np.nan))
 
 
 class ReturnLevel(NamedTuple):
@@ -64,15 +67,17 @@ def return_level(sample: Array, period: float, confidence: float) -> ReturnLevel
     Where order statistics bound it on both sides it is the sample's quantile, and the interval exact.  Else a
     generalised Pareto distribution is fitted to the values above the 90 % quantile by maximum likelihood, and the
     interval is that of the profile likelihood (Coles, An Introduction to Statistical Modeling of Extreme Values, 4.3).
-    NaN below 2 LEAST_EXCEEDANCES values.
+    NaN below 2 LEAST_EXCEEDANCES values.  With infinite ones nothing is fitted: it is the sample's quantile.
     """
-    values = np.sort(sample[np.isfinite(sample)])
+    values = np.sort(sample[~np.isnan(sample)])
     if len(values) < 2 * LEAST_EXCEEDANCES:
         return ReturnLevel(np.nan, np.nan, np.nan, True)
     probability = 1.0 - 1.0 / period
     low, high = quantile_interval(values[None, :, None], probability, confidence)[0]
     if np.isfinite(low) and np.isfinite(high):
         return ReturnLevel(float(kernels.quantile(values, probability)), float(low), float(high), False)
+    if not np.isfinite(values).all():
+        return ReturnLevel(float(kernels.quantile(values, probability)), float(low), float(high), True)
     return _extrapolated(values, period, confidence)
 
 

@@ -45,3 +45,14 @@ def test_shares_of_a_variance_name_their_sources():
     with pytest.raises(InputError, match="`error` must be positive to have logarithms, it is not"):
         evs.shares_of_variance(-values)
     assert float(evs.shares_of_variance(values - 3.0, logarithms=False)["share"].sum()) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_are_of_the_tail_and_have_no_shares():
+    values = xr.DataArray(np.random.default_rng(0).lognormal(size=(2, 200)), dims=("N", "seed"), name="error")
+    values[0, :7] = np.inf
+    found = evs.return_level(values, 20)
+    assert (float(found["return_level"][0]), bool(found["extrapolated"][0])) == (float(values[0].quantile(0.95)), True)
+    assert np.isfinite(float(found["return_level"][1]))
+    assert float(evs.return_level(values, 1000)["return_level"][0]) == np.inf
+    assert np.isnan(evs.shares_of_variance(values)["share"]).all()

@@ -101,7 +101,7 @@ def test_runs_that_are_not_planned_are_not_missed(chunked):
     xr.testing.assert_equal(found["n_ok"], found["n_planned"])
     assert float(found["mean"][0, 0]) == float(array[0, 0, 0])
     array = array.copy(data=np.where(np.arange(24).reshape(2, 3, 4) == 23, np.nan, np.asarray(array)))
-    with pytest.warns(IncompleteWarning, match="^1 of 21 runs have no finite `error`"):
+    with pytest.warns(IncompleteWarning, match="^1 of 21 runs have no `error`"):
         assert summary(array, planned=planned)["n_ok"].values.tolist() == [[1, 4, 4], [4, 4, 3]]
 
 

@@ -48,8 +48,8 @@ def test_higher_may_be_better():
 
 
 def test_only_pairs_of_which_both_are_there_count():
-    found_values = labelled([[2.0, NAN, 4.0, 9.0], [1.0, 5.0, 2.0, np.inf]])
-    with pytest.warns(IncompleteWarning, match="^2 of 4 pairs of runs have no finite `error`; they are left out"):
+    found_values = labelled([[2.0, NAN, 4.0, 9.0], [1.0, 5.0, 2.0, NAN]])
+    with pytest.warns(IncompleteWarning, match="^2 of 4 pairs of runs have no `error`; they are left out"):
         found = compare(found_values, "dictionary", "T", "G")
     assert (int(found["n_ok"]), int(found["n_planned"])) == (2, 4)
     assert float(found["ratio_of_means"]) == pytest.approx(2.0)
@@ -59,6 +59,44 @@ def test_only_pairs_of_which_both_are_there_count():
     with pytest.raises(IncompleteError, match="2 of 4 pairs of runs"):
         compare(found_values, "dictionary", "T", "G", missing="raise")
     assert int(compare(found_values, "dictionary", "T", "G", missing="drop")["n_ok"]) == 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_infinite_value_loses_its_pair():
+    found = compare(labelled([[1.0] * 6 + [np.inf] * 4, [2.0] * 10]), "dictionary", "T", "G")
+    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok", "n_planned")] == [6, 4, 0, 10, 10]
+    assert [float(found[name]) for name in ("ratio_of_means", "median_ratio", "log_ratio")] == [np.inf, 0.5, np.inf]
+    none = ("ratio_ci", "ratio_se", "log_ratio_ci", "log_ratio_p", "welch_p")
+    assert all(np.isnan(found[name]).all() for name in none)
+    ranks = np.array([-1.0] * 6 + [2.0, 2.0, 2.0, 2.0])
+    np.testing.assert_allclose([found["wilcoxon"], found["p_value"]], wilcoxon(ranks))
+    assert 0.0 < float(found["mann_whitney_p"]) < 1.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_pair_of_infinite_values_is_a_tie_without_a_ratio():
+    found = compare(labelled([[1.0, 2.0, np.inf], [2.0, 2.0, np.inf]]), "dictionary", "T", "G")
+    assert [int(found[name]) for name in ("wins", "losses", "ties", "n_ok")] == [1, 0, 2, 3]
+    assert all(np.isnan(found[name]) for name in ("ratio_of_means", "median_ratio", "log_ratio", "log_ratio_p"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ratio_over_zero_is_infinite_and_has_its_place_in_the_median():
+    found = compare(labelled([[1.0] * 7, [0.0] * 6 + [1.0]]), "dictionary", "T", "G")
+    assert [float(found[name]) for name in ("median_ratio", "ratio_of_medians")] == [np.inf, np.inf]
+    assert found["median_ratio_ci"].values.tolist() == [1.0, np.inf]
+    undefined = compare(labelled([[0.0, 1.0, 3.0], [0.0, 1.0, 1.0]]), "dictionary", "T", "G")
+    assert np.isnan(undefined["median_ratio"])
+    assert np.isnan(undefined["median_ratio_ci"]).all()
+
+
+def test_infinite_values_are_ranked_last():
+    values = labelled([[1.0, 1.0, np.inf], [2.0, 2.0, 2.0], [NAN, NAN, NAN]])
+    found = ranking(values, "dictionary", missing="drop")
+    assert found["mean"].values[:2].tolist() == [np.inf, 2.0]
+    assert found["place"].values[:2].tolist() == [2.0, 1.0]
+    assert found["best"].values.tolist() == [2, 1, 0]
+    assert int(found["n_common"]) == 3
 
 
 def test_without_any_pair_there_is_no_number():

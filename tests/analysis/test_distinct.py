@@ -84,7 +84,7 @@ def test_a_run_that_failed_is_missing_once(data):
     data = data.load()
     failed = {"dictionary": "transnet", "seed": 1}  # at both N1, as a result has it
     data["error"].loc[failed] = np.nan
-    with pytest.warns(IncompleteWarning, match="1 of 6 runs have no finite `error`"):
+    with pytest.warns(IncompleteWarning, match="1 of 6 runs have no `error`"):
         found = evs.summary(data["error"], "seed")
     assert counts(found) == ([[1, 1], [2, 2]], [[2, 2], [2, 2]])
     with pytest.warns(IncompleteWarning, match="1 of 6 runs"):

@@ -86,3 +86,14 @@ def test_an_unknown_statistic_is_told_with_those_there_are(over):
 def test_an_unknown_axis_is_told_with_those_there_are():
     with pytest.raises(InputError, match=r"`along` must be a numeric axis \(dt\), got 'tau'"):
         observed_orders(along("dt", [0.1, 0.2], [1.0, 2.0]), "tau")
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_leave_their_order_without_an_error():
+    values = xr.DataArray(np.outer([1.0, 0.25, 0.0625], np.linspace(1.0, 2.0, 9)), dims=("N", "seed"), name="error")
+    values = values.assign_coords(N=[10, 20, 40])
+    values[0, 0] = np.inf
+    mean, median = (observed_orders(values, "N", "seed", of=of) for of in ("mean", "median"))
+    assert np.isnan(mean["order"]).values.tolist() == [True, True, False]
+    assert np.isfinite(median["order"][1:]).all()
+    assert all(np.isnan(each[name]).all() for each in (mean, median) for name in ("order_se", "slope_ci"))

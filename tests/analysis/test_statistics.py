@@ -72,16 +72,46 @@ floats = st.floats(-1e6, 1e6) | st.just(NAN) | st.just(np.inf) | st.just(-np.inf
 @given(st.integers(1, 7).flatmap(lambda n: arrays(float, (3, n), elements=floats)))
 def test_missing_runs_are_left_out_of_every_statistic(values):
     found = quiet(labelled(values))
-    for row, kept in enumerate([own[np.isfinite(own)] for own in values]):
+    for row, kept in enumerate([own[~np.isnan(own)] for own in values]):
         one = found.isel(family=row)
+        finite = bool(np.isfinite(kept).all())
         assert int(one["n_ok"]) == len(kept)
         assert int(one["n_planned"]) == values.shape[1]
         # sums of millions lose a few units in the last place, and cancellation leaves that much of the spread
-        scale = 1e-13 * max(1.0, np.abs(kept).max(initial=0.0))
-        np.testing.assert_allclose(one["mean"], np.mean(kept) if len(kept) else NAN, rtol=1e-12, atol=scale)
-        np.testing.assert_allclose(one["std"], np.std(kept, ddof=1) if len(kept) > 1 else NAN, rtol=1e-9, atol=scale)
-        np.testing.assert_array_equal(one["median"], np.median(kept) if len(kept) else NAN)
-        assert np.isnan(one["ci"]).all() == (len(kept) < 6)
+        scale = 1e-13 * max(1.0, np.abs(kept).max(initial=0.0)) if finite else 0.0
+        std = np.std(kept, ddof=1) if finite and len(kept) > 1 else NAN
+        with np.errstate(invalid="ignore"):  # inf - inf
+            mean, median = (np.mean(kept), np.median(kept)) if len(kept) else (NAN, NAN)
+        np.testing.assert_allclose(one["mean"], mean, rtol=1e-12, atol=scale)
+        np.testing.assert_allclose(one["std"], std, rtol=1e-9, atol=scale)
+        np.testing.assert_array_equal(one["median"], median)
+        assert np.isnan(one["ci"]).all() == (len(kept) < 6 or not finite)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_are_of_the_sample():
+    """An upper bound that cannot be had is infinite: the others alone would be a statistic of survivors."""
+    every = (
+        "mean",
+        "std",
+        "median",
+        "ci",
+        "median_ci",
+        "q90",
+        "max",
+        "geometric_mean",
+        "mean_se",
+        "median_se",
+        "std_ci",
+    )
+    bounds = labelled([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] + [np.inf] * 4, np.arange(10.0)])
+    both, alone = summary(bounds, statistics=every), summary(bounds[1:], statistics=every)
+    xr.testing.assert_identical(both.isel(family=[1]), alone)
+    one = both.isel(family=0)
+    assert [float(one[name]) for name in ("mean", "median", "q90", "max")] == [np.inf, 5.5, np.inf, np.inf]
+    assert one["median_ci"].values.tolist() == [2.0, np.inf]
+    assert all(np.isnan(one[name]).all() for name in ("std", "ci", "mean_se", "median_se", "std_ci"))
+    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (10, 10, "infinite values")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint8, bool])
@@ -124,13 +154,13 @@ def test_equal_values_have_no_spread_and_an_interval_of_no_length():
 
 
 def test_where_all_runs_are_missing_nothing_is_zero():
-    found = quiet(labelled([[NAN, NAN], [np.inf, NAN], [1.0, 2.0]]))
+    found = quiet(labelled([[NAN, NAN], [1.0, 2.0]]))
     for name in ("mean", "std", "median"):
-        assert np.isnan(found[name][:2]).all()
-        assert np.isfinite(found[name][2])
-    assert np.isnan(found["ci"][:2]).all()
-    assert found["n_ok"].values.tolist() == [0, 0, 2]
-    assert found["n_planned"].values.tolist() == [2, 2, 2]
+        assert np.isnan(found[name][0])
+        assert np.isfinite(found[name][1])
+    assert np.isnan(found["ci"][0]).all()
+    assert found["n_ok"].values.tolist() == [0, 2]
+    assert found["n_planned"].values.tolist() == [2, 2]
 
 
 def test_where_no_runs_are_planned_nothing_is_zero_but_their_number():
@@ -156,8 +186,8 @@ def test_errors_of_any_size_are_summed_up_without_a_warning(scale):
 
 
 def test_missing_runs_are_told_with_their_number():
-    with pytest.warns(IncompleteWarning, match=r"^3 of 6 runs have no finite `error`; they are left out, see n_ok$"):
-        summary(labelled([[1.0, NAN, 2.0], [np.inf, NAN, 1.0]]))
+    with pytest.warns(IncompleteWarning, match=r"^3 of 6 runs have no `error`; they are left out, see n_ok$"):
+        summary(labelled([[1.0, NAN, 2.0], [NAN, NAN, 1.0]]))
 
 
 def test_complete_runs_are_told_by_silence():
@@ -192,7 +222,7 @@ def test_the_policy_says_what_becomes_of_missing_runs():
         warnings.simplefilter("error")
         dropped = summary(values, missing="drop")
     assert dropped["n_ok"].values.tolist() == [2, 3]
-    with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no finite `error`; `evogt status` says why"):
+    with pytest.raises(IncompleteError, match=r"^1 of 6 runs have no `error`; `evogt status` says why"):
         summary(values, missing="raise")
     assert summary(labelled(drawn(2, 3)), missing="raise")["n_ok"].values.tolist() == [3, 3]
     with pytest.raises(ParameterError, match="`missing` must be one of warn, raise, drop, got 'ignore'"):

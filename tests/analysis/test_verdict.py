@@ -37,6 +37,32 @@ def test_a_clear_winner_is_settled_and_said_so():
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_are_losses():
+    """T is better on most seeds, and has no bound on the others: those alone would make it the best."""
+    rows = np.array([[1.0] * 6 + [np.inf] * 4, [2.0] * 10, [3.0] * 10])
+    found = evs.verdict(labelled(rows), "dictionary")
+    assert found["value"].values[0].tolist() == [np.inf, 1.0, np.inf]
+    assert found["winner"].values.tolist() == [["G", "T", "G"]]
+    assert int(found["n_common"]) == 10
+    assert found["best_run"].values.tolist() == [0.6, 0.4, 0.0]
+    assert found["without"].values.tolist() == [0, 10, 0]
+    assert float(found["best_mean"][1]) > 0.9
+    assert np.isnan(found["effect_ci"][0]).all()
+    assert np.isnan(found["p_value"][0])
+    np.testing.assert_allclose(found["effect"], [np.inf, np.inf, 2.0 / 3.0])
+    assert not found["settled"]
+    assert str(found["verdict"].values).startswith("G has the best mean, not told apart from T; best in 40% of 10")
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_infinite_means_none_is_best():
+    found = evs.verdict(labelled([[1.0] * 9 + [np.inf], [np.inf] + [2.0] * 9]), "dictionary")
+    assert str(found["verdict"].values) == "no label has a finite mean"
+    assert found["winner"].values.tolist() == [["", "T", ""]]
+    assert found["without"].values.tolist() == [1, 1]
+
+
 def test_equal_labels_are_not_told_apart():
     found = evs.verdict(labelled(drawn(2, 20)), "dictionary")
     assert not found["settled"]

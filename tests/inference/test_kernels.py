@@ -64,10 +64,20 @@ def test_of_equal_values_each_kernel_gives_the_value_and_no_deviation(value, cou
     np.testing.assert_array_equal(kernels.quantile(sample, 0.37), value)
 
 
-def test_infinite_values_are_none():
-    sample = np.array([1.0, np.inf, 3.0, -np.inf])
-    assert [float(getattr(kernels, name)(sample)) for name in ("mean", "minimum", "maximum")] == [2.0, 1.0, 3.0]
-    assert int(kernels.count(sample)) == 2
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("sample", "expected"),
+    [
+        ([1.0, np.inf, 3.0, np.nan], [np.inf, np.nan, 3.0, 1.0, np.inf]),
+        ([1.0, -np.inf, 3.0], [-np.inf, np.nan, 1.0, -np.inf, 3.0]),
+        ([-np.inf, np.inf], [np.nan, np.nan, np.nan, -np.inf, np.inf]),
+        ([np.inf, np.inf], [np.inf, np.nan, np.inf, np.inf, np.inf]),
+    ],
+)
+def test_infinite_values_are_values(sample, expected):
+    names = ("mean", "std", "median", "minimum", "maximum")
+    np.testing.assert_array_equal([getattr(kernels, name)(np.array(sample)) for name in names], expected)
+    assert int(kernels.count(np.array(sample))) == int((~np.isnan(sample)).sum())
 
 
 def test_a_geometric_mean_of_zero_and_of_negative_values():

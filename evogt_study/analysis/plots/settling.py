@@ -68,7 +68,7 @@ def growing(data: xr.Dataset, variable: str, places: Places, least: int) -> tupl
     if count < least:
         raise InputError(f"`--over` must name axes with at least {least} runs together, got {count}")
     samples: dict[Key, Array] = {
-        (number, one): values[np.isfinite(values)][:MOST]
+        (number, one): values[~np.isnan(values)][:MOST]
         for number, one in product(*map(range, runs.values.shape[:2]))
         for values in [runs.values[number, one, 0]]
     }

@@ -80,7 +80,7 @@ def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) 
 def _described(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> str:
     """One cell: the best label, the next one with the ratio and its interval, the chance, and the runs."""
     names, means = shown(cell, by), cell["value"].sel(statistic="mean").values
-    others = [i for i in range(len(names)) if i != first and np.isfinite(means[i])]
+    others = [i for i in range(len(names)) if i != first and not np.isnan(means[i])]
     second = min(others, key=lambda i: float(means[i])) if others else first
     # 999 resamples tell no probability nearer to zero or one
     chance = min(max(float(cell["best_mean"].values[first]), 0.001), 0.999)

@@ -26,11 +26,12 @@ from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, warn
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array, logarithms
+from evogt_study.inference.kernels import Array, logarithms, without_infinite
 from evogt_study.inference.sensitivity import failures
 from evogt_study.schema.variables import Status
 
 CORNER = ("failure_p", "failure_range")
+INFINITE = "infinite"
 FAILURE = "failure"
 """Name of what is taken of the status of runs: 1 where a run is not ok, 0 where it is."""
 
@@ -64,7 +65,8 @@ def sensitivity(
     E[values | parameters], second_order (parameter, other) of blocks that have it, seed_share, all in parts of the
     whole variance and with intervals _ci (bound), and `unexplained`; or mu, mu_star, mu_star_ci, sigma.  With them
     n_ok of n_planned blocks, trajectories or points: those with a missing run are left out.  `note` says on which
-    parameters failures depend, by failure_p and failure_range; then there is a CornerWarning too.
+    parameters failures depend, by failure_p and failure_range; then there is a CornerWarning too.  Of infinite
+    values there are no indices: NaN, with a note.
 
     interval: its confidence, and number and seed of resamples.  missing, planned: as of `summary`.
 
@@ -82,22 +84,21 @@ def sensitivity(
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
         rows, there = samples.reshape(shape), (cells >= 0).reshape(shape)
-        found, n_ok = estimator.compute(rows, sample, interval)
+        found, n_ok = estimator.compute(without_infinite(rows), sample, interval)
         units = there.any(axis=2).reshape(len(rows), -1, members).any(axis=2).sum(axis=1)
-        known = (np.isfinite(rows) & there).sum(axis=(1, 2))
-        counts = [each.astype(float) for each in (n_ok, units, known, there.sum(axis=(1, 2)))]
+        known, infinite = ((each(rows) & there).sum(axis=(1, 2)) for each in (lambda a: ~np.isnan(a), np.isinf))
+        counts = [each.astype(float) for each in (n_ok, units, known, there.sum(axis=(1, 2)), infinite)]
         lead = samples.shape[:-1]
         every = (*found, *_corners(rows, there, sample), *counts)
         return [each.reshape((*lead, *each.shape[1:])) for each in every]
 
     outputs = {each: OUTPUTS[each][0] for each in estimator.outputs(sample)}
-    outputs |= {CORNER[0]: (PARAMETER,), CORNER[1]: (PARAMETER, BOUND), **dict.fromkeys((*COUNTS, *RUNS), ())}
+    outputs |= {CORNER[0]: (PARAMETER,), CORNER[1]: (PARAMETER, BOUND), **dict.fromkeys((*COUNTS, *RUNS, INFINITE), ())}
     sizes = {PARAMETER: len(sample.names), OTHER: len(sample.names)}
     pooled = [*sample.dims, *([DRAWN] if sample.seeds else [])]
     found = reduced(values, pooled, on_samples, outputs, runs=runs, sizes=sizes)
     found = found.assign({each: found[each].astype(np.int64) for each in (*COUNTS, *RUNS)})
-    found = tell_missing_runs(values, found, runs, missing)
-    found = _noted(found, sample, missing)
+    found = _noted(tell_missing_runs(values, found, runs, missing), sample, missing)
     return _labelled(found, values, sample, pooled, name)
 
 
@@ -127,7 +128,7 @@ def _corners(rows: Array, there: npt.NDArray[np.bool_], sample: Sampled) -> list
     """p (L, D) and range (L, D, 2) of parameters on which it depends whether runs have a value; NaN of the others."""
     p = np.full((len(rows), len(sample.names)), np.nan)
     ends = np.full((*p.shape, 2), np.nan)
-    lost = (there & ~np.isfinite(rows)).sum(axis=2)
+    lost = (there & np.isnan(rows)).sum(axis=2)
     masks = np.stack([2 * lost > there.sum(axis=2), there.any(axis=2)], axis=1)  # points that most seeds fail at
     kinds, kind = np.unique(masks, axis=0, return_inverse=True)  # mostly one: a run fails at all times, or at none
     for number, (lacking, planned) in enumerate(kinds):
@@ -145,10 +146,12 @@ def _noted(found: xr.Dataset, sample: Sampled, missing: str) -> xr.Dataset:
     for place in np.ndindex(*notes.shape):
         notes[place] = _note(p.values[place], ends[place], sample)
     told = [note for note in notes.ravel().tolist() if note]
+    endless = found[INFINITE].transpose(*p.dims[:-1]).values > 0
+    notes[endless] = [f"infinite values; {note}".removesuffix("; ") for note in notes[endless]]
     if told and missing != "drop":
         text = f"{told[0]}; indices are of the part of the sample where runs have a value"
         warn(text, CornerWarning)
-    return found.assign({NOTE: (p.dims[:-1], notes)})
+    return found.drop_vars(INFINITE).assign({NOTE: (p.dims[:-1], notes)})
 
 
 def _note(p: Array, ends: Array, sample: Sampled) -> str:

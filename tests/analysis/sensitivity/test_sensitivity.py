@@ -49,7 +49,7 @@ def test_blocks_are_known_by_their_points_and_indices_are_salibs_at_all_times():
         np.testing.assert_allclose(one.total_order, expected["ST"], atol=1e-10)
         np.testing.assert_allclose(one.second_order, expected["S2"], atol=1e-10)
     values[5, 0] = np.nan  # BA_2, which first-order and total indices do not need
-    with pytest.warns(IncompleteWarning, match="1 of 1024 runs have no finite `error`"):
+    with pytest.warns(IncompleteWarning, match="1 of 1024 runs have no `error`"):
         found = evs.sensitivity(sampled(points, values, extra=("time",)), "point")
     assert found.n_ok.values.tolist() == [63, 64]
     np.testing.assert_allclose(found.total_order, whole.total_order, atol=1e-10)
@@ -107,6 +107,17 @@ def test_failures_at_random_are_no_corner_and_equal_values_have_no_shares():
         warnings.simplefilter("ignore", IncompleteWarning)
         assert evs.sensitivity(sampled(points, values)).note.item() == ""
     assert evs.sensitivity(sampled(points, np.ones(256))).first_order.isnull().all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_values_have_no_indices_and_a_note():
+    points = uniform(64)
+    values = np.stack([f(points), f(points)], axis=1)
+    values[3, 0] = np.inf
+    found = evs.sensitivity(sampled(points, values, extra=("time",)), "point")
+    assert np.isnan(found.first_order[0]).all()
+    assert np.isfinite(found.first_order[1]).all()
+    assert found.note.values.tolist() == ["infinite values", ""]
 
 
 def test_the_table_has_the_largest_first_the_seed_last_and_what_is_missing():

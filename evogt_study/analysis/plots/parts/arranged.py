@@ -126,12 +126,13 @@ class Arranged:
 
     @property
     def medians(self) -> Array:
-        """Median of the finite values of each group, (P, S, X); NaN where there are none."""
+        """Median of the values of each group, (P, S, X), infinite ones too; NaN where there are none."""
         found = np.full(self.planned.shape[:3], np.nan)
         for position in np.ndindex(*found.shape):
-            sample = self.sample(*position)
-            if len(sample):
-                found[position] = np.median(sample)
+            values = self.values[position].ravel()
+            values = values[~np.isnan(values)]
+            if len(values):
+                found[position] = np.median(values)
         return found
 
     def median_intervals(self) -> Array:

@@ -37,8 +37,8 @@ class SampledRuns:
     def medians(self) -> Array:
         """Median over the seeds of each point, (n,); NaN where there is none."""
         found = np.full(len(self.values), np.nan)
-        there = np.isfinite(self.values).any(axis=1)
-        found[there] = np.nanmedian(np.where(np.isfinite(self.values), self.values, np.nan)[there], axis=1)
+        there = (~np.isnan(self.values)).any(axis=1)
+        found[there] = np.nanmedian(self.values[there], axis=1)
         return found
 
     def scale(self, axes: Axes, which: str, place: int, *, narrow: bool) -> None:
