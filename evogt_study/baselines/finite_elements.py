@@ -97,9 +97,11 @@ class FiniteElementReference:
 
     @property
     def coarser(self) -> FiniteElementReference:
-        """Elements of twice the size, or one refinement less, and the same steps."""
+        """Elements of twice the size, or one refinement less, and half the steps; of the final time alone."""
         boxed = not isinstance(self.problem.domain, Triangulated)
-        return replace(self, size=max(1, self.size // 2 if boxed else self.size - 1))
+        size = max(1, self.size // 2 if boxed else self.size - 1)
+        # saved times need not be whole numbers of the larger step
+        return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
