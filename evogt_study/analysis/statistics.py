@@ -68,7 +68,7 @@ def summary(
     `evs.open` and `evs.run` do).  Values of equal keys are of one run, which enters once and counts once.  Truth values
     say where a run should be.  Without either all values are of different runs.
 
-    missing: where runs are, the numbers are over the others and n_ok < n_planned says so; "warn" gives an
+    missing: where runs are, the numbers are over the units without any and n_ok < n_planned says so; "warn" gives an
     IncompleteWarning, "drop" does not, "raise" raises IncompleteError.
 
     Values in a file, or held by dask, are read block by block of the other dimensions and never as a whole.

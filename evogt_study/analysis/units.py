@@ -38,8 +38,15 @@ class Layout:
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
     def units(self, samples: Array, cells: Numbers) -> Array:
-        """Values of distinct runs by units, (..., n) -> (..., count, within)."""
-        return self.blocks(distinct.once(samples, cells))
+        """Values of distinct runs by units, (..., n) -> (..., count, within); NaN for a unit that lacks a run.
+
+        Values of what is left of it would weigh some pooled points more than others.
+        """
+        values = self.blocks(distinct.once(samples, cells))
+        if self.within == 1:
+            return values
+        planned, there = self._runs(samples, cells)
+        return np.where((there == planned)[..., None], values, np.nan)
 
     def means(self, samples: Array) -> Array:
         """Mean over the values of each unit, (..., n) -> (..., count); a single value as it is."""
@@ -51,11 +58,15 @@ class Layout:
 
     def counts(self, samples: Array, cells: Numbers) -> list[Array]:
         """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
-        runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
-        planned = self.blocks(distinct.firsts(runs)).sum(axis=-1)
-        there = (~np.isnan(self.blocks(distinct.once(samples, runs)))).sum(axis=-1)
+        planned, there = self._runs(samples, cells)
         both = [(planned > 0) & (there == planned), planned > 0, there, planned]
         return [each.sum(axis=-1).astype(float) for each in both]
+
+    def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
+        """Runs planned of each unit, and runs with a value, two of (..., count)."""
+        runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
+        planned = self.blocks(distinct.firsts(runs)).sum(axis=-1)
+        return planned, (~np.isnan(self.blocks(distinct.once(samples, runs)))).sum(axis=-1)
 
 
 def layout(

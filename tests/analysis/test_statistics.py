@@ -292,7 +292,7 @@ def test_over_all_dimensions(missing):
     found = quiet(labelled(values), ["family", "seed"])
     assert found["mean"].dims == ()
     assert found["ci"].dims == ("bound",)
-    assert float(found["mean"]) == pytest.approx(np.nanmean(values))
+    assert float(found["mean"]) == pytest.approx(values[:, ~np.isnan(values).any(axis=0)].mean())
     assert np.isfinite(found["ci"]).all()
     assert (int(found["n_ok"]), int(found["n_planned"])) == (7 - missing, 7)  # seeds with both of their runs
 
@@ -332,6 +332,18 @@ def test_a_dimension_named_twice_is_that_dimension():
 def test_what_is_no_number_is_refused(values):
     with pytest.raises(InputError, match=r"`error` must hold numbers, got "):
         summary(labelled(values))
+
+
+def test_pooled_numbers_are_over_the_units_that_are_counted():
+    """Half of the seeds failed at the epsilon of large errors: what is left of them would make the mean 34."""
+    values = labelled([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
+    found = summary(values, ["epsilon", "seed"], missing="drop")
+    complete = summary(values[:, :5], ["epsilon", "seed"])
+    assert (int(found["n_ok"]), int(found["n_planned"]), found["note"].item()) == (5, 10, "few: 5")
+    for name in ("mean", "std", "ci", "median", "median_ci"):
+        np.testing.assert_array_equal(found[name], complete[name])
+    each = summary(values, ["epsilon", "seed"], units=["epsilon", "seed"], missing="drop")
+    assert (float(each["mean"]), int(each["n_ok"])) == (34.0, 15)
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
