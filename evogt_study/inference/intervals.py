@@ -37,10 +37,11 @@ class Interval:
     method: "" is bootstrap-t for means and geometric means, order for medians and other quantiles, bca for std, and
     percentile for what is left; these are the methods whose coverage docs/statistics.md tells.
 
-    bootstrap-t: quantiles of the studentised resamples, nowhere narrower than Student's interval; student: Student's;
-    order: from order statistics, exact for independent values; percentile: the (1 -+ confidence) / 2 quantiles of the
-    resampled statistics; bca: bias-corrected and accelerated (Efron, J. Am. Stat. Assoc. 82, 1987), by
-    scipy.stats.bootstrap, of which the cost grows as n^2.
+    bootstrap-t: quantiles of the studentised resamples, nowhere narrower than Student's interval, but that a lower end
+    below zero is the least value (zero of fewer than 6) where all are positive; student: Student's; order: from order
+    statistics, exact for independent values; percentile: the (1 -+ confidence) / 2 quantiles of the resampled
+    statistics; bca: bias-corrected and accelerated (Efron, J. Am. Stat. Assoc. 82, 1987), by scipy.stats.bootstrap, of
+    which the cost grows as n^2.
 
     fewest: units below which the interval is NaN, two at the least.
 

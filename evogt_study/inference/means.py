@@ -68,7 +68,7 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
 
     The studentised resamples t* = (R* - R) / s* replace Student's distribution, on the logarithmic scale
     log(R*/R) R* / s*; each end is the wider one of both methods.  Resamples of equal values have no t* and are left
-    out.  Of positive values the lower end is positive.
+    out.  A lower end that the mean of positive values cannot have gives way to `_positive`.
     """
     student = student_quantile(fit.residuals.shape[-1], confidence)
     steps = max(1, BATCH // resamples)
@@ -79,19 +79,21 @@ def bootstrap_t_interval(fit: Fit, confidence: float, logarithmic: bool, resampl
         t = studentised(part, logs, resamples, seed)
         low, high = (kernels.quantile(t, 0.5 + side * confidence / 2.0) for side in (-1.0, 1.0))
         wide = np.stack([np.fmin(low, -student), np.fmax(high, student)], axis=-1)
-        found[start : start + steps] = _positive(from_t(part, wide, logs), part)
+        found[start : start + steps] = _positive(from_t(part, wide, logs), part, confidence)
     return found
 
 
-def _positive(limits: Array, fit: Fit) -> Array:
+def _positive(limits: Array, fit: Fit, confidence: float) -> Array:
     """The intervals, from the least value of a unit on where a lower end is not positive and all values are.
 
-    The mean of positive numbers that vary so much is far above their least.
+    All n values are above the mean of a distribution that is symmetric, or skewed to the right, with 2^-n at the most:
+    of so few that this is beyond the tail (1 - confidence) / 2, below 6 at 95 %, the lower end is zero.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         least = (fit.residuals / fit.shares).min(axis=-1) + fit.ratio
     beyond = (least > 0.0) & (limits[:, 0] <= 0.0)
-    return np.stack([np.where(beyond, least, limits[:, 0]), limits[:, 1]], axis=-1)
+    end = least if 2.0 ** -fit.residuals.shape[-1] <= (1.0 - confidence) / 2.0 else 0.0
+    return np.stack([np.where(beyond, end, limits[:, 0]), limits[:, 1]], axis=-1)
 
 
 def percentile_interval(fit: Fit, confidence: float, resamples: int, seed: int) -> Array:

@@ -181,6 +181,14 @@ def test_of_positive_values_the_lower_end_is_positive():
     assert of(np.array([-1.0, *sample]))[0] < -1.0
 
 
+def test_of_few_positive_values_the_lower_end_is_zero():
+    """Both of two values are above the mean in a quarter of all samples of a symmetric distribution."""
+    few = np.array([4.472, 3.755])
+    np.testing.assert_allclose(of(few, Interval(fewest=2)), [0.0, of(few, Interval(method="student", fewest=2))[1]])
+    skewed = np.array([1.0, 1.0, 1.0, 1.0, 90.0, 1.0])
+    assert [of(skewed[:n], Interval(fewest=2))[0] for n in (5, 6)] == [0.0, pytest.approx(1.0)]
+
+
 def test_the_seed_is_what_it_depends_on():
     sample = drawn(15)
     assert (of(sample, Interval(seed=1)) != of(sample)).any()
