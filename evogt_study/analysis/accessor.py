@@ -20,7 +20,7 @@ from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
-from evogt_study.analysis.sensitivity.sensitivity import sensitivity
+from evogt_study.analysis.sensitivity.sensitivity import known, sensitivity
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
@@ -143,8 +143,12 @@ class Result:
     def sensitivity(
         self, variable: str = "error", over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """`analysis.sensitivity.sensitivity.sensitivity` of a variable to the parameters of a sample."""
-        return sensitivity(self._values(variable), over, planned=self._planned(), **options)
+        """`analysis.sensitivity.sensitivity.sensitivity` of a variable to the parameters of a sample.
+
+        Raises InputError, too, where there is none: of a plain grid, or of values that are all equal.
+        """
+        values = self._values(variable)
+        return known(sensitivity(values, over, planned=self._planned(), **options), values)
 
     def plot(
         self, kind: str = "distribution", variable: str | None = None, *, along: str | None = None,

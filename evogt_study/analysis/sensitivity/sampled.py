@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
@@ -51,7 +52,10 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     """Dimensions along which several parameters vary, those that a design describes first."""
-    along = [str(dim) for dim in data.dims if dim != DRAWN and _along(data, str(dim)) != [str(dim)]]
+    # one alone may follow an axis by a rule, as gamma does the dictionary
+    along = [
+        str(dim) for dim in data.dims if dim != DRAWN and (design_of(data, str(dim)) or len(_along(data, str(dim))) > 1)
+    ]
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 
@@ -93,7 +97,7 @@ def sampled(values: xr.DataArray, over: Sequence[str], parameters: Sequence[str]
 def _along(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
     """Parameters along a dimension."""
     stated = design_of(values, dim).get("parameters")
-    own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name != dim]
+    own = [str(name) for name, coord in values.coords.items() if coord.dims == (dim,) and name not in (dim, KEYS)]
     if isinstance(stated, dict):
         return [name for name in map(str, stated) if name in own]
     return [name for name in own if values[name].dtype.kind in "iufbOU"] or [dim]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -21,13 +22,14 @@ from evogt_study.analysis.blocks import (
 from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.sensitivity.estimators import OTHER, OUTPUTS, PARAMETER, chosen
-from evogt_study.analysis.sensitivity.sampled import Sampled, sample_dimensions, sampled
+from evogt_study.analysis.sensitivity.sampled import Sampled, design_of, sample_dimensions, sampled
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, warn
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, logarithms, without_infinite
 from evogt_study.inference.sensitivity import failures
+from evogt_study.inference.sensitivity.polynomial_chaos import FEWEST_POINTS
 from evogt_study.schema.variables import Status
 
 CORNER = ("failure_p", "failure_range")
@@ -100,6 +102,25 @@ def sensitivity(
     found = found.assign({each: found[each].astype(np.int64) for each in (*COUNTS, *RUNS)})
     found = _noted(tell_missing_runs(values, found, runs, missing), sample, missing)
     return _labelled(found, values, sample, pooled, name)
+
+
+# a report draws what is not known too: whoever asks for the numbers is told why there are none
+def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
+    """The `sensitivity` of values.  Raises InputError where it has no index, of axes or values that do not vary."""
+    if found["first_order" if "first_order" in found else "mu"].notnull().any():
+        return found
+    dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
+    points = math.prod(values.sizes[dim] for dim in dims)
+    if points < FEWEST_POINTS and not any(design_of(values, dim) for dim in dims):
+        raise InputError(
+            f"`over` must name a sample of at least {FEWEST_POINTS} points, {', '.join(dims)} has {points}; axes of a "
+            "few values have no sampled parameters"
+        )
+    numbers = _as_numbers(values, log=False)
+    low, high = float(numbers.min()), float(numbers.max())
+    if low == high and np.isfinite(low):
+        raise InputError(f"`{numbers.name}` must vary to depend on parameters, all its values are {low:g}")
+    return found
 
 
 def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:

@@ -11,7 +11,7 @@ from evogt_study.analysis.blocks import BOUND, COUNTS
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.sensitivity.estimators import OTHER, PARAMETER
-from evogt_study.analysis.sensitivity.sensitivity import sensitivity
+from evogt_study.analysis.sensitivity.sensitivity import known, sensitivity
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.summary_table import Question, chosen
 from evogt_study.analysis.tables.tables import rendered, rows
@@ -47,17 +47,20 @@ def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberForm
 def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | None, log: bool = False) -> str:
     """The table of the sensitivity of the question's first variable over a sample (None: the one there is).
 
-    Raises as `summary_table`, and InputError where there is no sample.
+    Raises as `summary_table`, and InputError where there is no sample, or values that are all equal.
     """
     name = question.variables[0]
     variables = [*numeric_variables(data)]
     if name not in variables:
         raise InputError(f"`--sensitivity` must be one of {', '.join(variables)}, got {name!r}")
+    values = chosen(data[name], question.at)
     found = sensitivity(
-        chosen(data[name], question.at), over, log=log, interval=question.interval, missing=question.missing,
+        values, over, log=log, interval=question.interval, missing=question.missing,
         planned=chosen(data["case_key"], question.at),
     )  # fmt: skip
-    return sensitivity_table(largest_first(found), question.form, replace(question.numbers, notation="plain"))
+    return sensitivity_table(
+        largest_first(known(found, values)), question.form, replace(question.numbers, notation="plain")
+    )
 
 
 def largest_first(found: xr.Dataset) -> xr.Dataset:

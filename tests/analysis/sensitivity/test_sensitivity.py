@@ -109,6 +109,16 @@ def test_failures_at_random_are_no_corner_and_equal_values_have_no_shares():
     assert evs.sensitivity(sampled(points, np.ones(256))).first_order.isnull().all()
 
 
+def test_values_that_are_all_equal_are_refused():
+    status = sampled(uniform(), np.full(256, Status.ok), name="status")
+    status.attrs["flag_values"] = [0]
+    data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "status": status})
+    with pytest.raises(InputError, match="`error` must vary to depend on parameters, all its values are 1"):
+        data.evogt.sensitivity()
+    with pytest.raises(InputError, match="`failure` must vary to depend on parameters, all its values are 0"):
+        data.evogt.sensitivity("status")
+
+
 @pytest.mark.filterwarnings("error")
 def test_infinite_values_have_no_indices_and_a_note():
     points = uniform(64)
@@ -161,3 +171,11 @@ def test_mistakes_are_told(options, error, said):
 def test_a_result_without_a_sample_is_told_what_there_is():
     with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
         evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
+    plain = xr.DataArray(np.arange(6.0).reshape(2, 3), {"N": [1, 2], "N1": ("N", [2, 4])}, ("N", "seed"), name="error")
+    keyed = plain.assign_coords(case_key=("N", np.array(["a", "b"], dtype=object)))
+    with pytest.raises(InputError, match="no dimension is of a sample"):
+        evs.sensitivity(keyed)
+    with pytest.raises(
+        InputError, match="a sample of at least .* points, N has 2; axes of a few values have no sampled"
+    ):
+        xr.Dataset({"error": keyed}).evogt.sensitivity(over=["N", "seed"])
