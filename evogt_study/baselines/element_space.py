@@ -97,8 +97,18 @@ class ElementSpace:
         elements = candidates[best, point]
         # sides are curved: the affine map through the corners finds the element, but not the place in it
         if isinstance(mesh, skfem.MeshTri2):
-            return elements, self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0]
+            return elements, self._inverted(nodes, elements)
         return elements, local[best, point].T
+
+    def _inverted(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
+        """Coordinates in the reference element of curved ones.  Raises ParameterError where a point is in none."""
+        try:
+            return np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
+        except Exception as error:  # scikit-fem has no narrower one
+            if "Newton iteration" not in str(error):
+                raise
+            wanted = "so large that each point is in a curved triangle, of the coarser version too"
+            raise ParameterError("reference_points", wanted, f"{self.basis.mesh.nelements} triangles") from error
 
 
 def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:

@@ -95,6 +95,14 @@ def test_a_reference_that_is_too_coarse_is_doubted():
     assert float(found.reference_share) == pytest.approx(float(found.reference_error / found.error))
 
 
+def test_a_reference_whose_curved_triangles_are_too_large_is_told_by_its_parameter():
+    disk = {"initial": "1-x**2-y**2", "diffusion": "1", "domain": {"disk": {"centre": [0, 0], "radius": 1}}}
+    rule = {"rule": "triangles", "refinements": 3, "degree": 8}
+    options = {"reference": "finite_elements", "reference_points": 2, "quadrature": rule, "validation": None}
+    with pytest.raises(ParameterError, match="`reference_points` must be so large that each point is in a curved tri"):
+        solved(disk, evs.Dictionary("transnet", N=20, gamma=2.0), 2, **options)
+
+
 def test_the_coarser_version_of_finite_elements_has_half_the_steps():
     """Of a source that is fast in time, at an odd number of steps: nearly all of the error is the time step's."""
     source = "20*sin(pi*x)*cos(20*t)+pi**2*sin(pi*x)*(1+sin(20*t))/10"
