@@ -14,6 +14,8 @@ from evogt_study.inference.tails import HEAVY
 NOTE = "note"
 FEW = 10
 """Units below which a note stands: 95 % intervals of a skewed sample of 10 hold its mean at 89 % (lognormal, 1.2)."""
+FEW_OF_STD = 20
+"""The same where an interval of the standard deviation is asked for: of 20 normal values it holds 89 %, of 10 82 %."""
 NOTED = {
     "largest_share": "share of the mean that the largest value carries",
     "tail_index": "Hill's estimate of the tail index",
@@ -34,10 +36,11 @@ def tail_kernels() -> dict[str, Callable[[Array], Array]]:
     }
 
 
-def noted(found: xr.Dataset) -> xr.Dataset:
-    """The numbers with a note for each point, empty where nothing is to be doubted."""
+def noted(found: xr.Dataset, few: int = FEW) -> xr.Dataset:
+    """The numbers with a note for each point, empty where nothing is to be doubted; `few` units are."""
     share, index, count = (found[name] for name in ("largest_share", "tail_index", _UNITS))
-    notes = np.array([_note(*each) for each in zip(*(a.values.ravel() for a in (share, index, count)), strict=True)])
+    cells = zip(*(each.values.ravel().tolist() for each in (share, index, count)), strict=True)
+    notes = np.array([_note(*cell, few=few) for cell in cells])
     note = xr.DataArray(notes.astype(object).reshape(share.shape), dims=share.dims)
     return found.drop_vars(_UNITS).assign({NOTE: note})
 
@@ -47,8 +50,8 @@ def heavy(found: xr.Dataset) -> xr.DataArray:
     return found["tail_index"] < HEAVY
 
 
-def _note(share: float, index: float, count: float) -> str:
-    notes = [f"few: {count:.0f}"] if 0 < count < FEW else []  # of none n_ok = 0 tells
+def _note(share: float, index: float, count: float, *, few: int) -> str:
+    notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
     if index == 0.0:
         notes.append("infinite values")
     elif index < HEAVY:

@@ -18,7 +18,7 @@ from evogt_study.analysis.blocks import (
     tell_missing_runs,
 )
 from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.notes import NOTE, NOTED, noted, tail_kernels
+from evogt_study.analysis.notes import FEW, FEW_OF_STD, NOTE, NOTED, noted, tail_kernels
 from evogt_study.analysis.units import layout
 from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
@@ -58,8 +58,8 @@ def summary(
     describes, of the mean as a default.  `interval` gives confidence, resamples and seed of all intervals.
 
     Returns a Dataset of these over the other dimensions, with n_ok, the units of which no run is missing, and
-    n_planned, the units there should be.  With an interval of the mean comes `note`, which says where it is not to be
-    relied on: few units, or a heavy tail.
+    n_planned, the units there should be.  With an interval of the mean, or of std, comes `note`, which says where it is
+    not to be relied on: few units, a heavy tail, or infinite values.
 
     units: dimensions among `over` whose points were drawn independently; their values at the other pooled points belong
     together, and are resampled together.  None: seed where it is pooled, else each run.
@@ -78,8 +78,8 @@ def summary(
     dims, names = dimensions(values, over), list(dict.fromkeys(statistics))
     check_policy(missing)
     computed = {name: _kernel(name, interval) for name in names}
-    about_mean = any(_interval_of(name, interval) == "mean" for name in names)
-    computed |= tail_kernels() if about_mean else {}
+    intervals_of = {_interval_of(name, interval) for name in names} & {"mean", "std"}
+    computed |= tail_kernels() if intervals_of else {}
     runs = planned_runs(values, planned)
     laid_out = layout(values, dims, units, runs)
 
@@ -93,7 +93,7 @@ def summary(
     found = found.assign({name: found[name].astype(np.int64) for name in (*COUNTS, *RUNS)})
     found = tell_missing_runs(values, found, runs, missing)
     _tell_undefined(found, interval)
-    found = noted(found) if about_mean else found
+    found = noted(found, FEW_OF_STD if "std" in intervals_of else FEW) if intervals_of else found
     return _labelled(found, values, dims, interval)
 
 
@@ -157,7 +157,7 @@ def _words(name: str, how: Interval) -> str:
     special = {
         "n_ok": "number of units without a missing run",
         "n_planned": "number of units planned",
-        NOTE: "doubts about the interval of the mean",
+        NOTE: "doubts about the interval of the mean, or of the standard deviation",
         **NOTED,
     }
     of = _interval_of(name, how)

@@ -91,27 +91,16 @@ def test_missing_runs_are_left_out_of_every_statistic(values):
 @pytest.mark.filterwarnings("error")
 def test_infinite_values_are_of_the_sample():
     """An upper bound that cannot be had is infinite: the others alone would be a statistic of survivors."""
-    every = (
-        "mean",
-        "std",
-        "median",
-        "ci",
-        "median_ci",
-        "q90",
-        "max",
-        "geometric_mean",
-        "mean_se",
-        "median_se",
-        "std_ci",
-    )
+    squares = ["std", "ci", "mean_se", "median_se", "std_ci"]
+    every = ["mean", "median", "median_ci", "q90", "max", "geometric_mean", *squares]
     bounds = labelled([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] + [np.inf] * 4, np.arange(10.0)])
     both, alone = summary(bounds, statistics=every), summary(bounds[1:], statistics=every)
     xr.testing.assert_identical(both.isel(family=[1]), alone)
     one = both.isel(family=0)
     assert [float(one[name]) for name in ("mean", "median", "q90", "max")] == [np.inf, 5.5, np.inf, np.inf]
     assert one["median_ci"].values.tolist() == [2.0, np.inf]
-    assert all(np.isnan(one[name]).all() for name in ("std", "ci", "mean_se", "median_se", "std_ci"))
-    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (10, 10, "infinite values")
+    assert all(np.isnan(one[name]).all() for name in squares)
+    assert (int(one["n_ok"]), int(one["n_planned"]), one["note"].item()) == (10, 10, "few: 10; infinite values")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint8, bool])
@@ -332,6 +321,15 @@ def test_a_dimension_named_twice_is_that_dimension():
 def test_what_is_no_number_is_refused(values):
     with pytest.raises(InputError, match=r"`error` must hold numbers, got "):
         summary(labelled(values))
+
+
+@pytest.mark.parametrize(("count", "of_mean", "of_std"), [(9, "few: 9", "few: 9"), (19, "", "few: 19"), (20, "", "")])
+def test_few_units_are_noted_sooner_with_an_interval_of_the_standard_deviation(count, of_mean, of_std):
+    values = labelled(np.linspace(1.0, 2.0, count))
+    assert summary(values)["note"].item() == of_mean
+    assert [summary(values, statistics=names)["note"].item() for names in (("std_ci",), ("ci", "std_ci"))] == [
+        of_std
+    ] * 2
 
 
 def test_pooled_numbers_are_over_the_units_that_are_counted():
