@@ -24,7 +24,9 @@ from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probability_of
+from evogt_study.inference.pair_tests import share_intervals
 from evogt_study.inference.standard_errors import standard_error
+from evogt_study.schema.variables import TRUTH_MEANINGS
 
 __all__ = ["DEFAULT", "IncompleteWarning", "Interval", "UndefinedIntervalWarning", "summary"]
 
@@ -82,6 +84,8 @@ def summary(
     computed |= tail_kernels() if intervals_of else {}
     runs = planned_runs(values, planned)
     laid_out = layout(values, dims, units, runs)
+    shares = _shares(values, names, interval) if laid_out.within == 1 else {}
+    computed |= shares
 
     def on_samples(samples: Array, cells: Numbers) -> list[Array]:
         unlike = laid_out.units(samples, cells)
@@ -94,7 +98,18 @@ def summary(
     found = tell_missing_runs(values, found, runs, missing)
     _tell_undefined(found, interval)
     found = noted(found, FEW_OF_STD if "std" in intervals_of else FEW) if intervals_of else found
-    return _labelled(found, values, dims, interval)
+    found = _labelled(found, values, dims, interval)
+    for name in shares:
+        found[name].attrs["long_name"] = found[name].attrs["long_name"].replace("bootstrap-t", "Wilson")
+    return found
+
+
+def _shares(values: xr.DataArray, names: Iterable[str], how: Interval) -> dict[str, Kernel]:
+    """Kernels of intervals of the mean of truth values, a share, which ends at 0 and 1; none of other values."""
+    if values.dtype.kind != "b" and values.attrs.get("flag_meanings") != TRUTH_MEANINGS:
+        return {}
+    asked = [name for name in names if _interval_of(name, how) == "mean" and not how.method]
+    return dict.fromkeys(asked, lambda units: share_intervals(units[..., 0], how.confidence, how.fewest))
 
 
 def _interval_of(name: str, how: Interval) -> str:

@@ -34,8 +34,9 @@ _OF_MEANS = ("mean", "geometric_mean")
 class Interval:
     """An interval: of which statistic, by which method, at which confidence, from how many units on.
 
-    method: "" is bootstrap-t for means and geometric means, order for medians and other quantiles, bca for std, and
-    percentile for what is left; these are the methods whose coverage docs/statistics.md tells.
+    method: "" is bootstrap-t for means and geometric means (Wilson's of truth values in `summary`), order for
+    medians and other quantiles, bca for std, and percentile for what is left; these are the methods whose coverage
+    docs/statistics.md tells.
 
     bootstrap-t: quantiles of the studentised resamples, nowhere narrower than Student's interval, but that a lower end
     below zero is the least value (zero of fewer than 6) where all are positive; student: Student's; order: from order

@@ -64,6 +64,17 @@ def win_interval(wins: int, losses: int, confidence: float, method: str) -> tupl
     return float(limits.low), float(limits.high)
 
 
+def share_intervals(samples: Array, confidence: float, fewest: int) -> Array:
+    """Wilson's intervals of the share of ones among zeros and ones, (..., n) -> (..., 2); NaN below `fewest` values."""
+    found = np.full((*samples.shape[:-1], 2), np.nan)
+    for place in np.ndindex(*samples.shape[:-1]):
+        known = samples[place][~np.isnan(samples[place])]
+        if len(known) >= fewest:
+            ones = int(known.sum())
+            found[place] = win_interval(ones, len(known) - ones, confidence, "wilson")
+    return found
+
+
 def t_tests(samples: Array) -> Array:
     """Two-sided p of Student's t-test that the mean is zero, over the last axis, (..., n) -> (...)."""
     return _p_values(lambda row: scipy.stats.ttest_1samp(row, 0.0), samples)

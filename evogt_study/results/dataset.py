@@ -36,6 +36,7 @@ from evogt_study.schema.variables import (
     MEASURED,
     MODEL_RESULT,
     OWN_VALUES,
+    TRUTH_MEANINGS,
     Status,
 )
 from evogt_study.study import publication
@@ -44,7 +45,7 @@ from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
-TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": "false true"}
+TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
 """Attributes (CF) of truth values, which are numbers in a file."""
 DECLARATION = "study_code"
 """Global attribute: what the study's own code declares, with what identifies it, as JSON."""
@@ -296,7 +297,7 @@ def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok:
     axes = len(data["status"].dims)
     rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
-    if variable.attrs.get("flag_meanings") == TRUTH["flag_meanings"]:
+    if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)
     if stored.kind in "bi" and np.isfinite(rows.astype(float)).all():
         rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN

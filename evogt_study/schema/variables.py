@@ -13,6 +13,8 @@ from enum import IntEnum
 CONTENT = "coverage_content_type"
 """Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
 MODEL_RESULT = "modelResult"
+TRUTH_MEANINGS = "false true"
+"""Attribute `flag_meanings` (CF) of truth values, which are numbers in a file."""
 
 
 @dataclass(frozen=True)

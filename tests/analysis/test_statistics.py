@@ -332,6 +332,20 @@ def test_few_units_are_noted_sooner_with_an_interval_of_the_standard_deviation(c
     ] * 2
 
 
+def test_the_mean_of_truth_values_has_wilsons_interval():
+    right = np.array([True] * 7 + [False] * 3)
+    limits = scipy.stats.binomtest(7, 10).proportion_ci(0.95, "wilson")
+    found = summary(labelled(right))
+    assert found["ci"].values.tolist() == [limits.low, limits.high]
+    assert found["ci"].attrs["long_name"].startswith("95% confidence interval (Wilson) of the mean")
+    stored = labelled(np.append(right.astype(float), NAN))  # as a file has them where a run is missing
+    stored.attrs["flag_meanings"] = "false true"
+    xr.testing.assert_equal(summary(stored, missing="drop")["ci"], found["ci"])
+    student = summary(labelled(right), interval=Interval(method="student"))["ci"]
+    assert float(student[1]) > 1.0
+    assert np.isnan(summary(labelled(right[:5]))["ci"]).all()
+
+
 def test_pooled_numbers_are_over_the_units_that_are_counted():
     """Half of the seeds failed at the epsilon of large errors: what is left of them would make the mean 34."""
     values = labelled([[1.0] * 10, [100.0] * 5 + [NAN] * 5], dims=("epsilon", "seed"))
