@@ -650,7 +650,7 @@ def test_a_summary_over_everything(evogt, result):
     code, out, _ = evogt("summary", "own.nc", "--over", "family,epsilon,seed", "--format", "csv")
     assert code == 0
     assert out.splitlines()[0] == "mean,std,ci lower,ci upper,median,median_ci lower,median_ci upper,n,note"
-    assert out.splitlines()[1].endswith(",2/3,few: 3")
+    assert out.splitlines()[1].endswith(",2/3,few: 2")
     assert evogt("summary", "own.nc", "--over", "seed", "--units", "seed,epsilon")[0] == 2
 
 
