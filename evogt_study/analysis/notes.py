@@ -52,8 +52,5 @@ def heavy(found: xr.Dataset) -> xr.DataArray:
 
 def _note(share: float, index: float, count: float, *, few: int) -> str:
     notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
-    if index == 0.0:
-        notes.append("infinite values")
-    elif index < HEAVY:
-        notes.append(f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean")
-    return "; ".join(notes)
+    told = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
+    return "; ".join([*notes, told] if index < HEAVY else notes)

@@ -156,5 +156,4 @@ def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) ->
     there, runs = numbers.notnull(), planned_runs(values, planned)
     wanted = xr.ones_like(there) if runs is None else xr.DataArray(runs >= 0).broadcast_like(there)
     counts = {"n_ok": there.astype(np.int64), "n_planned": wanted.transpose(*there.dims).astype(np.int64)}
-    data = xr.Dataset({name: numbers.where(there), **counts})
-    return data.assign_coords(kept_coordinates(values, ()))
+    return xr.Dataset({name: numbers.where(there), **counts}).assign_coords(kept_coordinates(values, ()))

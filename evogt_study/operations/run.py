@@ -334,10 +334,9 @@ class _Sweep:
     def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
         """Raise StudyError where runs return something under the name of a dimension of the study."""
         for stack in (stack for each in records for stack in each.stacks):
-            for name in plan.space.names:
-                if name in (stack.name, *stack.dims):
-                    told = f"`{name}` must be another name, since the method returns something of this one"
-                    raise StudyError(f"{told} ({self.study.file}); rename the dimension")
+            for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
+                told = f"`{name}` must be another name, since the method returns something of this one"
+                raise StudyError(f"{told} ({self.study.file}); rename the dimension")
 
     def check_failures(self, failed: int, table: Table) -> None:
         """Stop a study whose runs fail again and again: more of them would not show what is wrong."""

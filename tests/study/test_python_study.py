@@ -136,9 +136,10 @@ def test_rules_follow_the_axes():
 
 @pytest.mark.parametrize("text", ["\U0001f600", "a\x7fb\x00", 'C:\\"x"', "\u2028\x85\ufeff", "\ue000\n"])
 def test_any_text_is_stated_as_it_is(text):
-    study = evs.Study(lambda word: 1.0, axes={"word": [text]}, title=text)
+    word = text.replace("\0", "")  # of which a label has none
+    study = evs.Study(lambda word: 1.0, axes={"word": [word]}, title=text)
     assert tomllib.loads(study.text)["title"] == study.title == text
-    assert study.space.values(0)["word"] == text
+    assert study.space.values(0)["word"] == word
 
 
 def test_a_problem_is_no_method():

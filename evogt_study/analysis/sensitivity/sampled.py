@@ -52,10 +52,9 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     """Dimensions along which several parameters vary, those that a design describes first."""
+    names = [str(dim) for dim in data.dims if dim != DRAWN]
     # one alone may follow an axis by a rule, as gamma does the dictionary
-    along = [
-        str(dim) for dim in data.dims if dim != DRAWN and (design_of(data, str(dim)) or len(_along(data, str(dim))) > 1)
-    ]
+    along = [name for name in names if design_of(data, name) or len(_along(data, name)) > 1]
     return sorted(along, key=lambda dim: not design_of(data, dim))
 
 

@@ -54,10 +54,8 @@ def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
 
 def _integers(raw: Any, place: Place) -> Quantiles:
     low, high = _interval(raw, place)
-    if not (isinstance(low, int) and isinstance(high, int)):
-        raise place.mistake("{ from, to } of two integers", raw)
-    if high - low >= MOST_INTEGERS:
-        raise place.mistake(f"{{ from, to }} of fewer than {MOST_INTEGERS:,} integers", raw)
+    if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
+        raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
     return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
 
 
