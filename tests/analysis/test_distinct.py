@@ -118,7 +118,7 @@ def test_a_ranking_has_each_run_of_a_label_once(data):
 def test_commands_count_runs(evogt, path, tmp_path):
     code, out, _ = evogt("summary", path, "--over", "N1,seed")
     assert (code, [line.split()[-3] for line in out.splitlines()[2:]]) == (0, ["2/2", "2/2"])
-    assert "equal.nc (study): 6 runs, 6 ok\n" in evogt("status", path)[1]
+    assert "equal.nc (study): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
     assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
     for kind, words in (
