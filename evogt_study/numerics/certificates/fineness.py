@@ -86,13 +86,20 @@ def seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     times, nodes = rule.times, UnitBox.of(problem.domain).nodes(grid)
     sources = np.abs(problem.source(nodes, times[len(times) // 2 :][:1]))
     rounding = _rounding(problem, grid)
-    place, fine = nodes[np.argmax(sources)][None], times[-1] * _middles(TIMES)
-    fine = fine[fine >= times[0]]
+    place, (fine, through) = nodes[np.argmax(sources)][None], _between_times(rule)
     for function in changing:
         known, truth = (function(place, at).reshape(len(at), -1) for at in (times, fine))
-        if not _near(scipy.interpolate.make_interp_spline(times, known, k=DEGREE)(fine), truth, rounding):
+        if not _near(through @ known, truth, rounding):
             return False
     return True
+
+
+@lru_cache(maxsize=8)  # the rules of a study's problems
+def _between_times(rule: TimeRule) -> tuple[Array, Array]:
+    """Times between those of a rule (M,), and the spline through values there, (M, T): to make it took longest."""
+    fine = rule.times[-1] * _middles(TIMES)
+    fine = fine[fine >= rule.times[0]]
+    return fine, scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)(fine)
 
 
 def _middles(count: int) -> Array:
