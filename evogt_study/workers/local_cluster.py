@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster
+from distributed.comm.core import connect
 from distributed.security import Security
 from tornado.ioloop import PeriodicCallback
 
@@ -75,6 +77,7 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
         address = _address_in(scheduler_file)
     _check_address(str(address))
     try:
+        asyncio.run(_answer(str(address)))
         client = Client(address, set_as_default=False, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         # Dask takes the greeting of another service for the length of what follows
@@ -96,6 +99,17 @@ def silent() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+# what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
+async def _answer(address: str) -> None:
+    """Wait for a greeting from `address`.  Raises OSError where there is none within `CONNECT_SECONDS`."""
+    try:
+        greeted = connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+        comm = await asyncio.wait_for(greeted, CONNECT_SECONDS)
+    except TimeoutError:
+        raise OSError(f"what accepts connections there does not answer within {CONNECT_SECONDS} s") from None
+    await comm.close()
 
 
 def _address_in(scheduler_file: Path) -> str:
