@@ -13,7 +13,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used
 
 from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.certificates.problem_data import UnitBox
+from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.reconstruction import DEGREE, TimeRule
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries.legendre import polynomials
@@ -45,7 +45,7 @@ def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool
 
     functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
     return all(_seen_on_lines(function, grid, box) for function in functions) and _seen_on_lines(
-        lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem, grid)
+        lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem.initial(box.nodes(grid)))
     )
 
 
@@ -65,14 +65,16 @@ def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: Un
     return True
 
 
-def _rounding(problem: Problem, grid: TensorGrid) -> float:
+def _rounding(initial: Array) -> float:
     """What a source of nothing but rounding may be, as where the equation's terms cancel."""
-    return ROUNDING * float(np.abs(problem.initial(UnitBox.of(problem.domain).nodes(grid))).max())
+    return ROUNDING * float(np.abs(initial).max())
 
 
-@lru_cache(maxsize=16)  # as above
-def seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
-    """True where all that changes in time is seen by the times of `rule`, at the place of the largest source."""
+def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
+    """True where all that changes in time is seen by the times of `rule`, at the place of the largest source.
+
+    data: the problem on its grid, of whose times the middle one tells the place.
+    """
     reaction = None if isinstance(problem.reaction, NonlinearReaction) else problem.reaction
     functions = (
         problem.source,
@@ -83,13 +85,11 @@ def seen_in_time(problem: Problem, grid: TensorGrid, rule: TimeRule) -> bool:
     changing = [function for function in functions if not function.steady]
     if not changing:
         return True
-    times, nodes = rule.times, UnitBox.of(problem.domain).nodes(grid)
-    sources = np.abs(problem.source(nodes, times[len(times) // 2 :][:1]))
-    place, (fine, through) = nodes[np.argmax(sources)][None], _between_times(rule)
+    largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
+    place, (fine, through) = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], _between_times(rule)
     for function in changing:
-        known, truth = (function(place, at).reshape(len(at), -1) for at in (times, fine))
-        guess = through @ known
-        if not (_near(guess, truth, 0.0) or _near(guess, truth, _rounding(problem, grid))):
+        known, truth = (function(place, at).reshape(len(at), -1) for at in (rule.times, fine))
+        if not _near(through @ known, truth, _rounding(data.initial) if function is problem.source else 0.0):
             return False
     return True
 

@@ -89,7 +89,8 @@ def reference_of(problem: Problem, final_time: float, space: SpectralSpace, step
     # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
     grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
     # else nothing is known of what the grid or the steps do not see
-    if not (seen_in_time(problem, grid, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
+    middle = _evaluated(problem, grid, rule, slice(len(rule.times) // 2, len(rule.times) // 2 + 1))
+    if not (seen_in_time(problem, middle, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
         return SpectralReference(solution, np.inf)
     growth = growth_of(problem, grid, rule.times)
     return SpectralReference(

@@ -61,7 +61,7 @@ def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemDa
     """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
     data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
     in_space = grid.dimension == 1 or seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, growth, in_space, seen_in_time(problem, grid, rule)
+    return data, growth, in_space, seen_in_time(problem, data, rule)
 
 
 @lru_cache(maxsize=64)  # cases of a study have few

@@ -6,6 +6,7 @@ from manufactured import VALIDATION, Manufactured, energy_error
 
 from evogt_study.numerics.certificates.certify import certificates
 from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
+from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.reconstruction import TimeRule
 from evogt_study.numerics.certificates.reference import reference_of
 from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
@@ -51,8 +52,8 @@ def test_structure_between_the_nodes(exact, points, seen):
     ],
 )
 def test_structure_between_the_times(exact, seen):
-    rule = TimeRule.between(np.linspace(0.0, 0.5, 11))
-    assert seen_in_time(Statement(dimension=1, exact=exact)(), TensorGrid(1, 32, 4), rule) is seen
+    rule, problem = TimeRule.between(np.linspace(0.0, 0.5, 11)), Statement(dimension=1, exact=exact)()
+    assert seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
 
 
 @pytest.mark.parametrize(
