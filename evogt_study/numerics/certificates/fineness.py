@@ -86,20 +86,26 @@ def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     if not changing:
         return True
     largest = np.argmax(np.abs(data.source[len(data.times) // 2]))
-    place, (fine, through) = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], _between_times(rule)
+    place, (times, through) = UnitBox.of(problem.domain).nodes(data.grid)[largest][None], _between_times(rule)
     for function in changing:
-        known, truth = (function(place, at).reshape(len(at), -1) for at in (rule.times, fine))
-        if not _near(through @ known, truth, _rounding(data.initial) if function is problem.source else 0.0):
+        # at once, since a formula at one place takes as long as its operations are many
+        values, known = function(place, times).reshape(len(times), -1), len(rule.times)
+        rounding = _rounding(data.initial) if function is problem.source else 0.0
+        if not _near(through @ values[:known], values[known:], rounding):
             return False
     return True
 
 
 @lru_cache(maxsize=8)  # the rules of a study's problems
 def _between_times(rule: TimeRule) -> tuple[Array, Array]:
-    """Times between those of a rule (M,), and the spline through values there, (M, T): to make it took longest."""
+    """The times of a rule and M between them, (T + M,), and the spline through values at the T, (M, T).
+
+    To make the spline took longest.
+    """
     fine = rule.times[-1] * _middles(TIMES)
     fine = fine[fine >= rule.times[0]]
-    return fine, scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)(fine)
+    spline = scipy.interpolate.make_interp_spline(rule.times, np.eye(len(rule.times)), k=DEGREE)
+    return np.concatenate([rule.times, fine]), spline(fine)
 
 
 def _middles(count: int) -> Array:
