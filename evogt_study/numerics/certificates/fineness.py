@@ -51,18 +51,26 @@ def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool
 
 def _seen_on_lines(function: Callable[[Array], Array], grid: TensorGrid, box: UnitBox, rounding: float = 0.0) -> bool:
     """The same of functions, nodes to (K, Q), on lines through the largest value of all."""
+    places, through = _between_nodes(grid)
+    known = len(places) - len(through)
+    largest = grid.nodes[np.argmax(np.abs(function(box.nodes(grid))).max(axis=0))]
+    for axis in range(grid.dimension):
+        points = np.tile(largest, (len(places), 1))
+        points[:, axis] = places
+        found = function(box.mapped(points))
+        if not _near(found[:, :known] @ through.T, found[:, known:], rounding):
+            return False
+    return True
+
+
+@lru_cache(maxsize=8)  # the grids of a study
+def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
+    """The nodes of one direction and M between them, (Q + M,), and the polynomial through values at the Q, (M, Q)."""
     nodes, weights = grid.along
     fine = _middles(BETWEEN * grid.points + 1)
     # Gauss points are exact for products of two of the polynomials: values^T W is the inverse of values
     through = polynomials(fine, grid.points, 0)[0] @ (polynomials(nodes, grid.points, 0)[0].T * weights)
-    largest = grid.nodes[np.argmax(np.abs(function(box.nodes(grid))).max(axis=0))]
-    for axis in range(grid.dimension):
-        points = np.tile(largest, (len(nodes) + len(fine), 1))
-        points[:, axis] = np.concatenate([nodes, fine])
-        found = function(box.mapped(points))
-        if not _near(found[:, : len(nodes)] @ through.T, found[:, len(nodes) :], rounding):
-            return False
-    return True
+    return np.concatenate([nodes, fine]), through
 
 
 def _rounding(initial: Array) -> float:
