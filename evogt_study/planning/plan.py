@@ -161,10 +161,11 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = No
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
     known: dict[tuple[Value | None, ...], float] = {}
-    order = sharing_order(plan.space, plan.method.hints.leading or ())
+    hints = plan.method.hints
+    order = sharing_order(plan.space, hints.leading or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
-        size = tuple(map(values.get, plan.method.hints.sizes))
+        size = tuple(map(values.get, hints.sizes))
         if size not in known:
             known[size] = work_of(plan.method, values) or 0.0
         for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Declared:
 
     def values(self, name: str, entries: Iterable[Any], where: str) -> tuple[Value, ...]:
         """A list of values, all different.  Raises StudyError."""
-        values = tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
+        values = self.column(name, entries, where)
         seen = set()
         for label in map(text_label, values):  # labels have to distinguish the values in the result file
             if label in seen:
@@ -51,7 +51,7 @@ class Declared:
             seen.add(label)
         return values
 
-    def column(self, name: str, entries: Sequence[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
+    def column(self, name: str, entries: Iterable[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
         """Values that may repeat; sooner than one by one.  settled: they are canonical already.  Raises StudyError."""
         self.check_name(name, where)
         # a reference may be a file, which `value` reads
