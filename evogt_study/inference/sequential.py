@@ -1,4 +1,4 @@
-"""Seeds until a number is known: after each batch, which cells need how many more.
+"""Seeds until a number is known: after each batch, how many more a cell needs.
 
 Each decision rests on the first n values of a cell in the order of its seeds, and n follows from these values alone:
 neither the order in which runs end nor the number of workers matters, and a goal that is made stricter goes on from the
@@ -7,10 +7,9 @@ same batches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,6 @@ from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval
 from evogt_study.inference.kernels import Array
-
-Cell = TypeVar("Cell", bound=Hashable)
 
 OF = ("mean", "median", "ratio")
 FIRST = 20
@@ -103,18 +100,6 @@ def decide(values: Array, goal: Goal) -> Decision:
         size = int(next_sizes(np.array([seen.half_width]), size, goal)[0])
     expected = predicted(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
     return Decision(tuple(looks), size, int(expected), "")
-
-
-def next_batches(cells: Mapping[Cell, Array], goal: Goal) -> dict[Cell, int]:
-    """Seeds wanted in all of the cells that need more, as of `decide`, the one that is known worst first; else nothing.
-
-    cells: the values of each so far.  The order is for those who cannot compute all at once; what is wanted does
-    not depend on it.
-    """
-    made = {cell: decide(values, goal) for cell, values in cells.items()}
-    open_cells = {cell: each for cell, each in made.items() if not each.reason}
-    widths = {cell: each.looks[-1].half_width if each.looks else np.inf for cell, each in open_cells.items()}
-    return {cell: open_cells[cell].wanted for cell in sorted(open_cells, key=lambda cell: -widths[cell])}
 
 
 def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
-
-import numpy.typing as npt
 
 SLAB = 2**15
 """Values in a slab at most: 256 KiB of numbers, and some MB as Python's strings.
@@ -42,8 +39,3 @@ def slabs(shape: tuple[int, ...], limit: int = SLAB) -> Iterator[tuple[slice, ..
 def stretches(count: int, limit: int = SLAB) -> Iterator[slice]:
     """`slabs` of a list."""
     return (slice(start, min(start + limit, count)) for start in range(0, count, limit))
-
-
-def rows_in_slab(values: npt.NDArray[Any]) -> int:
-    """Rows of an array that are a slab."""
-    return max(1, SLAB // max(1, math.prod(values.shape[1:])))

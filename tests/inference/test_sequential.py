@@ -15,7 +15,6 @@ from evogt_study.inference.sequential import (
     confidence_of_a_look,
     decide,
     look,
-    next_batches,
     next_sizes,
 )
 
@@ -100,22 +99,6 @@ def test_an_absolute_width_and_seeds_that_failed():
     assert decide(lost, Goal()).looks[0].half_width == np.inf
     assert decide(lost, Goal()).looks[1].n == 42  # the next size on the grid from twice as many on
     assert decide(np.full(3000, np.nan), Goal()).reason == "at most"
-
-
-def test_batches_go_where_numbers_are_known_worst():
-    """A study of three cells that grows as it is told: each ends where it would alone, whatever the others need."""
-    goal = Goal(half_width=0.2)
-    rng = np.random.default_rng(6)
-    pools = {name: rng.lognormal(0.0, sigma, 2000) for name, sigma in (("calm", 0.2), ("wild", 1.2), ("mean", 0.6))}
-    have = dict.fromkeys(pools, 0)
-    assert next_batches({name: pools[name][:0] for name in pools}, goal) == dict.fromkeys(pools, FIRST)
-    orders = []
-    while wanted := next_batches({name: pools[name][:count] for name, count in have.items()}, goal):
-        orders.append(list(wanted))
-        have |= wanted
-    assert orders[1] == ["wild", "mean"]  # twenty seeds are enough for the calm one
-    assert have == {name: decide(pool, goal).wanted for name, pool in pools.items()}
-    assert have["calm"] == FIRST < have["mean"] < have["wild"]
 
 
 def test_cells_of_one_size_are_looked_at_together():

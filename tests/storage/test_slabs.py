@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.storage.slabs import rows_in_slab, slab_shape, slabs, stretches
+from evogt_study.storage.slabs import slab_shape, slabs, stretches
 
 quick = settings(derandomize=True, deadline=None, max_examples=200)
 SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
@@ -35,8 +35,3 @@ def test_no_slab_could_be_twice_as_long(shape, limit):
 @given(st.integers(0, 50), st.integers(1, 12))
 def test_stretches_of_a_list(count, limit):
     assert [i for part in stretches(count, limit) for i in range(count)[part]] == list(range(count))
-
-
-def test_rows_in_a_slab_are_one_at_least():
-    assert rows_in_slab(np.zeros((3, 2**20))) == 1
-    assert rows_in_slab(np.zeros((3, 0))) == rows_in_slab(np.zeros(3)) == 2**15
