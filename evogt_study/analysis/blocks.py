@@ -34,12 +34,22 @@ class IncompleteWarning(UserWarning):
     """A statistic leaves out runs that were planned: they failed, diverged or were not run."""
 
 
-def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """The dimensions named by `over`, each once.  Raises InputError where `values` has no such one, or no numbers."""
+def check_array(values: xr.DataArray) -> None:
+    """Raise InputError for a Dataset, or what else is no DataArray."""
     if not isinstance(values, xr.DataArray):
         raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
-    dims = [over] if isinstance(over, str) else list(dict.fromkeys(over))
-    unknown = [dim for dim in dims if dim not in values.dims]
+
+
+def each_once(names: str | Iterable[str]) -> list[str]:
+    """One name or several as a list; what is no name, as None, which means all to xarray, is for others to refuse."""
+    return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+
+
+def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
+    """The dimensions named by `over`, each once.  Raises InputError where `values` has no such one, or no numbers."""
+    check_array(values)
+    dims = each_once(over)
+    unknown = [str(dim) for dim in dims if dim not in values.dims]
     if unknown or not dims:
         raise InputError(
             f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import xarray as xr
 from scipy.special import stdtrit
 
-from evogt_study.analysis.blocks import BOUND, dimensions, reduced
+from evogt_study.analysis.blocks import BOUND, check_array, dimensions, each_once, reduced
 from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.statistics import kept_coordinates, summary
 from evogt_study.analysis.units import Layout, layout
@@ -47,11 +47,12 @@ def observed_orders(
     Returns a Dataset over the other dimensions: the statistic, order, n_ok and n_planned with `along`, slope and
     n_points without.  Raises InputError where `along` is no dimension of different positive numbers.
     """
+    check_array(values)
     values = _along_parameter(values, along)
     planned = planned if planned is None else _along_parameter(planned, along)
     steps = _steps(values, along)
     kernel_of(of)
-    over = [over] if isinstance(over, str) else list(over)
+    over = each_once(over)
     if over:
         data = summary(values, over, statistics=(of,), units=units, missing=missing, planned=planned)
     else:

@@ -14,6 +14,7 @@ from evogt_study.analysis.blocks import (
     IncompleteWarning,
     check_policy,
     dimensions,
+    each_once,
     reduced,
     tell_missing_runs,
 )
@@ -46,7 +47,7 @@ def summary(
     values: xr.DataArray,
     over: str | Iterable[str] = "seed",
     *,
-    statistics: Iterable[str] = DEFAULT,
+    statistics: str | Iterable[str] = DEFAULT,
     interval: Interval = Interval(),
     units: str | Iterable[str] | None = None,
     missing: str = "warn",
@@ -77,7 +78,7 @@ def summary(
 
     Raises InputError for a dimension that `values` does not have, ParameterError for an unknown statistic or policy.
     """
-    dims, names = dimensions(values, over), list(dict.fromkeys(statistics))
+    dims, names = dimensions(values, over), each_once(statistics)
     check_policy(missing)
     computed = {name: _kernel(name, interval) for name in names}
     intervals_of = {_interval_of(name, interval) for name in names} & {"mean", "std"}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.analysis import distinct
+from evogt_study.analysis.blocks import each_once
 from evogt_study.analysis.distinct import Numbers
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
@@ -82,8 +83,8 @@ def layout(
     if units is None:
         named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
     else:
-        named = [units] if isinstance(units, str) else list(dict.fromkeys(units))
-        unknown = [dim for dim in named if dim not in over]
+        named = each_once(units)
+        unknown = [str(dim) for dim in named if dim not in over]
         if unknown or not named:
             raise InputError(f"`units` must be among {', '.join(over)}, got {', '.join(unknown) or 'no name'}")
     rest = [dim for dim in over if dim not in named]

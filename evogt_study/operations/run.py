@@ -47,7 +47,7 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.claims import living
-from evogt_study.storage.paths import claims_folder, store_folder
+from evogt_study.storage.paths import claims_folder, paths_of, store_folder
 from evogt_study.storage.temporary_folders import own_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
@@ -75,7 +75,7 @@ def run(
     listener: Listener | None = None,
     limits: Limits = NO_LIMITS,
     rerun_outdated: bool = False,
-    others: Sequence[str | Path] = (),
+    others: str | Path | Sequence[str | Path] = (),
     keep_old_code: bool = False,
 ) -> xr.Dataset:
     """Compute what is missing of a study and return its labelled result.
@@ -102,7 +102,7 @@ def run(
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
     if not isinstance(limits, Limits):
         raise ParameterError("limits", "an evs.Limits", limits, remedy="use e.g. evs.Limits(run_seconds=60)")
-    reuse = Reuse(retry_failed, rerun_outdated, tuple(map(Path, others)), keep_old_code)
+    reuse = Reuse(retry_failed, rerun_outdated, tuple(paths_of(others)), keep_old_code)
     listener = listener or notebook_display()
     with Workers(client, workers) as cluster, _place(output, study.name) as path:
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from evogt_study.storage.atomic_files import followed
@@ -48,3 +49,8 @@ def jobs_folder(result: Path) -> Path:
     """Return the folder in which jobs of a batch system leave their output."""
     result = followed(result)
     return result.with_name(result.name + ".jobs")
+
+
+def paths_of(given: str | Path | Iterable[str | Path]) -> list[Path]:
+    """One path, or several, as a list: a string would be taken for a list of letters."""
+    return [Path(given)] if isinstance(given, (str, Path)) else [Path(each) for each in given]

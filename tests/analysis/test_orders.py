@@ -83,6 +83,11 @@ def test_an_unknown_statistic_is_told_with_those_there_are(over):
         observed_orders(values if over else values.isel(seed=0), "dt", over, of="nonsense")
 
 
+def test_a_dataset_is_told_from_its_variables():
+    with pytest.raises(InputError, match="`values` must be a DataArray, got a Dataset; use e.g. ds.error"):
+        observed_orders(along("dt", [0.1, 0.2], [1.0, 2.0]).to_dataset(name="error"), "dt")
+
+
 def test_an_unknown_axis_is_told_with_those_there_are():
     with pytest.raises(InputError, match=r"`along` must be a numeric axis \(dt\), got 'tau'"):
         observed_orders(along("dt", [0.1, 0.2], [1.0, 2.0]), "tau")

@@ -294,7 +294,10 @@ def test_over_a_dimension_wherever_it_stands(axis):
     assert found["mean"].dims == tuple(name for name in "abc" if name != "abc"[axis])
 
 
-@pytest.mark.parametrize(("over", "got"), [("sed", "sed"), (["seed", "family", "tau"], "tau"), (["a", "b"], "a, b")])
+@pytest.mark.parametrize(
+    ("over", "got"),
+    [("sed", "sed"), (["seed", "family", "tau"], "tau"), (["a", "b"], "a, b"), (None, "None"), ([5, "seed"], "5")],
+)
 def test_an_unknown_dimension_is_told_with_those_there_are(over, got):
     with pytest.raises(InputError) as caught:
         summary(labelled(drawn(2, 3)), over)
@@ -313,6 +316,11 @@ def test_a_dimension_named_twice_is_that_dimension():
     except InputError:
         return  # refused by name is as good
     xr.testing.assert_identical(found["mean"], summary(values)["mean"])
+
+
+def test_one_statistic_is_no_list_of_letters():
+    values = labelled(drawn(2, 3))
+    xr.testing.assert_identical(summary(values, statistics="mean"), summary(values, statistics=["mean"]))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_another_name_of_the_result_takes_what_is_common(executed, small_study, 
     data = tmp_path / "other.nc"
     assert executed(evs.Study.from_text(both), data) == (6,)
     assert f"with runs that were there: 6 from {path}" in read_study(data).attrs["history"]
-    assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", others=[tmp_path]) == (0,)
+    assert executed(evs.Study.from_text(small_study), tmp_path / "third" / "small.nc", others=str(tmp_path)) == (0,)
     with pytest.raises(InputError, match="`--from` must be a result, or a folder of results, got .*none, which is nei"):
         executed(evs.Study.from_text(small_study), tmp_path / "fourth" / "small.nc", others=[tmp_path / "none"])
 

@@ -26,6 +26,7 @@ from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
+from evogt_study.storage.paths import paths_of
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
@@ -63,7 +64,7 @@ class Source:
         return Source(path, groups, {phase: records_of(data) for phase, data in groups.items()})
 
 
-def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
+def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
     """Join results of one study, write them to the new file `output`, and return the study's runs.
 
     study: what the merged result is to be the result of.  None takes the study of the first file whose axes have every
@@ -77,7 +78,7 @@ def merge(paths: Sequence[str | Path], output: str | Path, *, study: Study | Non
     """
     if study is not None:
         check_study(study)
-    output, sources = Path(output), [Path(path) for path in paths]
+    output, sources = Path(output), paths_of(paths)
     _check_places(sources, output)
     with only_writer(output) as check_alone:
         _check_places(sources, output)  # nobody else writes it from here on

@@ -113,6 +113,8 @@ def test_seeds_split_in_two_are_the_whole(part, tmp_path):
     same_numbers(read_study(tmp_path / "c.nc"), read_study(whole))
     assert verify(tmp_path / "c.nc").well
     same_numbers(evs.run(study, output=tmp_path / "c.nc", workers=1), data)  # nothing is left to compute
+    with pytest.raises(InputError, match="`FILES` must be two results or more, got 1"):
+        merge(str(tmp_path / "c.nc"), tmp_path / "copy.nc")  # one path is no list of letters
 
 
 def test_the_papers_method_with_histories_of_different_rank(small_study, result_of, tmp_path):
