@@ -69,7 +69,8 @@ class WeightedSVD:
 
 # B = Q R has the singular values and right vectors of R: of 8,000 x 320 that takes 95 ms instead of 238 (U is not
 # needed)
-# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is taken
+# gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is taken, of SciPy;
+# that of NumPy 2.5.5 leaves some seeds three times the mass defect, whatever the kernel (table tau_diag)
 def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     """Singular values and right singular vectors of W_q^{1/2} Phi, through a QR factorisation first.
 
@@ -81,13 +82,13 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     weighted = (np.sqrt(rule.weights) * D)[:, None] * trial.psi.value
     (triangle,) = scipy.linalg.qr(weighted, mode="r", overwrite_a=True, check_finite=False)
     count = weighted.shape[1]
-    _, sigma, right = np.linalg.svd(triangle[:count], full_matrices=False)
+    _, sigma, right = scipy.linalg.svd(triangle[:count], full_matrices=False, overwrite_a=True, check_finite=False)
     singular_values = np.zeros(count)
     # with Q < N nodes R has Q rows: the rest of the singular values are zero
     singular_values[: len(sigma)] = sigma
     if not singular_values[0] > 0.0:
         raise EmptySpaceError("every trial function vanishes at the assembly nodes (sigma_1 = 0)")
-    return WeightedSVD(singular_values, right.T)
+    return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
 
 @dataclass(frozen=True, eq=False)
