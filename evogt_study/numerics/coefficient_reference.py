@@ -61,7 +61,7 @@ class CoefficientReference:
 
     def _by_dop853(self, system: GalerkinSystem, final_time: float) -> Array:
         solution = scipy.integrate.solve_ivp(
-            lambda t, alpha: _rate(system, t, alpha),
+            system.rate,
             (0.0, final_time),
             system.initial,
             method="DOP853",
@@ -74,15 +74,6 @@ class CoefficientReference:
         if not solution.success:
             raise ProblemError(f"dop853 gave up before t = {final_time:g}: {solution.message}")
         return np.asarray(solution.y[:, -1])
-
-
-def _rate(system: GalerkinSystem, t: float, alpha: Array) -> Array:
-    """alpha' = b - K alpha - g (eq:retained_ode)."""
-    times = np.array([t])
-    rate = system.load(times)[0] - system.stiffness(t) @ alpha
-    if system.reaction is None:
-        return np.asarray(rate)
-    return np.asarray(rate - system.reaction.prepared()(alpha, system.nodal_lifting(t), t)[0])
 
 
 # expm1 keeps the digits of (e^z - 1)/z for small z, whose limit 1 stands for z = 0

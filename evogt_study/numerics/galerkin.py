@@ -169,6 +169,13 @@ class GalerkinSystem:
         """u_b at the assembly nodes, (Q,); None where there is none."""
         return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
+    def rate(self, t: float, alpha: Array) -> Array:
+        """alpha' = b - K alpha - r (eq:retained_ode), (r,)."""
+        rate = self.load(np.array([t]))[0] - self.stiffness(t) @ alpha
+        if self.reaction is not None:
+            rate -= self.reaction.prepared()(alpha, self.nodal_lifting(t), t)[0]
+        return np.asarray(rate)
+
     def later(self, start: float, state: Array) -> GalerkinSystem:
         """The same system from alpha(start) = `state` on, whose times begin at zero again."""
         stiffness, load, diffusion, reaction = self.stiffness, self.load, self.diffusion, self.reaction

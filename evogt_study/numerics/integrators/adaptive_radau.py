@@ -34,13 +34,6 @@ class AdaptiveRadau(Integrator):
 
         Raises DivergedError where the method gives up.
         """
-        reacted = None if system.reaction is None else system.reaction.prepared()
-
-        def rate(t: float, alpha: Array) -> Array:
-            slope = system.load(np.array([t]))[0] - system.stiffness(t) @ alpha
-            if reacted is not None:
-                slope -= reacted(alpha, system.nodal_lifting(t), t)[0]
-            return np.asarray(slope)
 
         def jacobian(t: float, alpha: Array) -> Array:
             if system.reaction is None:
@@ -49,7 +42,7 @@ class AdaptiveRadau(Integrator):
 
         # with its Jacobian, else SciPy takes r more evaluations to find each by differences
         solution = scipy.integrate.solve_ivp(
-            rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
+            system.rate, (0.0, grid.final_time), system.initial, method="Radau", t_eval=grid.observed_times,
             rtol=self.rtol, atol=self.atol, jac=jacobian,
         )  # fmt: skip
         if not solution.success:
