@@ -100,7 +100,7 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """
     nodes, weights = TensorGrid(1, points).along
     degrees = np.arange(points)
-    table = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points)
+    table: Array = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, points).astype(float)
     integrals = np.empty((points, points))
     integrals[:, 0] = nodes
     integrals[:, 1:] = (table[:, 2:] - table[:, :-2]) / (2.0 * (2.0 * degrees[1:] + 1.0))

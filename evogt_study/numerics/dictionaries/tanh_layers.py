@@ -142,7 +142,7 @@ def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Arr
     """Draw directions uniformly on the unit sphere, (width, d)."""
     if dimension == 1:
         # the paper's numbers come of this draw: the sign of a normal one gives other directions for the same seed
-        return rng.choice([-1.0, 1.0], size=(width, 1))
+        return rng.choice(np.array([-1.0, 1.0]), size=(width, 1))
     directions = rng.standard_normal((width, dimension))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return directions
