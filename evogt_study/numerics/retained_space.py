@@ -88,6 +88,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     singular_values[: len(sigma)] = sigma
     if not singular_values[0] > 0.0:
         raise EmptySpaceError("every trial function vanishes at the assembly nodes (sigma_1 = 0)")
+    # the order in memory decides the last bits of its products: this one is that of the shipped results
     return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
 
