@@ -82,12 +82,14 @@ def asked(*arguments):
     return done.stdout, done.stderr
 
 
-def test_sigterm_keeps_what_is_finished_for_status_summary_and_the_same_command(slow):
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command(slow, which):
     process, path = slow()
     eventually(lambda: shard_files(shard_folder(path)), process)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(which)
     code, errors = ended(process)
     assert code == 130
+    assert not path.with_name("own.nc.lock").exists()
     assert errors == "evogt: terminated; finished runs are kept, the same command computes the rest\n"
     told, beside = asked("status", path)
     state, counts, by_seed = told.splitlines()
@@ -248,11 +250,22 @@ def test_times(text, expected):
     assert seconds(text) == expected
 
 
+def test_a_terminal_that_closes_is_ignored_where_nohup_says_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible(), deferred():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_handlers_are_put_back():
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)
+    numbers = signal.SIGTERM, signal.SIGHUP, signal.SIGALRM
+    before = [signal.getsignal(number) for number in numbers]
     with interruptible("1h"):
-        assert signal.getsignal(signal.SIGTERM) is not before[0]
-    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)) == before
+        assert all(signal.getsignal(number) is not handler for number, handler in zip(numbers, before, strict=True))
+    assert [signal.getsignal(number) for number in numbers] == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 

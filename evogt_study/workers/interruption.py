@@ -1,4 +1,4 @@
-"""Interruptions of a command, all made the same: Ctrl-C, a SIGTERM, or a time limit of its own.
+"""Interruptions of a command, all made the same: Ctrl-C, a SIGTERM, a terminal that closes, or a time limit of its own.
 
 Each raises KeyboardInterrupt in the main thread, with the reason as its text, so that one path closes the cluster and
 keeps what is finished.  While a cluster starts there is nothing to close yet, and they wait.
@@ -23,7 +23,9 @@ UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 @contextmanager
 def interruptible(time_limit: str | None = None) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the body on SIGTERM, and `time_limit` after its beginning.  For the main thread.
+    """Raise KeyboardInterrupt in the body on SIGTERM or SIGHUP, and `time_limit` after its beginning.
+
+    For the main thread.
 
     Raises InputError for what is no time.
     """
@@ -70,7 +72,7 @@ def _sent_again() -> Iterator[None]:
 
 @contextmanager
 def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
-    """Note SIGTERM, and `time_limit` after the beginning, in the body; a second SIGTERM raises KeyboardInterrupt.
+    """Note SIGTERM or SIGHUP, and `time_limit` after the beginning, in the body; a second raises KeyboardInterrupt.
 
     Gives a function that raises KeyboardInterrupt once either has come, for the body to call where it can end.
     """
@@ -92,8 +94,10 @@ def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None], limit: float | None) -> Iterator[None]:
-    """Handle SIGTERM, and SIGALRM `limit` seconds after the beginning, in the body."""
+    """Handle SIGTERM and SIGHUP, and SIGALRM `limit` seconds after the beginning, in the body."""
     before: dict[signal.Signals, Any] = {signal.SIGTERM: signal.signal(signal.SIGTERM, handler)}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, handler)
     if limit is not None:
         before[signal.SIGALRM] = signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, limit)
@@ -106,8 +110,9 @@ def _handled(handler: Callable[[int, FrameType | None], None], limit: float | No
             signal.signal(number, handler)
 
 
-# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGALRM of the command's own time limit
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
+# time limit
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 # Only the first of several is handed on: a second would interrupt the closing that the first one begins.

@@ -402,6 +402,7 @@ def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
         (["report", "nowhere.nc"], "which does not exist"),
         (["report", "{file}", "-o", "it.pdf"], "`--output` must end in .html, got 'it.pdf'"),
         (["report", "{file}", "-o", "{file}/it.html"], "cannot write"),
+        (["status", "{file}", "--html", "it.pdf"], "`--html` must end in .html, got 'it.pdf'"),
     ],
 )
 def test_mistakes_get_one_line_and_exit_code_2(failing, arguments, said, tmp_path, monkeypatch):
@@ -409,7 +410,7 @@ def test_mistakes_get_one_line_and_exit_code_2(failing, arguments, said, tmp_pat
     done = run(*(argument.format(file=failing) for argument in arguments))
     assert done.exit_code == 2
     assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -46,6 +46,8 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
     being computed it is told by which process, how fast, and how long it still takes; of one that is not finished
     otherwise, that nobody computes it.
     """
+    if html is not None:
+        cli.check_page(html, "--html")
     study = None
     if file.suffix == ".toml":
         study = read_study(file)
@@ -62,7 +64,6 @@ def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path 
     """Print the state of a result, and write its page; return whether it is being computed."""
     computed = _print_state(study, path, others)
     if html is not None and (path.exists() or description(path).exists()):
-        cli.check_page(html, "--html")
         cli.write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
     return computed
 
