@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import factorial
 from typing import Any
 
@@ -23,10 +24,13 @@ SparseMatrix = sparse.csr_array[np.float64]
 
 MOST_NODES = 4_000_000
 """Quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
-# with 12 candidate elements each, 240,000 small systems are solved at once: tens of MB
 POINTS_AT_ONCE = 20_000
-NEAREST = 12
-"""Elements, by their centroids, in which a point is looked for; in a mesh of boxes' halves or sixths it is in one."""
+"""Points that are looked for at once, with 12 candidate elements each: tens of MB of small systems."""
+NEAREST, MOST_NEAREST = 12, 3072
+"""Triangles of a domain that is no box, by their centroids, in which a point is looked for: those at first, and in four
+times as many until it is in one, or outside of the mesh.  In triangles 50 times as long as wide some 200 are needed."""
+ROUNDING = 1e-9
+"""Of coordinates in an element, in which a point on a face may be below zero."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
@@ -44,17 +48,40 @@ class SparseBasis:
 
 
 @dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a box's mesh, `count` a direction, and the d! elements of each, (count^d, d!)."""
+
+    box: Box
+    count: int
+    elements: npt.NDArray[np.intp]
+
+    @staticmethod
+    def of(box: Box, count: int, centroids: Array) -> Cells:
+        """Sort the elements with these centroids, (E, d), into their cells."""
+        empty = Cells(box, count, np.empty((0, 0), dtype=np.intp))
+        return Cells(box, count, np.argsort(empty.around(centroids), kind="stable").reshape(count**box.dimension, -1))
+
+    def around(self, nodes: Array) -> npt.NDArray[np.intp]:
+        """Number of the cell of each point, (P, d) -> (P,)."""
+        steps = ((nodes - self.box.lower) / self.box.widths * self.count).astype(np.intp)
+        # the upper face belongs to the last cell
+        within = np.clip(steps, 0, self.count - 1)
+        return np.asarray(np.ravel_multi_index(tuple(within.T), (self.count,) * self.box.dimension))
+
+
+@dataclass(frozen=True, eq=False)
 class ElementSpace:
     """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones.
 
     reduction (dofs, n): the unknowns' part in all degrees of freedom of scikit-fem's `basis`; interior: the basis at
-    the element rules' nodes; faces: likewise on natural faces.
+    the element rules' nodes; faces: likewise on natural faces; cells: those of a box's mesh, None on other domains.
     """
 
     basis: Any
     reduction: SparseMatrix
     interior: SparseBasis
     faces: dict[str, SparseBasis]
+    cells: Cells | None = None
 
     @property
     def count(self) -> int:
@@ -81,24 +108,49 @@ class ElementSpace:
         shape = (len(nodes), int(self.basis.N))
         return sparse.csr_array((np.concatenate(values), (rows.ravel(), columns.ravel())), shape=shape)
 
-    # the candidate in which the point lies deepest: on a face two are equally good, and give the same value
     def _located(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
         """The element of each point, and its coordinates in the reference element (d, P)."""
+        if self.cells is not None:
+            elements, local, _ = self._deepest(nodes, self.cells.elements[self.cells.around(nodes)])
+            return elements, local.T
+        elements, local = self._nearest(nodes)
+        # sides are curved: the affine map through the corners finds the element, but not the place in it
+        if isinstance(self.basis.mesh, skfem.MeshTri2):
+            return elements, self._inverted(nodes, elements)
+        return elements, local.T
+
+    def _nearest(self, nodes: Array) -> tuple[npt.NDArray[np.intp], Array]:
+        """The element of each point, and its coordinates there (P, d), looked for in more and more of the nearest."""
+        tree, count = cKDTree(self._corners.mean(axis=1).T), NEAREST
+        elements, local, depth = self._deepest(nodes, _among(tree, nodes, count))
+        while (outside := np.flatnonzero(depth < -ROUNDING)).size and count < min(MOST_NEAREST, tree.n):
+            count *= 4
+            for part in np.array_split(outside, -(-len(outside) * count // (NEAREST * POINTS_AT_ONCE))):
+                found = self._deepest(nodes[part], _among(tree, nodes[part], count))
+                # one that a curved boundary leaves out of the mesh stays with the nearest
+                inside = found[2] >= -ROUNDING
+                for known, new in zip((elements, local, depth), found, strict=True):
+                    known[part[inside]] = new[inside]
+        return elements, local
+
+    @cached_property
+    def _corners(self) -> Array:
+        """The elements' corners, (d, d + 1, E)."""
         mesh = self.basis.mesh
-        corners = mesh.doflocs[:, mesh.t[: mesh.dim() + 1]]
-        count = min(NEAREST, corners.shape[2])
-        _, candidates = cKDTree(corners.mean(axis=1).T).query(nodes, k=count)
-        candidates = np.reshape(candidates, (len(nodes), count)).T
-        edges = np.moveaxis(corners[:, 1:] - corners[:, :1], -1, 0)[candidates]
-        offset = nodes - np.moveaxis(corners[:, 0], -1, 0)[candidates]
+        return np.asarray(mesh.doflocs[:, mesh.t[: mesh.dim() + 1]])
+
+    # on a face two are equally good, and give the same value
+    def _deepest(self, nodes: Array, candidates: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], Array, Array]:
+        """Of each point's candidates (P, C) that in which it lies deepest, its coordinates there (P, d), and how deep.
+
+        The depth is negative for a point that is in none of them.
+        """
+        edges = np.moveaxis(self._corners[:, 1:] - self._corners[:, :1], -1, 0)[candidates]
+        offset = nodes[:, None] - np.moveaxis(self._corners[:, 0], -1, 0)[candidates]
         local = np.linalg.solve(edges, offset[..., None])[..., 0]
         depth = np.minimum(local.min(axis=2), 1.0 - local.sum(axis=2))
-        best, point = np.argmax(depth, axis=0), np.arange(len(nodes))
-        elements = candidates[best, point]
-        # sides are curved: the affine map through the corners finds the element, but not the place in it
-        if isinstance(mesh, skfem.MeshTri2):
-            return elements, self._inverted(nodes, elements)
-        return elements, local[best, point].T
+        best, point = np.argmax(depth, axis=1), np.arange(len(nodes))
+        return candidates[point, best], local[point, best], depth[point, best]
 
     def _inverted(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
         """Coordinates in the reference element of curved ones.  Raises ParameterError where a point is in none."""
@@ -111,6 +163,11 @@ class ElementSpace:
             raise ParameterError("reference_points", wanted, f"{self.basis.mesh.nelements} triangles") from error
 
 
+def _among(tree: Any, nodes: Array, count: int) -> npt.NDArray[np.intp]:
+    """The `count` nearest elements of each point, or all there are, (P, C)."""
+    return np.asarray(tree.query(nodes, k=range(1, min(count, tree.n) + 1))[1])
+
+
 def element_space(domain: Domain, order: int, size: int, degree: int, name: str = "reference_points") -> ElementSpace:
     """Elements of `order` 1 or 2 on the domain, with element rules that are exact to `degree`.
 
@@ -119,13 +176,19 @@ def element_space(domain: Domain, order: int, size: int, degree: int, name: str 
     """
     d = domain.dimension
     check_element_space(domain, size, degree, name)
-    mesh = domain.refined(size) if isinstance(domain, Triangulated) else _box_mesh(as_box(domain), size)
+    box = None
+    if isinstance(domain, Triangulated):
+        mesh = domain.refined(size)
+    else:
+        box = as_box(domain)
+        mesh = _box_mesh(box, size)
     element = _ELEMENTS[order, d]()
     # p = degree // 2 + 1 Gauss points a direction: the least with 2 p - 1 >= degree
     basis = skfem.Basis(mesh, element, quadrature=simplex_rule(d, degree // 2 + 1))
     reduction = _reduction(basis, domain)
     faces = {name: _on_face(basis, domain, name, degree, reduction) for name in domain.natural}
-    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces)
+    cells = None if box is None else Cells.of(box, size, mesh.p[:, mesh.t].mean(axis=1).T)
+    return ElementSpace(basis, reduction, _sparse(basis, reduction), faces, cells)
 
 
 # each refinement makes four triangles of one
