@@ -58,7 +58,9 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
 
     @property
     def memory(self) -> float:
-        return 330.0 * self.quadrature_nodes(self.method.dimension(self.values))  # bytes a node, with copies
+        # bytes a node of the sparse values and gradients, measured with 1 to 1.5 million nodes, with copies
+        d = self.method.dimension(self.values)
+        return (300.0, 450.0, 600.0)[d - 1] * self.quadrature_nodes(d)
 
     # 500, 4,000 and 18,000 operations an unknown: fill of the sparse factor grows with the dimension
     def flops(self, problem: Problem) -> float:
@@ -66,7 +68,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         factorised = self.given.unknowns**d * (500, 4_000, 18_000)[d - 1]  # sparse LU, of runs of seconds
         times = 1 if problem.diffusion.steady else steps
         matrices = 3 + (0 if isinstance(problem.diffusion, Separable) else times)
-        assembled = 250 * self.quadrature_nodes(d)  # a matrix in scikit-fem
+        assembled = 250 * self.quadrature_nodes(d)  # a matrix, a product of sparse ones
         # a solve takes a twentieth of a factorisation, as in `baselines.p1_fem`
         return float(matrices * assembled + (times + 0.05 * steps) * factorised)
 
