@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from evogt_study.analysis.report.page import Drawn
 
 NORMS = ("error", "error_h1", "error_max")
-"""Variables that measure one error in different norms: L2, H1, maximum, energy."""
+"""Variables that measure one error in different norms: L2, H1, maximum."""
 STATUS_NAME = "status_name"
 """Variable of an opened result: `status` in words."""
 

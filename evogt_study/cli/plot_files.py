@@ -12,9 +12,9 @@ import xarray as xr
 from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.style import FORMATS, encoded
 from evogt_study.analysis.report.page import Drawn
-from evogt_study.errors import InputError, ResultError
+from evogt_study.errors import InputError
 from evogt_study.printable import shown
-from evogt_study.storage.atomic_files import check_writable, make_folder, written_whole
+from evogt_study.storage.atomic_files import check_writable, write_file
 
 
 class Written(NamedTuple):
@@ -70,9 +70,4 @@ def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wi
 def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all.  Raises ResultError where the disk refuses."""
     check_writable(path)
-    try:
-        make_folder(path.parent)
-        with written_whole(path, tidy=True) as temporary:
-            temporary.write_bytes(content)
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    write_file(path, content, tidy=True)

@@ -24,7 +24,8 @@ CONFIDENCE = 0.95
 RESAMPLES = 999
 """As many that both 2.5 % quantiles of them are resamples: 25 beyond each.  1999 covered no better in simulations."""
 BOOTSTRAP_SEED = 0
-METHODS = ("bootstrap-t", "student", "order", "percentile", "bca")
+OF_MEANS_ONLY = ("bootstrap-t", "student")
+METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bca")
 FEWEST = 6
 """Units below which there is no interval unless asked for: the order statistics of 5 hold the median at 94 % only."""
 _OF_MEANS = ("mean", "geometric_mean")
@@ -68,9 +69,8 @@ class Interval:
             raise ParameterError("seed", "an integer >= 0", self.seed)
         if self.fewest < 2:
             raise ParameterError("fewest", "at least 2", self.fewest, remedy="use e.g. 6")
-        fitting = _OF_MEANS if self.method in METHODS[:2] else ()
-        if self.method in METHODS[:2] and self.of not in fitting:
-            raise ParameterError("of", f"one of {', '.join(fitting)} for {self.method}", self.of)
+        if self.method in OF_MEANS_ONLY and self.of not in _OF_MEANS:
+            raise ParameterError("of", f"one of {', '.join(_OF_MEANS)} for {self.method}", self.of)
         if self.method == "order" and probability_of(self.of) is None:
             raise ParameterError("of", "median, or a quantile in percent like q25, for order statistics", self.of)
 
@@ -104,7 +104,7 @@ def _limits(rows: Array, how: Interval) -> Array:
         return quantile_interval(rows, probability, how.confidence)
     if how.of == "mean" and how.chosen != "bca":
         return ratio_interval(*means.unit_sums(rows), how)
-    if how.of == "geometric_mean" and how.chosen in METHODS[:2]:
+    if how.of == "geometric_mean" and how.chosen in OF_MEANS_ONLY:
         found = np.exp(ratio_interval(*means.unit_sums(logarithms(rows)), how))
         # `logarithms` has left those values out, as if they were missing
         found[np.asarray((rows <= 0.0).any(axis=(-2, -1)))] = np.nan

@@ -31,9 +31,9 @@ from evogt_study.schema.values import Value, Values, canonical_json, json_object
 from evogt_study.schema.variables import COORDINATES, MEASURED
 
 MAY_BE_NAN = ("initial_error", "error_history", "field")
+"""Errors relative to zero, and what is off a domain."""
 MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
 """Upper bounds: that there is none tells nothing of the run itself."""
-"""Errors relative to zero, and what is off a domain."""
 KNOWN = 1024
 """Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
 in common, and making one takes as long as all the rest of a case's key."""

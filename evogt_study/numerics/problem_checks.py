@@ -10,7 +10,7 @@ from evogt_study.errors import ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import Problem, SpaceTimeFunction, Tensor
 
-# 0.37, where no usual modulation has a zero, as at 1/2 or 1/4
+# of an edge, or of the time: 0.37, where no usual modulation has a zero, as at 1/2 or 1/4
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
 TOLERANCE = 1e-9
 """Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""
@@ -22,8 +22,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
     For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).  The
     solution is looked at up to `final_time`, the problem's own where that is left out.
     """
-    # 0.37 T, where no usual modulation has a zero, as at T/2 or T/4
-    times = np.array([0.0, 0.37, 1.0]) * (final_time or problem.final_time or 1.0)
+    times = _LOOKED_AT * (final_time or problem.final_time or 1.0)
     # without an exact solution nothing is stated of later times
     times = times[:1] if problem.exact is None else times
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
-
-T = TypeVar("T")
+from evogt_study.workers.stage_cache import StageCache
 
 LEAST_TAU = 1e-15
 """Below it a direction is rounding."""
@@ -62,7 +60,7 @@ def advise(study: Study, cells: int, check: bool) -> Iterator[Advice]:
         raise InputError(f"`method` must be evolution to be advised on, got {study.spec.method} ({study.file}, method)")
     *_, space = study.provisional_spaces()
     for at, values in _points(space, cells):
-        yield _advice(method, at, values, _shared({}), check)
+        yield _advice(method, at, values, StageCache(), check)
 
 
 def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
@@ -74,16 +72,6 @@ def _points(space: CaseSpace, cells: int) -> Iterator[tuple[Values, Values]]:
         at, values = found[place]
         positions = zip(narrowed.axes, np.unravel_index(at, narrowed.shape), strict=True)
         yield {axis.name: axis.values[int(i)] for axis, i in positions if axis.name != "seed"}, values
-
-
-def _shared(known: dict[tuple[str, Hashable], Any]) -> Share:
-    def share(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        if (stage, key) not in known:
-            known[stage, key] = compute()
-        found: T = known[stage, key]
-        return found
-
-    return share
 
 
 def _advice(method: Evolution, at: Values, values: Values, share: Share, check: bool) -> Advice:

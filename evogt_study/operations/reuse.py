@@ -9,7 +9,7 @@ import numpy as np
 
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import FINAL, Status
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Reuse:
 
     def keeps(self, status: Status) -> bool:
         """True where a run of this status needs no other try: one that diverged would do so again."""
-        return status in (Status.ok, Status.diverged) if self.retry_failed else status != Status.not_run
+        return status in FINAL if self.retry_failed else status != Status.not_run
 
     def usable(self, records: RunRecords) -> RunRecords:
         """Select the runs of the software that is here now, where others are to be computed again."""

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -268,19 +267,18 @@ class _Sweep:
         """The finished runs of each phase in turn; what one chooses holds for the next."""
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
-            fill = partial(self.filled, phase=phase.name)
-            tables[phase.name] = filled_as_needed(self.study, phase, chosen, fill, computing=True)
+            tables[phase.name] = filled_as_needed(self.study, phase, chosen, self.filled, computing=True)
             chosen += chosen_by(phase, tables[phase.name])
         return tables
 
-    def filled(self, plan: Plan, phase: str) -> Table:
+    def filled(self, plan: Plan) -> Table:
         """The plan's table with every case's record, reusing what is on disk and computing the rest."""
         table = self.known.fill(Table(plan, self.path), wanted=self.reuse.keeps, usable=self.reuse.usable)
         missing = table.missing()
         counts = table.counts()
         total = sum(counts.values())
         reused = total - counts[Status.not_run]
-        progress = Progress(phase, total, reused, self.listener, failed=reused - counts[Status.ok])
+        progress = Progress(plan.phase, total, reused, self.listener, failed=reused - counts[Status.ok])
         progress.tell()
         if len(missing):
             self.computed = True

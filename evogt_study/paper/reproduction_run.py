@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.report.page import PROVENANCE, Picture
-from evogt_study.errors import InputError, ResultError
+from evogt_study.errors import InputError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
 from evogt_study.paper.agreement import Entry
@@ -19,7 +19,7 @@ from evogt_study.paper.reproduction import Results, judged, known_differences, p
 from evogt_study.paper.reproduction_report import csv_text, html, markdown
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import check_writable, written_whole
+from evogt_study.storage.atomic_files import check_writable, write_file
 from evogt_study.study.study import Study
 
 if TYPE_CHECKING:
@@ -112,11 +112,7 @@ def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
         **{f"{each.name}.png": png(each.figure) for each in drawn},
     }
     for name, content in files.items():
-        try:
-            with written_whole(folder / name, tidy=True) as temporary:
-                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        except OSError as error:
-            raise ResultError(f"cannot write {folder / name}: {error.strerror or error}") from None
+        write_file(folder / name, content.encode() if isinstance(content, str) else content, tidy=True)
     return [folder / name for name in files]
 
 

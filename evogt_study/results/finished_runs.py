@@ -37,8 +37,8 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import remove_shards, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.reserved_names import EARLIER_PHASES
-from evogt_study.schema.variables import BOOKKEEPING, Status
-from evogt_study.storage.atomic_files import make_folder, steadily, written_whole
+from evogt_study.schema.variables import BOOKKEEPING, FINAL, Status
+from evogt_study.storage.atomic_files import steadily, write_file
 from evogt_study.storage.paths import description as description
 from evogt_study.storage.paths import store_folder
 from evogt_study.study.case_space import Chosen
@@ -47,8 +47,6 @@ from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 from evogt_study.study.study_changes import changes
 
-SETTLED = (Status.ok, Status.diverged)
-"""Fates that another try would not change: nothing better is looked for elsewhere."""
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors of a description that this package did not write."""
 
@@ -128,8 +126,8 @@ class FinishedRuns:
                 take(source, table.knows)
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs, and are not opened
-        lacked = partial(table.knows, unless=SETTLED)
-        while table.lacks(SETTLED) and (other := next(others, None)):
+        lacked = partial(table.knows, unless=FINAL)
+        while table.lacks(FINAL) and (other := next(others, None)):
             try:
                 if lacked(other.keys()).any():
                     if self.check:
@@ -329,12 +327,7 @@ def describe(result: Path, study: Study) -> None:
     """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
     path = description(result)
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
-    try:
-        make_folder(path.parent)
-        with written_whole(path) as temporary:
-            temporary.write_text(json.dumps(described), encoding="utf-8")
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    write_file(path, json.dumps(described).encode())
 
 
 def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import content_hash
-from evogt_study.storage.atomic_files import make_folder, written_whole
+from evogt_study.storage.atomic_files import write_file
 from evogt_study.storage.claims import remove_claims
 from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
@@ -59,12 +59,7 @@ def write_shard(folder: Path, records: RunRecords, about: str = "") -> Path:
     # named by content: a batch that is computed twice writes one file twice, so that nothing is counted twice
     path = folder / f"{content_hash(records.keys)}{SUFFIX}"
     content = _packed(records, about)
-    try:
-        make_folder(folder)
-        with written_whole(path) as temporary:
-            temporary.write_bytes(FORMAT + _digest(content) + content)
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    write_file(path, FORMAT + _digest(content) + content)
     return path
 
 

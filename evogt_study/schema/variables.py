@@ -56,6 +56,10 @@ class Status(IntEnum):
     lost = 5
 
 
+FINAL = (Status.ok, Status.diverged)
+"""Outcomes that a run's numbers decide: another try changes nothing.  Every other is an accident, which the same run
+elsewhere may not have had."""
+
 MOST_QUADRATURE_DEFECT = 0.5
 """The paper's runs have at most 0.317: 80 points in studies/paper/quadrature.toml, with up to 5 times the error of 120.
 In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 0.55, and 39 times the error of 20."""

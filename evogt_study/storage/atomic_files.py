@@ -53,6 +53,19 @@ def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
         raise
 
 
+def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
+    """Write a file as `written_whole` does, in a folder that is made where it is missing.
+
+    Raises ResultError where the disk refuses.
+    """
+    try:
+        make_folder(path.parent)
+        with written_whole(path, tidy=tidy) as temporary:
+            temporary.write_bytes(content)
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+
+
 @contextmanager
 def folder_written_whole(path: Path) -> Iterator[Path]:
     """Write a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.

@@ -19,13 +19,13 @@ HDF5_LOCK = threading.RLock()
 
 # HDF5 reads the variable when it is loaded.  It is left alone elsewhere, since a user's own runs may write one file
 # from several processes, which HDF5's locks refuse.
-def unlock_where_no_locks_are(folder: str = ".") -> None:
-    """Have HDF5 do without locks where the file system of `folder` has none: it would refuse to write or read there.
+def unlock_where_no_locks_are() -> None:
+    """Have HDF5 do without locks where the file system of this folder has none: it would refuse to write or read there.
 
     A result needs none: it is written under a temporary name by its only writer.
     """
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(".", os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -17,18 +17,18 @@ import cloudpickle
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.object_content import Content, is_local, text_of
 from evogt_study.methods.own.used_code import file_content
-from evogt_study.methods.own.user_code import InstalledCode, PickledCode, UserCode, depended
+from evogt_study.methods.own.user_code import InstalledCode, PickledCode, UserCode
 
 
-def code_of(function: Any, folder: Path, depends: Sequence[str] = ()) -> UserCode:
+def code_of(function: Any, folder: Path) -> UserCode:
     """The code of a callable.  Raises StudyError where it cannot be sent to workers."""
     name, module = _name(function), getattr(function, "__module__", None) or "__main__"
     if inspect.isfunction(function) and not is_local(sys.modules.get(module)):
         reference = f"{module}:{function.__qualname__}"
         # a function inside of another cannot be looked up in its module, and travels by value
         if function.__qualname__.isidentifier():
-            return InstalledCode.named(reference, folder, depends)
-    content, stated = Content(), depended(depends, folder)
+            return InstalledCode.named(reference, folder)
+    content = Content()
     try:
         found = content.hash(function)
         with _by_value({name: each for name, each in content.modules.items() if name not in content.whole}):
@@ -38,10 +38,9 @@ def code_of(function: Any, folder: Path, depends: Sequence[str] = ()) -> UserCod
             f"`{name}` must be a function that can be sent to workers, got one that uses what cannot: "
             f"{shortened(str(error))}; make that inside the function"
         ) from None
-    helpers = dict(_files(content.whole, {(folder / each).resolve() for each, _ in stated}))
     return PickledCode(
-        reference=f"{module}:{name}", attribute=name, folder=str(folder.resolve()), depends=stated,
-        helpers=tuple(sorted(helpers.items())), payload=payload, content=found,
+        reference=f"{module}:{name}", attribute=name, folder=str(folder.resolve()),
+        helpers=tuple(sorted(dict(_files(content.whole)).items())), payload=payload, content=found,
         file=source_file(function), text=text_of(function),
     )  # fmt: skip
 
@@ -69,11 +68,11 @@ def _by_value(modules: Mapping[str, ModuleType]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _files(modules: Mapping[str, ModuleType], listed: set[Path]) -> Iterator[tuple[str, str]]:
+def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:
     """The files of the user's own modules with their content."""
     for module in modules.values():
         path = Path(str(module.__file__)).resolve()
-        if path.is_file() and path not in listed:
+        if path.is_file():
             yield path.name, file_content(path)
 
 

@@ -66,15 +66,15 @@ class SpectralReference:
         return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
 
 
-def spectral_reference(problem: Problem, final_time: float, tolerance: float = SMALL) -> SpectralReference:
-    """The first of `LEVELS` whose bound is at most `tolerance` || u_ref(T) ||, or that of the least bound."""
+def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
+    """The first of `LEVELS` whose bound is at most `SMALL` || u_ref(T) ||, or that of the least bound."""
     best: SpectralReference | None = None
     for modes, steps in LEVELS[problem.dimension]:
         space = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends)
         found = reference_of(problem, final_time, space, steps)
         if best is None or found.delta < best.delta:
             best = found
-        if found.delta <= tolerance * np.linalg.norm(found.solution.states[-1]):
+        if found.delta <= SMALL * np.linalg.norm(found.solution.states[-1]):
             break
     assert best is not None  # noqa: S101  # there is a level for each dimension
     return best
@@ -119,7 +119,7 @@ def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
         def images(v: Array, linear: ProblemData = linear) -> Array:
             return -linear.moments(None, v, None, space)
 
-        # the last rate: `AHEAD` is for steps of equal size, and these are graded
+        # the last rate: extrapolation supposes steps of equal size, and these are graded
         guess = np.broadcast_to(rates[-1:], load.shape)
         state, rates = method.advanced(state, load, images, guess)
         states.append(state)

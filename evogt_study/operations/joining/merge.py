@@ -24,7 +24,7 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import CODE, choice_in, point, study_in
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import FINAL, Status
 from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
 from evogt_study.storage.paths import paths_of
 from evogt_study.storage.writer_lock import only_writer
@@ -33,8 +33,6 @@ from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
 from evogt_study.study.study import Study, check_study
 from evogt_study.study.typed_points import listed
 
-FINAL = (Status.ok, Status.diverged)
-"""Fates that a run's numbers decide; every other is an accident that the same run elsewhere may not have had."""
 MERGED_FROM = "merged_from"
 PROVENANCE = (
     "history", "date_created", "study_file", "study_sha256", "git_revision", "git_dirty", "versions", "platform", "cpu",

@@ -18,7 +18,7 @@ OPTIONS = ("extend", "second_order", "levels")
 
 
 def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
-    """The points of a sample.  Raises StudyError; gives a `DoubtWarning` for a number of points that is no good one."""
+    """The points of a sample.  Raises StudyError."""
     rule, parameters = _rule(table, place), table.parameters
     if not parameters:
         raise StudyError(f"`{table.name}` must have at least one parameter, got none ({place}); say gamma = {{ ... }}")
@@ -26,7 +26,8 @@ def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
     each = rule.per_count(len(parameters), **options)
     count = table.count * each
     if (table.start + table.count) * each > MAX_CASES:
-        raise place.at("count").mistake(f"at most {MAX_CASES // each:,}", table.count)
+        start = f", `start` = {table.start:,} included" if table.start else ""
+        raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
     quantiles = {
         name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
     }  # before anything is drawn
