@@ -21,18 +21,12 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
 from evogt_study.schema.variables import MEASURED
 
-RECORDABLE = (
-    "error_history",
-    "energy_history",
-    "norm_history",
-    "free_energy_history",
-    "coefficients",
-    "reference_coefficients",
+HISTORIES = (
+    "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
     "singular_values",
-    "field",
-    *NORMS,
-    *CERTIFICATES,
-)
+)  # fmt: skip
+"""Arrays that a solution has without a grid of its own."""
+RECORDABLE = (*HISTORIES, "field", *NORMS, *CERTIFICATES)
 
 
 def arrays(output: Output) -> tuple[str, ...]:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.baselines.space_time_regression import check_size, residual_points, space_time_regression, strong_form
+from evogt_study.baselines.space_time_regression import (
+    LEVELS,
+    POINTS,
+    RIDGE,
+    check_size,
+    residual_points,
+    space_time_regression,
+    strong_form,
+)
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
 from evogt_study.methods.evolution_parameters import EvolutionParameters
@@ -80,12 +88,11 @@ class RegressionParameters:
     centre: float | tuple[float, ...] = same_as(EvolutionParameters, "centre")
     validation: Rule = same_as(EvolutionParameters, "validation")
     final_time: float = same_as(EvolutionParameters, "final_time")
-    # the paper's points, levels and ridge (tab:global_diagnostic)
-    points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=68)
-    levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=69)
+    points: int = declared("an integer >= 1", integer(1), "interior residual points per direction", default=POINTS)
+    levels: int = declared("an integer >= 1", integer(1), "positive time levels of the residual", default=LEVELS)
     ridge: float = declared(
         "a number >= 0", real(0.0, low_included=True), "rho N / tr(A^T A)", "relative weight of the ridge term",
-        default=1e-10,
+        default=RIDGE,
     )  # fmt: skip
 
 
@@ -137,6 +144,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         rows = given.points ** self.method.dimension(self.values) * given.levels + given.N
         return 8.0 * 4 * float(rows * given.N)  # A, the scaled copy, and two of the solver's
 
+    # 25 operations of a tanh with its derivatives, as in `evolution`; 20 N^3 of the solver's SVD of a triangle
     def flops(self, problem: Problem) -> float:
         widths, D = dictionary_of(self.values).widths, problem.dimension + 1
         rows = self.given.points**problem.dimension * self.given.levels

@@ -17,7 +17,7 @@ from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import declared, integrator_of
 from evogt_study.methods.own.user_code import PythonFile
 from evogt_study.methods.problem_source import formula_parameter
-from evogt_study.methods.recordable import certified, check_norms, fields, histories, scalars
+from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.coefficient_reference import CoefficientReference
@@ -196,16 +196,8 @@ def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int |
 
     field: points per direction of the grid on which the solution is given too.
     """
-    wanted = (
-        "error_history",
-        "energy_history",
-        "norm_history",
-        "free_energy_history",
-        "coefficients",
-        "reference_coefficients",
-        "singular_values",
-    )
-    measured, coordinates = {**scalars(solution), **certificates, **histories(solution, wanted)}, _coordinates(solution)
+    measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
+    coordinates = _coordinates(solution)
     measured["feature_coefficients"] = Datum(("time", "feature"), feature_coefficients(solution))
     if field is not None:
         grid = solution.discretisation.grid

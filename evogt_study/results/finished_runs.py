@@ -303,9 +303,7 @@ def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished
     """As `finished`, while nobody writes."""
     study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
     for phase in study.phases:
-        decides = [phase.choice.minimise] if phase.choice else []
-        decides += [phase.precision.variable] if phase.precision else []
-        wanted = None if variables is None else (*variables, *decides)
+        wanted = None if variables is None else (*variables, *phase.deciding)
         fill = partial(_filled, reader, wanted)
         tables[phase.name] = filled_as_needed(study, phase, chosen, fill)
         found = chosen_so_far(phase, tables[phase.name])

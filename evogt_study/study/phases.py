@@ -58,3 +58,9 @@ class Phase:
     space: CaseSpace
     choice: Choice | None = None
     precision: Precision | None = None
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Variables of its runs that decide about later ones."""
+        chosen = () if self.choice is None else (self.choice.minimise,)
+        return chosen if self.precision is None else (*chosen, self.precision.variable)

@@ -172,14 +172,19 @@ def check_kind(kind: str | None) -> None:
         raise InputError(f"`KIND` must be one of {', '.join(KINDS)}, got {shortened(kind)}")
 
 
-def subject(data: xr.Dataset) -> str | None:
-    """The number that a study is about: one over its axes alone, of which some run has a finite value."""
-    own = [
+def numbers(data: xr.Dataset) -> list[str]:
+    """Numbers over a study's axes alone, of which some run has a finite value."""
+    return [
         str(name)
         for name, array in data.data_vars.items()
         if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(data["status"].dims)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
+
+
+def subject(data: xr.Dataset) -> str | None:
+    """The one of its numbers that a study is about."""
+    own = numbers(data)
     ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED)]
     return ordered[0] if ordered else None
 

@@ -171,14 +171,8 @@ def tables(data: xr.Dataset) -> list[Table]:
 
 def numbers_of(data: xr.Dataset) -> list[str]:
     """The numbers of the runs by name; what the study is about comes first."""
-    axes, first = tuple(map(str, data["status"].dims)), kinds.subject(data)
-    numbers = [
-        str(name)
-        for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(axes)
-        and bool(np.isfinite(array.values).any())
-    ]  # fmt: skip
-    return sorted(numbers, key=lambda name: name != first)
+    first = kinds.subject(data)
+    return sorted(kinds.numbers(data), key=lambda name: name != first)
 
 
 def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") -> Table:

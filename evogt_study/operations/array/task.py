@@ -157,14 +157,12 @@ class _Task:
 
     def looked(self, phase: Phase, plan: Plan) -> Table:
         """The finished runs of a plan, with the variable that decides on later ones; where none has it, with all."""
-        deciding = [phase.choice.minimise] if phase.choice else []
-        deciding += [phase.precision.variable] if phase.precision else []
 
         def look(variables: Sequence[str] | None) -> Table:
             return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), variables)
 
-        table = steadily(self.path, lambda: look(deciding))
-        known = not deciding or table.variables
+        table = steadily(self.path, lambda: look(phase.deciding))
+        known = not phase.deciding or table.variables
         return table if known else steadily(self.path, lambda: look(None))
 
 
