@@ -16,7 +16,7 @@ from evogt_study.baselines.finite_difference import (
 )
 from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, FunctionReference, reference_of
 from evogt_study.baselines.stored_solution import StoredSolution
-from evogt_study.errors import StudyError
+from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.own.user_code import UserCode
@@ -192,7 +192,11 @@ class EvolutionCase(BoundCase):
         # states between those that are saved, which the certificates interpolate
         passed = knot_steps(self.discretisation.grid, problem.dimension) if wanted else ()
         solution = solve(problem, self.discretisation, share, reference, norms, passed)
-        return finite(record(solution, output, certified(solution, wanted, share, identity)))
+        made = finite(record(solution, output, certified(solution, wanted, share, identity)))
+        # where nothing that is recorded shows it
+        if not np.isfinite(solution.trajectory.coefficients[-1]).all():
+            raise DivergedError("the solution is not finite at the final time")
+        return made
 
     def reference(self, problem: Problem) -> Reference | None:
         """The reference for errors in place of the exact solution.  Raises ParameterError and ProblemError."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -49,18 +50,33 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
         )
 
 
-def check_periodic(problem: Problem) -> None:
-    """Raise ProblemError, with the measured difference, where the stated solution is not periodic as its domain is."""
-    nodes = _inside(problem)
-    key = "initial" if problem.exact is None else "exact"
+def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
+    """Raise ProblemError, with the measured difference, where the data are not periodic as their domain is.
+
+    The stated solution and the lifting must be: a jump between the faces is in no space of theirs.  flux: A grad u of
+    the exact solution, a function for each direction; the source that is derived of it lacks what a jump would add.
+    """
+    stated = {"`initial`" if problem.exact is None else "`exact`": lambda nodes: _stated(problem, nodes)}
+    if problem.lifting is not None:
+        lifting = problem.lifting.value
+        stated["`lifting`"] = lambda nodes: lifting(nodes, _LOOKED_AT)
     with np.errstate(all="ignore"):
-        for axis, (low, high) in problem.domain.periods().items():
-            at_faces = [np.where(np.arange(problem.dimension) == axis, side, nodes) for side in (low, high)]
-            one, two = (_stated(problem, places) for places in at_faces)
-            excess, scale = float(np.abs(one - two).max()), float(np.abs(_stated(problem, nodes)).max())
-            if not _negligible(excess, scale):
-                got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
-                raise ProblemError(f"`{key}` must be periodic in {'xyz'[axis]}, got {got}")
+        for axis, ends in problem.domain.periods().items():
+            through = {"the flux `diffusion` * grad(`exact`)": partial(flux[axis], times=_LOOKED_AT)} if flux else {}
+            for told, function in (stated | through).items():
+                _check_seam(problem, told, function, axis, ends)
+
+
+def _check_seam(
+    problem: Problem, told: str, function: Callable[[Array], Array], axis: int, ends: tuple[float, float]
+) -> None:
+    """Raise ProblemError where the function that is `told` differs between the two faces of a periodic direction."""
+    nodes = _inside(problem)
+    one, two = (function(np.where(np.arange(problem.dimension) == axis, side, nodes)) for side in ends)
+    excess, scale = float(np.abs(one - two).max()), float(np.abs(function(nodes)).max())
+    if not _negligible(excess, scale):
+        got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
+        raise ProblemError(f"{told} must be periodic in {'xyz'[axis]}, got {got}")
 
 
 def _stated(problem: Problem, nodes: Array) -> Array:

@@ -141,9 +141,10 @@ class Statement:
             exact_gradient=None if data.exact is None else gradient_function(data.exact, self.dimension, values),
         )
         check_boundary(problem)
-        check_periodic(problem)
-        if data.flux is not None:
-            check_fluxes(problem, [space_time_function(*part, values) for part in data.flux])
+        flux = [space_time_function(*part, values) for part in data.flux or ()]
+        check_periodic(problem, flux)
+        if flux:
+            check_fluxes(problem, flux)
         _check_weak_forms(self, problem)
         return problem
 
@@ -210,7 +211,8 @@ def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
 class Derived:
     """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not.
 
-    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces are to be compared.
+    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces, or across a periodic
+    direction, are to be compared.
     """
 
     parameters: frozenset[str]
@@ -243,6 +245,7 @@ def derived(statement: Statement) -> Derived:
         _check_evaluable(potential, sympy.diff(potential, SOLUTION))
         parameters |= parameters_of(potential) - {str(SOLUTION)}
     _check_evaluable(*formulas)
+    seen = terms.faces or statement.domain.periods()
     return Derived(
         parameters=parameters,
         exact=exact,
@@ -254,7 +257,7 @@ def derived(statement: Statement) -> Derived:
         split=SplitTerms.of(terms),
         lifting=lifting,
         potential=potential,
-        flux=tuple(map(split, terms.flux(exact))) if exact is not None and terms.faces else None,
+        flux=tuple(map(split, terms.flux(exact))) if exact is not None and seen else None,
     )
 
 

@@ -665,6 +665,9 @@ def test_numbers_that_are_not_finite_are_never_ok(client):
     data = evs.run(Study.from_text(toml(problem=problem, output={"record": '["norm_history"]'})), client=client)
     assert (data.status == Status.diverged).all()
     assert "`norm_history` is" in str(data.message.values[0])
+    nowhere = problem | {"source": '"sqrt(t-1)"'}
+    data = evs.run(Study.from_text(toml(problem=nowhere)), client=client)
+    assert set(data.message.values.ravel()) == {"DivergedError: the solution is not finite at the final time"}
 
 
 def test_a_gradient_flow_that_starts_without_energy_has_no_percentage(client):
