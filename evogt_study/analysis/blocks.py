@@ -6,7 +6,7 @@ Beside them stands what is the same for every statistic: the check of dimensions
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.distinct import Numbers
+from evogt_study.analysis.notes import NOTE
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
@@ -82,6 +83,7 @@ def reduced(
     memory or in a file, in blocks of that size.
     """
     core = [*along, *over]
+    _check_names({*outputs, NOTE}, [dim for dim in map(str, values.dims) if dim not in core])
     there = [] if runs is None else [dim for dim in core if dim in runs.dims]
 
     def on_block(block: Any, *numbers: Any) -> Any:
@@ -97,9 +99,7 @@ def reduced(
             found = kernel(np.where(cells < 0, np.nan, values.reshape(shape)), cells)
         return tuple(found) if len(outputs) > 1 else found[0]
 
-    held_by_dask = values.chunks is not None
-    bare = _bare(values)
-    lengths = _block_sizes(values, core)
+    held_by_dask, bare, lengths = values.chunks is not None, _bare(values), _block_sizes(values, core)
     if held_by_dask or lengths:
         bare = bare.chunk({**lengths, **dict.fromkeys(core, -1)})  # -1: whole, since a kernel takes all of its sample
         if runs is not None:
@@ -120,6 +120,16 @@ def reduced(
     )
     data = xr.Dataset(dict(zip(outputs, found if len(outputs) > 1 else (found,), strict=True)))
     return data.compute() if held_by_dask else data.compute(scheduler="synchronous")  # then one block is in memory
+
+
+def _check_names(numbers: Collection[str], dims: Iterable[str]) -> None:
+    """Raise InputError where a number of a table has the name of a dimension: one of the two would be lost."""
+    for dim in dims:
+        if dim in numbers:
+            raise InputError(
+                f"`{dim}` must be another name, since a table along it has a column of this one; choose other "
+                f'statistics, or rename it: data.rename({dim}="{dim}_value")'
+            )
 
 
 def _cells(numbers: Numbers, shape: tuple[int, ...], own: tuple[int, ...]) -> Numbers:

@@ -19,6 +19,7 @@ from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval
 from evogt_study.inference.kernels import Array
+from evogt_study.inference.pair_tests import share_intervals
 
 OF = ("mean", "median", "ratio")
 FIRST = 20
@@ -81,17 +82,18 @@ class Decision:
     reason: str
 
 
-def decide(values: Array, goal: Goal) -> Decision:
+def decide(values: Array, goal: Goal, *, truths: bool = False) -> Decision:
     """Decide from the values of a cell, in the order of its seeds, whether it is known, and else what it needs.
 
     values: (n,), for a ratio (2, n); NaN for seeds that have none.  Values beyond those that the goal needed are left
-    alone: they may have come with a stricter goal.
+    alone: they may have come with a stricter goal.  truths: they are truth values, whose mean is a share with Wilson's
+    interval; a bootstrap's is a point as long as all are alike.
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
     # all looks again, from the first: what a resumed study decides does not depend on when it was stopped
     while size <= columns.shape[1]:
-        seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal)))
+        seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal, truths=truths)))
         looks.append(seen)
         if seen.half_width <= goal.half_width:
             return Decision(tuple(looks), size, size, "known")
@@ -102,7 +104,7 @@ def decide(values: Array, goal: Goal) -> Decision:
     return Decision(tuple(looks), size, int(expected), "")
 
 
-def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
+def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Array, Array, Array]:
     """Value, ends of the interval and its half width, of cells of one size, (m, 1 or 2, n) -> four of (m,).
 
     The interval has the confidence that keeps that of the goal over all looks: see `confidence_of_a_look`.
@@ -116,7 +118,10 @@ def look(samples: Array, goal: Goal) -> tuple[Array, Array, Array, Array]:
         limits = ratio_interval(above, below, how, logarithmic=True)
     else:
         value = (kernels.median if goal.of == "median" else kernels.mean)(samples[:, 0])
-        limits = interval(samples[:, 0, :, None], how)
+        if truths and goal.of == "mean":
+            limits = share_intervals(samples[:, 0], how.confidence, how.fewest)
+        else:
+            limits = interval(samples[:, 0, :, None], how)
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
     # a cell without an interval is the one that is known worst

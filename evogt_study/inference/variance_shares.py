@@ -7,6 +7,9 @@ import numpy as np
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import student_quantile
 
+ROUNDED = 8 * np.finfo(float).eps
+"""Spread of numbers, relative to the largest, up to which they are one that was rounded: means of equal numbers are."""
+
 
 def components(table: Array) -> Array:
     """Variance components of a table (n_1, ..., n_l, n), each axis nested in those before it; the last is of the units.
@@ -33,9 +36,11 @@ def components(table: Array) -> Array:
 
 
 def shares(table: Array) -> Array:
-    """`components` in their sum; NaN where there is none."""
+    """`components` in their sum; NaN where there is none, or none but rounding."""
     found = components(table)
-    return found / found.sum() if found.sum() > 0.0 else np.full(len(found), np.nan)
+    spread = float(np.ptp(table)) if table.size else 0.0
+    varies = spread > ROUNDED * float(np.abs(table).max(initial=0.0))
+    return found / found.sum() if varies and found.sum() > 0.0 else np.full(len(found), np.nan)
 
 
 def share_intervals(table: Array, confidence: float) -> Array:

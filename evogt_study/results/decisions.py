@@ -69,6 +69,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     space = table.plan.space
     seed = space.names.index(SEED)
     values, there = (np.moveaxis(each.reshape(space.shape), seed, -1) for each in _values(precision.variable, table))
+    truths = _are_truths(precision.variable, table)
     others = [axis for axis in space.axes if axis.name != SEED]
     names = [axis.name for axis in others]
     found: dict[Labels, Decision] = {}
@@ -77,7 +78,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
         labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
         if at is None:
             # up to the first seed that is not finished: decisions are by the seeds in their order
-            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal)
+            found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal, truths=truths)
         elif labels[at] == precision.pair[0]:
             shown = list(map(text_label, others[at].values))
             places = [(*place[:at], shown.index(label), *place[at + 1 :]) for label in precision.pair]
@@ -98,6 +99,12 @@ def _values(name: str, table: Table) -> tuple[Array, Any]:
             values = np.where(column.present, column.cells, np.nan).astype(float)
     values[table.status != Status.ok] = np.nan
     return values, table.status != Status.not_run
+
+
+def _are_truths(name: str, table: Table) -> bool:
+    """True of a variable of which every run that has it gave a truth value."""
+    kinds = [column.kinds for (own, dims, words), column in table.variables.items() if own == name and not dims]
+    return bool(kinds) and all(each == {"b"} for each in kinds)
 
 
 def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:

@@ -410,3 +410,11 @@ def test_several_dimensions_are_named_and_missing_attributes_are_made_up_for():
 
 def test_the_public_name():
     assert evs.summary is summary
+
+
+@pytest.mark.parametrize("name", ["mean", "n_ok", "runs_planned", "note"])
+def test_an_axis_with_the_name_of_a_number_is_refused(name):
+    values = labelled(drawn(2, 8), dims=(name, "seed"), **{name: [1.0, 2.0]})
+    with pytest.raises(InputError, match=f"`{name}` must be another name, since a table along it has a column"):
+        summary(values, over="seed")
+    assert summary(values.rename({name: "m"}), over="seed")["mean"].shape == (2,)

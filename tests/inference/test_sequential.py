@@ -122,3 +122,20 @@ def test_what_cannot_be_asked_for_is_told(wrong, said):
     with pytest.raises(ParameterError) as caught:
         Goal(**wrong)
     assert str(caught.value) == said
+
+
+def test_a_share_is_not_known_by_truth_values_that_are_all_alike():
+    hits = np.arange(400) % 25 == 24
+    goal = Goal(half_width=0.1, relative=False, at_most=400)
+    assert decide(hits[:10].astype(float), goal, truths=True).reason == ""
+    last = settled_shares(hits.astype(float), goal)
+    assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17
+    assert last.looks[-1].low >= 0.0
+    assert last.looks[-1].half_width <= 0.1
+
+
+def settled_shares(values, goal):
+    made = decide(values[:0], goal, truths=True)
+    while not made.reason:
+        made = decide(values[: made.wanted], goal, truths=True)
+    return made

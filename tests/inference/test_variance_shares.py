@@ -32,7 +32,8 @@ def test_three_levels_come_out_of_a_large_table():
 def test_what_does_not_vary_has_no_share():
     table = np.arange(4.0)[:, None] + np.zeros((4, 6))
     np.testing.assert_allclose(shares(table), [1.0, 0.0])
-    assert np.isnan(shares(np.ones((3, 4)))).all()
+    for constant in (1.0, 2.0, 0.1, -3.0, 0.0):
+        assert np.isnan(shares(np.full((3, 12), constant))).all()
     np.testing.assert_array_equal(share_intervals(table, 0.95), [[1.0, 1.0], [0.0, 0.0]])
 
 

@@ -66,7 +66,8 @@ def indices(values: Array, points: Array, confidence: float) -> list[Shares]:
         for place, fit in zip(which, fits, strict=True):
             noise = _noise(values[place][mask], means[place][mask])
             if fit is not None:
-                found[place] = _shares(fit, means[place][mask], noise, points.shape[1], confidence)
+                several = bool((np.isfinite(values[place][mask]).sum(axis=-1) > 1).any())
+                found[place] = _shares(fit, means[place][mask], noise, several, points.shape[1], confidence)
     return found
 
 
@@ -115,8 +116,13 @@ def _fit(q: Array, r: Array, end: int, output: Array, left: Array, basis: Basis,
     return Fit(coefficients[1:], changes[:, 1:], basis.terms[:end], error)
 
 
-def _shares(fit: Fit, means: Array, noise: tuple[Array, Array], parameters: int, confidence: float) -> Shares:
-    """Indices of one fit; `noise`: of each point the variance over its seeds, and that of their mean."""
+def _shares(
+    fit: Fit, means: Array, noise: tuple[Array, Array], several: bool, parameters: int, confidence: float
+) -> Shares:
+    """Indices of one fit; `noise`: of each point the variance over its seeds, and that of their mean.
+
+    several: whether a point has several seeds, without which nothing is known of their share.
+    """
     n = len(means)
     alone = np.zeros((parameters, len(fit.terms)))
     within = np.zeros_like(alone)
@@ -140,7 +146,6 @@ def _shares(fit: Fit, means: Array, noise: tuple[Array, Array], parameters: int,
     half, seed_half = z * _jackknifed(left), float(z * _jackknifed(shares_left[:, None])[0])
     unseen = max(0.0, (fit.error * between - of_mean.mean()) / variance)
     limits = np.stack([found - half - unseen * len(fit.terms) / n, found + half + unseen], axis=-1)
-    several = bool(seeds.any())
     return Shares(
         found[:parameters], limits[:parameters], found[parameters:], limits[parameters:],
         np.full((parameters, parameters), np.nan), np.full((parameters, parameters, 2), np.nan),

@@ -17,6 +17,14 @@ def test_indices_are_those_that_are_known(name, error):
     assert found.unexplained < error
 
 
+def test_a_number_that_the_seed_does_not_change_has_a_seed_share_of_zero():
+    sample = points("sobol", 64, 2, 0)
+    found = indices(np.repeat((sample[:, 0] > 0.5).astype(float)[:, None], 2, axis=1)[None], sample, 0.95)[0]
+    assert float(found.seed) == 0.0
+    alone = indices((sample[:, 0] > 0.5).astype(float)[:, None][None], sample, 0.95)[0]
+    assert np.isnan(alone.seed)
+
+
 def test_a_full_product_of_discrete_values_has_its_analysis_of_variance():
     """y = f(a) + g(b) + f(a) g(b) on 4 x 3 values, five times: all shares are exact."""
     f, g = np.array([-1.0, 0.0, 2.0, -1.0]), np.array([1.0, -2.0, 1.0])
