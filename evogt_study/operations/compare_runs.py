@@ -99,7 +99,7 @@ def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any
         return Difference(name, tuple(range(len(stored))), 1, 1, (), _kind(stored), _kind(now), np.inf)
     stored, now = _of_one_shape(stored, now)
     unequal = ~_same(stored, now)
-    if name in MEASURED and MEASURED[name].later:
+    if name in MEASURED and MEASURED[name].later and stored.dtype.kind != "U":
         unequal &= ~(np.isnan(stored) | np.isnan(now))
     runs = np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1))
     if not runs.size:

@@ -284,7 +284,7 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
             check_sizes(path)
             # times are numbers in the problem's own unit, not dates; what is read is not kept, so that memory does not
             # grow
-            data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, cache=False)
+            data = xr.open_dataset(path.absolute(), engine="netcdf4", decode_times=False, group=group, cache=False)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
     try:
@@ -362,7 +362,7 @@ def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Datase
     try:
         with HDF5_LOCK:
             check_sizes(path)
-            data = xr.open_dataset(path, engine="netcdf4", decode_times=False, group=group, chunks=chunks)
+            data = xr.open_dataset(path.absolute(), engine="netcdf4", decode_times=False, group=group, chunks=chunks)
             if chunks is None:
                 for variable in data.variables.values():
                     if variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file

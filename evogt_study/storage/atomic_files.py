@@ -34,7 +34,7 @@ def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
 
     A link stays one: what it leads to is written.  Raises ResultError where that cannot be.
     """
-    path = followed(path)
+    path = followed(path).absolute()  # else what writes may take ~ for a home
     # in the same folder, since a rename is atomic within one file system only
     temporary = _beside(path)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp") if tidy else ():

@@ -575,6 +575,26 @@ def test_what_fits_a_result(failing, one_seed, all_failed, without_seed, chosen)
     assert fitting(failing, variable="trace") == [("histories", "trace")]
 
 
+WORDS = """
+    def method(a, seed):
+        words = dict.fromkeys(("rank", "singular_values", "error_full_space"), "gold")
+        return {"error": 1.0 / a, "field": [[1.0, 2.0]], **words}
+"""
+
+
+def test_what_has_the_name_of_something_else_is_not_drawn_as_that(tmp_path):
+    data = runs(own(tmp_path, "[axes]\na = [1.0, 2.0, 3.0]\nseed = [0, 1, 2]\n", WORDS))
+    assert fitting(data) == [("distribution", "error"), ("dependence", "error"), ("work", "error")]
+
+
+def test_a_sample_with_one_seed_has_its_sensitivity(tmp_path):
+    source = "def method(a, b, seed):\n    return a * b + b\n"
+    sample = '[[sample]]\nname = "p"\nrule = "sobol"\ncount = 32\na = { from = 0, to = 1 }\nb = { from = 0, to = 1 }\n'
+    data = runs(own(tmp_path, f"[axes]\nseed = [0]\n{sample}", source))
+    assert "sensitivity" in dict(fitting(data))
+    assert kinds.drawn(data, "sensitivity", kinds.Wish())
+
+
 def test_what_a_study_is_about(failing, all_failed, without_seed):
     assert [kinds.subject(data) for data in (failing, without_seed, all_failed)] == ["error", "gain", None]
     diverged = failing.copy(deep=True)

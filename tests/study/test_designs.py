@@ -79,6 +79,7 @@ def test_ranges_of_an_axis(read, given, values):
 
 def test_a_logarithmic_range_has_equal_ratios(read):
     values = read('[axes]\ngamma = { from = 1, to = 30, count = 12, scale = "log" }').axes["gamma"]
+    assert {type(value) for value in values} == {float}  # of the ends too, though they are written as integers
     np.testing.assert_allclose(np.diff(np.log(values)), math.log(30) / 11, rtol=1e-10)
     assert (values[0], values[-1]) == (1, 30)
 
@@ -279,6 +280,9 @@ MISTAKES = {
     "NUL": ('[axes]\nword = ["a\\u0000", "a"]', "`word` must be ", "axes.word[0]"),
     "key of a box": (sample(k="from = 1, too = 2"), "unknown key `too`", "did you mean `to`?"),
     "key of a distribution": (sample(k="norml = { mean = 1 }"), "unknown key `norml`", "did you mean `normal`?"),
+    "integers beyond what a float holds": (
+        sample(k="integers = { from = 9223372036854775806, to = 9223372036854775813 }"), "two integers of at most",
+    ),
     "no key of a sample": (sample(k="zzz = 1"), "unknown key `zzz`", "from, to, scale, integers, normal, choice"),
     "no distribution": (sample(more="tau = 3"), "`tau` must be { from, to }", "one value belongs in [constants]"),
     "unknown parameter": (sample(more="gama = { from = 1, to = 2 }"), "unknown parameter `gama`", "`gamma`?"),
@@ -347,6 +351,7 @@ CELLS = {
     "N,k\n1,2,3\n": "cases.csv must have 2 cells in each row, got 3 cells in line 2",
     "N,N\n1,2\n": "cases.csv must have a header of different names, got N twice",
     "N,k\n": "cases.csv must have a header and at least one row, got 1 lines",
+    'N,k\n1,"x\n2,y\n': "cases.csv must be a table of CSV, got one in which unexpected end of data",
     f"N,k\n1,{140_000 * '1'}\n": "cases.csv must be a table of CSV, got one in which field larger than field limit",
     "N,kk\n1,2\n": "unknown parameter `kk`",
 }

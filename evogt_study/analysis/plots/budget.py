@@ -29,7 +29,9 @@ MOST_NAMED = 4  # cells that a sentence names
 
 def has_budget(data: xr.Dataset) -> bool:
     """True where a result has all parts of the budget, with values."""
-    return all(name in data and bool(np.isfinite(data[name].values).any()) for name in BUDGET)
+    return all(
+        name in data and data[name].dtype.kind == "f" and bool(np.isfinite(data[name].values).any()) for name in BUDGET
+    )
 
 
 def budget(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) -> Figure:

@@ -16,7 +16,7 @@ from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.plots.budget import MOST_CELLS, budget, has_budget, limits
 from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
 from evogt_study.analysis.plots.distribution import distribution
-from evogt_study.analysis.plots.fields import EXACT, FIELD, fields, one_run
+from evogt_study.analysis.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
 from evogt_study.analysis.plots.heat_map import cells, heat_map
 from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
 from evogt_study.analysis.plots.parts.arranged import (
@@ -268,13 +268,18 @@ def _histories(data: xr.Dataset, about: str | None, places: Places) -> list[str]
 
 
 def _spectra(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
-    there = SINGULAR_VALUES in data and bool(np.isfinite(data[SINGULAR_VALUES].values).any())
-    return [SINGULAR_VALUES] if there else []
+    # one's own method may return something else of this name
+    there = SINGULAR_VALUES in data and data[SINGULAR_VALUES].dtype.kind == "f"
+    several = there and len(own_dimensions(data, SINGULAR_VALUES)) == 1
+    return [SINGULAR_VALUES] if several and bool(np.isfinite(data[SINGULAR_VALUES].values).any()) else []
 
 
 def _scatters(across: str) -> Callable[[xr.Dataset, str | None, Places], list[str]]:
     def fits(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
-        if not {"error", across} <= set(data.data_vars) or about != "error":
+        if about != "error" or not {"error", across} <= set(data.data_vars):
+            return []
+        # one's own method may return something else of these names
+        if data[across].dtype.kind not in "iufb" or own_dimensions(data, across) or own_dimensions(data, "error"):
             return []
         there = np.isfinite(data["error"].values) & np.isfinite(data[across].values)
         return ["error"] if len(np.unique(data[across].values[there])) > 2 else []
@@ -301,7 +306,11 @@ def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
 
 
 def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
-    return [FIELD] if FIELD in data and bool((data["status"].values == Status.ok).any()) else []
+    if FIELD not in data or data[FIELD].dtype.kind not in "iuf":
+        return []
+    over = {*own_dimensions(data, FIELD)} - {"time"}
+    drawable = bool(over) and over <= {*DIRECTIONS}
+    return [FIELD] if drawable and bool((data["status"].values == Status.ok).any()) else []
 
 
 def _of_samples(data: xr.Dataset, name: str | None, places: Places) -> list[str]:

@@ -57,6 +57,8 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
     if not along and len(numeric) != 1:
         raise InputError(f"`--orders` must name one of the numeric axes ({', '.join(numeric) or 'there is none'})")
+    if along in over:
+        raise InputError(f"`--orders` must name another axis than `--over`, got {along} for both")
     of = question.statistics[0] if question.statistics else "mean"
     found = observed_orders(
         values, along or numeric[0], over, of=of, interval=question.interval, units=question.units,

@@ -135,9 +135,15 @@ def _is_pair(value: Any) -> bool:
 
 def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError:
         raise ReturnError(f"the method returned `{name}`, lists of different lengths; return an array") from None
+    if not np.ma.is_masked(value):
+        return array
+    # what is masked is no value, which of numbers but floats nothing can say
+    if array.dtype.kind != "f":
+        raise ReturnError(f"the method returned `{name}` with masked entries of type {array.dtype}; return floats")
+    return np.asarray(np.ma.filled(value, np.nan))
 
 
 def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:

@@ -56,6 +56,8 @@ def _integers(raw: Any, place: Place) -> Quantiles:
     low, high = _interval(raw, place)
     if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
         raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
+    if max(abs(low), abs(high)) > MOST_INTEGERS:
+        raise place.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", raw)
     return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
 
 

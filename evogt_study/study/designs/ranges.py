@@ -61,8 +61,8 @@ def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
 
 
 def _whole(values: list[int | float], whole: bool) -> list[int | float]:
-    """The values as integers, if the ends are and all are whole up to rounding."""
+    """The values as integers, if the ends are and all are whole up to rounding; else all as floats."""
     near = [round(value) for value in values]
     if whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
         return list(near)
-    return values
+    return [float(value) for value in values]

@@ -89,7 +89,8 @@ def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line that has any, with its number from 1."""
     first = next((line for line in lines if line.strip()), "")
     delimiter = next((each for each in DELIMITERS if each in first), ",")
-    reader = csv.reader(lines, delimiter=delimiter)
+    # strict: a quote that is not closed would swallow the rows behind it
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     for cells in reader:
         if any(cell.strip() for cell in cells):
             yield reader.line_num, cells

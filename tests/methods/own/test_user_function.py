@@ -207,6 +207,7 @@ REFUSED = {
     "an integer beyond 64 bits": ("{'v': 10**30}", ["`v`", "object"]),
     "a ragged list": ("{'v': ('k', [[1], [1, 2]])}", []),
     "half precision": ("{'v': np.float16(1)}", ["`v`", "float16"]),
+    "masked integers": ("{'v': np.ma.array([1, 2], mask=[0, 1])}", ["`v` with masked entries", "return floats"]),
     "quadruple precision": ("{'v': np.longdouble(1)}", ["`v`", "float128"]),
     "a name of two words": ("{'a b': 1.0}", ["'a b'", "ASCII words"]),
     "an empty name": ("{'': 1.0}", ["''", "ASCII words"]),
@@ -337,6 +338,14 @@ def test_paths_are_relative_to_the_study_file(own_study, tmp_path):
     source += "def method(seed, table: Path):\n    return float(table.read_text())\n"
     plan = study_plan(own_study(source, AXES + "[constants]\ntable = 'table.csv'\n"))
     assert only(run_batch(Batch.of(plan.spec, list(plan.cases())))).values.tolist() == [7, 7, 7]
+
+
+def test_masked_floats_are_missing():
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    record = as_record({"v": ("k", masked), "mean": masked[1:].mean(), "all": np.ma.array([1, 2])})
+    np.testing.assert_array_equal(record.variables["v"].values, [1.0, np.nan])
+    assert np.isnan(record.variables["mean"].values)
+    assert record.variables["all"].values.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("returned", [None, object(), {"v": None}, {"a b": 1.0}, {"status": 1}])

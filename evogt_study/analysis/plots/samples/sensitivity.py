@@ -69,7 +69,8 @@ def indices(data: xr.Dataset, variable: str, places: Places) -> tuple[xr.Dataset
         notes.append(f"{len(chosen)} of {values.sizes[by]:,} values of {by}")
         here = here.isel({by: chosen})
     here = here.isel(fixed)
-    found = estimated(here[variable].squeeze(drop=False), over, planned=here.get(KEYS), missing="drop")
+    alone = [dim for dim, size in here[variable].sizes.items() if size == 1 and dim not in over]
+    found = estimated(here[variable].squeeze(alone), over, planned=here.get(KEYS), missing="drop")
     return largest_first(found), by, notes
 
 

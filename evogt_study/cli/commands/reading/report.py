@@ -19,7 +19,8 @@ def report(file: Path, output: Path | None) -> None:
     The page needs nothing else and opens in any browser, without a network.  A click sorts a table, and on a mark of a
     picture gives the command that replays its run.
     """
-    path = output or file.with_suffix(".html")
+    # "." and the like have no name, and are refused where they are read
+    path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
     check_page(path, "--output")
     write_report(file, path)
     tell(path)
