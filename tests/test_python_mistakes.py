@@ -77,3 +77,28 @@ def test_a_warning_names_the_users_line(warned_of):
 def test_one_function_gives_all_warnings():
     package = Path(evs.__file__).parent
     assert [path.name for path in package.rglob("*.py") if "warnings.warn(" in path.read_text()] == ["errors.py"]
+
+
+def identity(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"axes": {"a": np.array(5)}}, "`a` must be a list of values, got array(5)"),
+        ({"axes": 3}, "`axes` must be a mapping of names to values, got 3"),
+        ({"constants": np.array([1])}, "`constants` must be a mapping of names to values"),
+        ({"title": np.array(["x"])}, "`title` must be a string"),
+        ({"exclude": 5}, "`exclude` must be a list of mappings"),
+        ({"when": ["a"]}, "`when` must be a list of mappings"),
+        ({"depends": 5}, "`depends` must be a list of names of files, got 5"),
+        ({"designs": 3}, "`designs` must be made by evs.together, evs.sample or evs.table, got 3"),
+    ],
+)
+def test_arguments_of_a_study_that_cannot_be(given, said):
+    with pytest.raises(InputError) as caught:
+        evs.Study(identity, **({"axes": {"x": [1.0, 2.0]}} | given))
+    assert said in str(caught.value)
+    with pytest.raises(InputError, match="`axes` must be a mapping"):
+        evs.Study(identity, axes={"x": [1.0, 2.0]}).replace(axes=3)

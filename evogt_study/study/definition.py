@@ -47,7 +47,7 @@ class Defined:
 
 def defined(given: Mapping[str, Any]) -> Defined:
     """The text of a study of these arguments.  Raises StudyError for what no text can state."""
-    table = {key: value for key, value in given.items() if key != "designs" and value not in (None, "", ())}
+    table = {key: value for key, value in given.items() if key != "designs" and not _left_out(value)}
     table |= sections(given.get("designs") or ())
     codes: dict[str, UserCode] = {}
     for key in ("method", "problem"):
@@ -68,6 +68,10 @@ def defined(given: Mapping[str, Any]) -> Defined:
     return Defined(_text(table), f"study {table['name']}", codes)
 
 
+def _left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, tuple)) and not value)
+
+
 def _is_code(value: object) -> bool:
     # a statement is callable too: with the values of its parameters
     return callable(value) and not is_statement(value)
@@ -80,6 +84,8 @@ def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[st
         table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
     for key, value in changes.items():
         if key in MERGED:
+            if not isinstance(value or {}, Mapping):
+                raise _no_mapping(key, value)
             # from both: an axis may become a constant, and the other way round
             for name in value or ():
                 for section in MERGED:
@@ -126,17 +132,26 @@ def _section(key: str, value: Any) -> Any:
         # a study's [problem] has neither key: its name and T are the study's
         return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
     if key in ("when", "depends", "exclude"):
-        return [value] if isinstance(value, (str, Mapping)) else list(value)
+        listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
+        kind, told = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
+        if not all(isinstance(each, kind) for each in listed):
+            raise StudyError(f"`{key}` must be a list of {told}, got {shortened(value)}")
+        return listed
     if key in ("axes", "constants", "pilot", "output", "precision", "table_files", "publication"):
         if not isinstance(value, Mapping):
-            raise StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
+            raise _no_mapping(key, value)
         return {name: _axis(name, each) if key == "axes" else each for name, each in value.items()}
     return value
 
 
+def _no_mapping(key: str, value: Any) -> StudyError:
+    return StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
+
+
 def _axis(name: str, values: Any) -> Any:
     """The values of an axis: of consecutive integers the first and their number."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping)):
+    one = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, (Iterable, Mapping))
+    if one or isinstance(values, (str, bytes)):
         raise StudyError(
             f"`{name}` must be a list of values, got {shortened(values)} (axes.{name}); one value belongs in constants"
         )

@@ -58,7 +58,7 @@ def table(name: str, /, points: Any) -> Design:
 def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, Any]]]:
     """The designs by their sections.  Raises InputError for what is none."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for design in (designs,) if isinstance(designs, Design) else designs:
+    for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
         if not isinstance(design, Design):
             told = "`designs` must be made by evs.together, evs.sample or evs.table"
             raise InputError(f"{told}, got {shortened(design)}")
