@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from evogt_study.errors import InputError, ResultError, shortened
+from evogt_study.printable import shown
 
 DECLARATION = "bagit.txt"
 PAYLOAD = "data"
@@ -31,7 +32,9 @@ def write_bag(folder: Path, info: Mapping[str, str]) -> None:
     # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
     lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
     _write(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
-    _write(folder / "bag-info.txt", "".join(f"{name}: {' '.join(text.split())}\n" for name, text in lines.items()))
+    _write(
+        folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
+    )
     _write(folder / MANIFEST, _manifest(folder, payload))
     # after the other tag files, which this manifest lists; itself it cannot
     tags = [path for path in _files(folder) if path not in payload]

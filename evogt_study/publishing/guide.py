@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evogt_study.printable import shown
 from evogt_study.publishing.contents import Deposit, DepositedStudy
 
 
 def guide(deposit: Deposit) -> str:
-    """Text of README.md."""
-    return "\n".join([*_head(deposit), *_table(deposit), *_use(deposit)]) + "\n"
+    """Text of README.md, in which control characters of titles and names are escaped, and no HTML of theirs acts."""
+    text = "\n".join([*_head(deposit), *_table(deposit), *_use(deposit)]) + "\n"
+    return shown(text, kept="\n").replace("<", "&lt;")
 
 
 def _head(deposit: Deposit) -> Iterator[str]:

@@ -36,7 +36,8 @@ METHOD = """
         table = Path(__file__).with_name("table.csv").read_text()
         return {"error": factor * float(table) * level + seed}
 """
-AXES = 'title = "Levels: %s | \\"quoted\\" 😀"\ndepends = ["table.csv"]\n[axes]\nlevel = [1, 2]\nseed = { count = 3 }\n'
+AXES = 'title = "Levels: %s | \\"quoted\\" 😀 <b>\\u001b"\ndepends = ["table.csv"]\n'
+AXES += "[axes]\nlevel = [1, 2]\nseed = { count = 3 }\n"
 PAPER = Path(__file__).parents[2] / "data/results/p1_fem_target.nc"
 CONTEXT = "https://w3id.org/ro/crate/1.2/context"
 
@@ -164,7 +165,10 @@ def test_the_record_for_a_doi_is_valid(made):
 
 def test_the_citation_is_yaml_with_the_same_words(made):
     cited = yaml.safe_load((made / "deposit/data/CITATION.cff").read_text())
-    assert cited["title"] == 'Levels: %s | "quoted" 😀 and 1 more'
+    assert cited["title"] == 'Levels: %s | "quoted" 😀 <b>\x1b and 1 more'
+    told = [(made / "deposit" / name).read_text() for name in ("bag-info.txt", "data/README.md")]
+    assert all("\\x1b" in text and "\x1b" not in text for text in told)
+    assert "<b>" not in told[1]
     assert cited["authors"][0] == {
         "family-names": "Doe", "given-names": "Jane", "orcid": "https://orcid.org/0000-0002-1825-0097",
         "affiliation": "University of Examples",
