@@ -106,7 +106,7 @@ class StoredSolution:
         places = np.abs(self.times - times[:, None]).argmin(axis=1)
         apart = np.abs(self.times[places] - times)
         # 1e-9 of rounding, as `TimeGrid.of` admits in times that are written in decimals
-        if not (apart <= 1e-9 * max(1.0, float(self.times[-1]))).all():
+        if not (apart <= 1e-9 * float(self.times[-1])).all():
             got = f"none at t = {float(times[np.argmax(apart)]):.6g}"
             raise ProblemError(f"`reference` must have been saved at the observed times of the run, got {got}")
         return np.asarray(places, dtype=np.intp)

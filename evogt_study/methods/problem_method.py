@@ -124,11 +124,13 @@ class ProblemMethod(Method):
             declared = self.parameters[name] is not self.source.parameters[name]
             if declared and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise ParameterError(name, "a number where a formula uses it", value)
+        final_time = values.get("final_time")
+        final_time = final_time if isinstance(final_time, float) else None
+        if self.source.statement is not None:
+            return self.source.statement.until(final_time, **given)  # type: ignore[arg-type]  # they are numbers
         problem = self.source.make(**given)
-        if self.source.statement is None:  # a statement has looked at its own
-            with users_functions(f"the data of {self.source.name}"):
-                final_time = values.get("final_time")
-                check_data(problem, final_time if isinstance(final_time, float) else None)
+        with users_functions(f"the data of {self.source.name}"):
+            check_data(problem, final_time)
         return problem
 
     def example(self, values: Values) -> Problem | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, ch
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
+    Places,
     Split,
     Terms,
     elementwise_function,
@@ -38,8 +40,9 @@ from evogt_study.problems.terms import SOLUTION, SplitTerms, SymbolicTerms, pars
 from evogt_study.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
 # 0.37, where no usual modulation has a zero, as at T/2 or T/4
-LOOKED_AT = (0.01, 0.37)
-"""Times, as parts of the final one, at which weak forms are tested: near the start, where nothing has decayed yet."""
+LOOKED_AT = (0.01, 0.37, 1.0)
+"""Times, as parts of the final one, at which weak forms are tested: near the start, where nothing has decayed yet, and
+at the end, by which all has happened."""
 
 
 @dataclass(frozen=True)
@@ -116,37 +119,58 @@ class Statement:
         Raises ParameterError for a missing or unknown parameter and ProblemError where the solution is not zero, or not
         the lifting, on the boundary, or where a jump makes the derived source, or the lifting's gradient, wrong.
         """
+        return self.until(self.final_time, **values)
+
+    # positional, since a formula may use a parameter of this name
+    def until(self, final_time: float | None, /, **values: float) -> Problem:
+        """As calling the statement; the data are looked at up to `final_time`."""
         data = derived(self)
         _check_names(values, data.parameters, self.name)
         for name, value in values.items():
             if isinstance(value, (str, bytes)) or not np.isfinite(value):
                 raise ParameterError(name, "a finite number", value)
         values = {name: float(value) for name, value in values.items()}
-        exact = None if data.exact is None else space_time_function(data.exact, data.exact_terms, values)
+        places = _far_places(self.domain, final_time or 1.0)
+        exact = None if data.exact is None else space_time_function(data.exact, data.exact_terms, values, places)
         problem = Problem(
             dimension=self.dimension,
-            diffusion=data.split.diffusion_at(values),
+            diffusion=data.split.diffusion_at(values, places),
             initial=profile_function(data.initial, values),
-            source=space_time_function(data.source, data.source_terms, values),
+            source=space_time_function(data.source, data.source_terms, values, places),
             exact=exact,
             final_time=self.final_time,
             name=self.name,
             parameters=values,
-            lifting=None if data.lifting is None else data.lifting.at(values, str(self.lifting)),
+            lifting=None if data.lifting is None else data.lifting.at(values, str(self.lifting), places),
             potential=None if data.potential is None else _potential(data.potential, values),
             domain=self.domain,
-            advection=data.split.advection_at(values),
-            reaction=data.split.reaction_at(values),
-            faces=data.split.faces_at(values),
+            advection=data.split.advection_at(values, places),
+            reaction=data.split.reaction_at(values, places),
+            faces=data.split.faces_at(values, places),
             exact_gradient=None if data.exact is None else gradient_function(data.exact, self.dimension, values),
         )
-        check_boundary(problem)
-        flux = [space_time_function(*part, values) for part in data.flux or ()]
+        check_boundary(problem, final_time)
+        flux = [space_time_function(*part, values, places) for part in data.flux or ()]
         check_periodic(problem, flux)
         if flux:
             check_fluxes(problem, flux)
-        _check_weak_forms(self, problem)
+        _check_weak_forms(self, problem, final_time or 1.0)
         return problem
+
+
+FAR = 8.0
+"""Distance from the origin in widths of the domain, from which on powers of coordinates cancel by more than a digit or
+two."""
+
+
+def _far_places(domain: Any, final_time: float) -> Places | None:
+    """Some points and times of a domain that is far from the origin; None of others."""
+    lower, upper = map(np.array, domain.inner_box())
+    widths = upper - lower
+    if (np.maximum(np.abs(lower), np.abs(upper)) <= FAR * widths).all():
+        return None
+    parts = np.array(list(product((0.1, 0.45, 0.93), repeat=len(lower))))
+    return lower + parts * widths, final_time * np.array([0.0, 0.37, 1.0])
 
 
 Texts = tuple[Any, ...]
@@ -179,14 +203,14 @@ class SymbolicLifting:
             None if lower_order == 0 else split(lower_order),
         )
 
-    def at(self, values: dict[str, float], formula: str = "") -> Lifting:
+    def at(self, values: dict[str, float], formula: str = "", places: Places | None = None) -> Lifting:
         """The lifting as functions, for these parameter values; `formula` is its text."""
         return Lifting(
-            space_time_function(*self.value, values),
-            space_time_function(*self.rate, values),
-            tuple(space_time_function(*slope, values) for slope in self.gradient),
-            tuple(space_time_function(*flux, values) for flux in self.flux),
-            None if self.lower_order is None else space_time_function(*self.lower_order, values),
+            space_time_function(*self.value, values, places),
+            space_time_function(*self.rate, values, places),
+            tuple(space_time_function(*slope, values, places) for slope in self.gradient),
+            tuple(space_time_function(*flux, values, places) for flux in self.flux),
+            None if self.lower_order is None else space_time_function(*self.lower_order, values, places),
             formula,
         )
 
@@ -341,9 +365,9 @@ def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) ->
 
 # after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
 # function than the stated one
-def _check_weak_forms(statement: Statement, problem: Problem) -> None:
+def _check_weak_forms(statement: Statement, problem: Problem, final_time: float) -> None:
     """Raise ProblemError, with the measured defect, where the symbolic derivatives are not the weak ones."""
-    broken = _broken_claim(statement, tuple(problem.parameters.items()))
+    broken = _broken_claim(statement, final_time, tuple(problem.parameters.items()))
     if broken is not None:
         wanted, defect = broken
         instead = "" if problem.exact is None else ", or state `initial` and `source` instead of `exact`"
@@ -354,9 +378,11 @@ def _check_weak_forms(statement: Statement, problem: Problem) -> None:
 
 
 @lru_cache(maxsize=1024)  # a study's cases have few problems, which are made for each of them
-def _broken_claim(statement: Statement, values: tuple[tuple[str, float], ...]) -> tuple[str, float] | None:
+def _broken_claim(
+    statement: Statement, final_time: float, values: tuple[tuple[str, float], ...]
+) -> tuple[str, float] | None:
     """The first claim that the formulas do not fulfil for these parameters, with its defect."""
-    times = tuple(part * (statement.final_time or 1.0) for part in LOOKED_AT)
+    times = tuple(part * final_time for part in LOOKED_AT)
     box = statement.domain.inner_box()
     for wanted, identity in _claims(statement):
         defect = weak_defect(identity.on(*box), statement.dimension, dict(values), times)

@@ -9,7 +9,7 @@ import sympy
 
 from evogt_study.errors import FormulaError, shortened
 from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
-from evogt_study.problems.expressions import COORDINATES, Split, nodal_function, space_time_function, split
+from evogt_study.problems.expressions import COORDINATES, Places, Split, nodal_function, space_time_function, split
 from evogt_study.problems.geometry import PERIODIC, Boundary, texts_of
 from evogt_study.problems.grammar import SPACE, parse, symbol
 
@@ -178,34 +178,36 @@ class SplitTerms:
             tuple((face, split(flux), None if h is None else split(h)) for face, flux, h in terms.faces),
         )
 
-    def diffusion_at(self, values: dict[str, float]) -> SpaceTimeFunction | Tensor:
+    def diffusion_at(self, values: dict[str, float], places: Places | None) -> SpaceTimeFunction | Tensor:
         """The diffusion as functions, for these parameter values."""
         if self.tensor is None:
-            return space_time_function(*self.scalar, values)
+            return space_time_function(*self.scalar, values, places)
         rows, d = self.tensor, range(len(self.tensor))
         upper = {
-            (i, j): None if rows[i][j][0] == 0 else space_time_function(*rows[i][j], values)
+            (i, j): None if rows[i][j][0] == 0 else space_time_function(*rows[i][j], values, places)
             for i in d for j in d if i <= j
         }  # fmt: skip
         return Tensor(tuple(tuple(upper[min(i, j), max(i, j)] for j in d) for i in d))
 
-    def advection_at(self, values: dict[str, float]) -> tuple[SpaceTimeFunction, ...] | None:
+    def advection_at(self, values: dict[str, float], places: Places | None) -> tuple[SpaceTimeFunction, ...] | None:
         """The advection, likewise; None where there is none."""
-        return tuple(space_time_function(*b, values) for b in self.advection) or None
+        return tuple(space_time_function(*b, values, places) for b in self.advection) or None
 
-    def reaction_at(self, values: dict[str, float]) -> SpaceTimeFunction | NonlinearReaction | None:
+    def reaction_at(
+        self, values: dict[str, float], places: Places | None
+    ) -> SpaceTimeFunction | NonlinearReaction | None:
         """The reaction, likewise."""
         if self.nonlinear is not None:
             return NonlinearReaction(*(nodal_function(part, values) for part in self.nonlinear))
-        return None if self.coefficient is None else space_time_function(*self.coefficient, values)
+        return None if self.coefficient is None else space_time_function(*self.coefficient, values, places)
 
-    def faces_at(self, values: dict[str, float]) -> tuple[NaturalFace, ...]:
+    def faces_at(self, values: dict[str, float], places: Places | None) -> tuple[NaturalFace, ...]:
         """The data on faces, likewise."""
         return tuple(
             NaturalFace(
                 face,
-                space_time_function(*flux, values),
-                None if transfer is None else space_time_function(*transfer, values),
+                space_time_function(*flux, values, places),
+                None if transfer is None else space_time_function(*transfer, values, places),
             )
             for face, flux, transfer in self.faces
         )

@@ -73,11 +73,13 @@ def _flows_in(problem: Problem, final_time: float) -> bool:
     times = final_time * np.append(GOLDEN * np.arange(FACE_TIMES) % 1.0, 1.0)
     for face in problem.faces:
         axis, side = DIRECTIONS.index(face.face[0]), int(face.face[1])
-        nodes, least = box.on_face(grid, axis, side), np.zeros(1)
+        nodes, terms = box.on_face(grid, axis, side), [np.zeros(1)]
         if problem.advection is not None:
-            least = least + (2 * side - 1) * problem.advection[axis](nodes, times) / 2.0
+            terms.append((2 * side - 1) * problem.advection[axis](nodes, times) / 2.0)
         if face.transfer is not None:
-            least = least + face.transfer(nodes, times)
-        if float(least.min()) < -ROUNDING:
+            terms.append(face.transfer(nodes, times))
+        # of the terms, which may cancel: in other units all of them are as small as rounding
+        largest = sum(float(np.abs(term).max()) for term in terms)
+        if float(sum(terms[1:], start=terms[0]).min()) < -ROUNDING * largest:
             return True
     return False

@@ -72,13 +72,16 @@ class FullSpace:
     kept: tuple[int, ...]
 
     @staticmethod
-    def of(weighted: Array, roots: Array, svd: WeightedSVD) -> FullSpace:
-        """The space by the singular values that the run has on its own rule."""
+    def of(weighted: Array, roots: Array, svd: WeightedSVD, volume: float) -> FullSpace:
+        """The space by the singular values that the run has on its own rule.
+
+        volume: of the domain, in which that rule integrates; the roots are of weights whose sum is one.
+        """
         sizes, kept, combined = svd.singular_values, tuple[int, ...](), svd.right
         if sizes[-1] > 0.0:
             # sizes fall, so that what is kept is a stretch at their front
             kept = tuple(int(np.count_nonzero(sizes > least * sizes[0])) for least in (LARGE, SMALLEST))
-            combined = combined / sizes
+            combined = combined / sizes * np.sqrt(volume)
         return FullSpace(weighted, roots, combined, kept)
 
     def best(self, values: Array) -> Array:

@@ -229,7 +229,8 @@ class Certified:
         # on the grid that resolves the residual, not on the rule that the space is orthonormal in
         projected, (final, semidiscrete) = functions.evaluated(solution.space.project(nodal)), self.final
         roots = np.sqrt(self.grid.weights.ravel())
-        full = FullSpace.of(functions.weighted(roots), roots, solution.svd)
+        volume = float(np.prod(UnitBox.of(solution.problem.domain).widths))
+        full = FullSpace.of(functions.weighted(roots), roots, solution.svd, volume)
         return error_budget(exact, full, (projected, semidiscrete, final), self._norm_of(exact))
 
     def part_of_budget(self, part: str) -> float:

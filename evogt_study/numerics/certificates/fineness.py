@@ -28,7 +28,8 @@ FAR = 0.08
 a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
 nodes was 0.1 % too small; with this those of ridges of 20 to 52 are at least 0.4 % above the error."""
 ROUNDING = 1e-9
-"""Source below this part of the initial value that is looked at no further."""
+"""Source that changes the solution by less than this part of the initial value, in the whole time, is looked at no
+further."""
 
 
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
@@ -45,7 +46,7 @@ def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool
 
     functions: tuple[Callable[[Array], Array], ...] = (lambda nodes: problem.initial(nodes)[None], diffusion)
     return all(_seen_on_lines(function, grid, box) for function in functions) and _seen_on_lines(
-        lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem.initial(box.nodes(grid)))
+        lambda nodes: problem.source(nodes, some), grid, box, _rounding(problem.initial(box.nodes(grid)), final_time)
     )
 
 
@@ -73,9 +74,9 @@ def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
     return np.concatenate([nodes, fine]), through
 
 
-def _rounding(initial: Array) -> float:
+def _rounding(initial: Array, final_time: float) -> float:
     """What a source of nothing but rounding may be, as where the equation's terms cancel."""
-    return ROUNDING * float(np.abs(initial).max())
+    return ROUNDING * float(np.abs(initial).max()) / final_time
 
 
 def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
@@ -98,7 +99,7 @@ def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
     for function in changing:
         # at once, since a formula at one place takes as long as its operations are many
         values, known = function(place, times).reshape(len(times), -1), len(rule.times)
-        rounding = _rounding(data.initial) if function is problem.source else 0.0
+        rounding = _rounding(data.initial, float(rule.times[-1])) if function is problem.source else 0.0
         if not _near(through @ values[:known], values[known:], rounding):
             return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,6 +14,8 @@ from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
 
 Point = tuple[float, float]
+STRAIGHT = 1e-9
+"""Sine of a turn that rounding of corners makes along a straight side, as of a mesh."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ def _turn(a: Point, b: Point, c: Point) -> float:
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
+def _bent(a: Point, b: Point, c: Point) -> bool:
+    """True unless three corners are on one line but for rounding: their triangle would have no area."""
+    return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
+
+
 def _check_simple(corners: list[Point]) -> None:
     """Raise ParameterError where two sides meet that are not neighbours, or neighbours run back on each other."""
     sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
@@ -88,13 +96,13 @@ def _ears(corners: tuple[Point, ...]) -> list[tuple[int, int, int]]:
         del left[place]
     last = (left[0], left[1], left[2])
     # the three that are left may be on one line
-    return triangles + ([last] if _turn(*(corners[i] for i in last)) != 0.0 else [])
+    return triangles + ([last] if _bent(*(corners[i] for i in last)) else [])
 
 
 def _is_ear(corners: tuple[Point, ...], left: list[int], k: int) -> bool:
     ear = (left[k - 1], left[k], left[(k + 1) % len(left)])
     a, b, c = (corners[i] for i in ear)
-    if not _turn(a, b, c) > 0.0:
+    if not (_turn(a, b, c) > 0.0 and _bent(a, b, c)):
         return False
     others = (corners[i] for i in left if i not in ear)
     return not any(_turn(a, b, p) >= 0.0 and _turn(b, c, p) >= 0.0 and _turn(c, a, p) >= 0.0 for p in others)

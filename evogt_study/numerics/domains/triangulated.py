@@ -115,9 +115,12 @@ class Segmented(Triangulated):
 
     def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
         """The approximate distance from the boundary, in units of the bounding box's larger side."""
-        starts, ends = self.segments()
-        scale = float(np.max(np.subtract(*self.bounds()[::-1])))
-        return tuple(part / scale for part in approximate_distance(nodes, starts, ends)[: order + 1])
+        # in these units from the start: the distance's formula is not one of lengths alone
+        lower, upper = self.bounds()
+        scale = float(np.max(upper - lower))
+        starts, ends = ((points - lower) / scale for points in self.segments())
+        jet = approximate_distance((nodes - lower) / scale, starts, ends)
+        return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
 
     def boundary_points(self) -> Array:
         """Vertices and others on each segment."""
