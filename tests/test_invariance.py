@@ -24,14 +24,15 @@ def test_the_boundary_factor_of_a_polygon(side):
 
 def test_a_corner_on_a_straight_side_but_for_rounding_makes_no_triangle_without_area():
     rng = np.random.default_rng(0)
-    for _ in range(60):
-        angle, radius = np.sort(rng.uniform(0.0, 2.0 * np.pi, 4)), rng.uniform(0.2, 1.0, 4)
+    for _ in range(200):
+        count = int(rng.integers(3, 6))
+        angle, radius = np.sort(rng.uniform(0.0, 2.0 * np.pi, count)), rng.uniform(0.2, 1.0, count)
         if np.diff(np.append(angle, angle[0] + 2.0 * np.pi)).max() > 0.98 * np.pi:
             continue
         corners = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-        part = rng.random()
-        between = (1.0 - part) * corners[1] + part * corners[2]
-        domain = Polygon.of(np.insert(corners, 2, between, axis=0))
+        side, part = int(rng.integers(count)), rng.random()
+        between = (1.0 - part) * corners[side] + part * corners[(side + 1) % count]
+        domain = Polygon.of(np.insert(corners, side + 1, between, axis=0).tolist())
         weights = domain.quadrature(TriangleRule(0, 2)).weights
         assert weights.min() > 1e-12 * weights.max()
 
