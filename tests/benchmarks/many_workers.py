@@ -1,16 +1,17 @@
 """How busy a command keeps many workers: measured on runs that sleep, and simulated.
 
-    python tests/benchmarks/many_workers.py [--workers 4 16 64] [--sleep 0.02] [--seconds 20]
-    python tests/benchmarks/many_workers.py --simulate PICTURE.png [--command-seconds 0.004]
+    python tests/benchmarks/many_workers.py [--workers 4 16 64] [--sleep 0.02] [--seconds 20] [--command-seconds 0.007]
+    python tests/benchmarks/many_workers.py --simulate PICTURE.png [the same]
 
 For each number of workers a study of runs that sleep `--sleep` seconds, as many as take all workers `--seconds`, is
 run from the command line.  Prints wall seconds, those before the first run, those before each worker has had one, those
-after the last, the share of the workers' time between the latter two in which they slept, and the processor seconds of
-the command (scheduler included) and of all others.
+after the last, the share of the workers' time between the latter two in which they slept, measured and simulated, and
+the processor seconds of the command (scheduler included) and of all others.
 
---simulate draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, by the package's own
-sizes of batches, where each batch takes the command `--command-seconds`, which `measured` prints, and a worker
-`WORKER_SECONDS` beside its runs.  A command that is busy replaces no batch; a worker without one waits.
+The simulation has the package's own sizes of batches; each batch takes the command `--command-seconds`, and a worker
+`WORKER_SECONDS` beside its runs.  A command that is busy replaces no batch; a worker without one waits.  --simulate
+draws the share of 1 to 2,000 workers' time in an hour of runs of 5 ms, 100 ms and 10 s, and that of the measured
+studies beside what was measured.
 """
 
 import argparse
@@ -47,8 +48,8 @@ def processor_seconds(process):
         return 0.0
 
 
-def measured(workers, sleep, seconds, folder):
-    """A line of figures for this number of workers."""
+def measured(workers, sleep, seconds, command_seconds, folder):
+    """The busy share for this number of workers, and a line of figures."""
     count = max(workers, int(workers * seconds / sleep))
     (folder / "method.py").write_text(METHOD.format(sleep=sleep))
     (folder / "asleep.toml").write_text(STUDY.format(count=count))
@@ -68,11 +69,12 @@ def measured(workers, sleep, seconds, folder):
     first, last = began.min(), (began + took).max()
     all_there = max(began[worker == each].min() for each in set(worker))
     busy = took[began > all_there].sum() / (workers * (last - all_there))
-    return (
+    return busy, (
         f"{workers} workers: {count:,} runs of {1e3 * sleep:g} ms in {wall:.1f} s, {first - started:.2f} s before the "
         f"first, {all_there - started:.2f} s before all had one and {started + wall - last:.2f} s after the last; "
-        f"between these two {100 * busy:.1f} % busy; command {own:.1f} s of processor time, others "
-        f"{sum(taken.values()):.1f} s"
+        f"between these two {100 * busy:.1f} % busy, simulated "
+        f"{100 * simulated(workers, sleep, seconds, command_seconds):.1f} %; command {own:.1f} s of processor time, "
+        f"others {sum(taken.values()):.1f} s"
     )
 
 
@@ -113,18 +115,23 @@ def simulated(workers, run, seconds, command):
     return count * run / (workers * now)
 
 
-def draw(path, command):
-    """The picture of busy shares, and their figures."""
+COUNTS = [1, 2, 4, 16, 64, 128, 250, 500, 1000, 2000]
+
+
+def draw(path, command, sleep, seconds, found):
+    """The picture of busy shares, and their figures; `found` are those measured, by the number of workers."""
     import matplotlib.pyplot as plt
 
-    counts = [1, 2, 4, 16, 64, 128, 250, 500, 1000, 2000]
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for run in (0.005, 0.1, 10.0):
-        shares = [100 * simulated(workers, run, 3600.0, command) for workers in counts]
-        axes.plot(counts, shares, "o-", label=f"runs of {run:g} s")
-        print(f"runs of {run:g} s: " + ", ".join(f"{n} {s:.1f} %" for n, s in zip(counts, shares, strict=True)))
-    axes.set(xscale="log", ylim=(80, 101), xlabel="workers", ylabel="busy, %", title="A study of one hour, simulated")
-    axes.legend()
+        shares = [100 * simulated(workers, run, 3600.0, command) for workers in COUNTS]
+        axes.plot(COUNTS, shares, "o-", label=f"an hour of runs of {run:g} s, simulated")
+        print(f"runs of {run:g} s: " + ", ".join(f"{n} {s:.1f} %" for n, s in zip(COUNTS, shares, strict=True)))
+    short = [100 * simulated(workers, sleep, seconds, command) for workers in found]
+    axes.plot([*found], short, "k--", label=f"{seconds:g} s of runs of {sleep:g} s, simulated")
+    axes.plot([*found], [100 * share for share in found.values()], "kx", label="the same, measured")
+    axes.set(xscale="log", ylim=(80, 101), xlabel="workers", ylabel="busy, %", title="How busy workers are kept")
+    axes.legend(fontsize="small")
     figure.savefig(path, dpi=120)
 
 
@@ -136,12 +143,13 @@ def main():
     parser.add_argument("--simulate", type=Path)
     parser.add_argument("--command-seconds", type=float, default=COMMAND_SECONDS)
     options = parser.parse_args()
-    if options.simulate:
-        draw(options.simulate, options.command_seconds)
-        return
+    how, found = (options.sleep, options.seconds), {}
     for workers in options.workers:
         with tempfile.TemporaryDirectory() as folder:
-            print(measured(workers, options.sleep, options.seconds, Path(folder)), flush=True)
+            found[workers], line = measured(workers, *how, options.command_seconds, Path(folder))
+            print(line, flush=True)
+    if options.simulate:
+        draw(options.simulate, options.command_seconds, *how, found)
 
 
 if __name__ == "__main__":
