@@ -159,7 +159,9 @@ def test_groups_of_work_are_joined_along_numbers_and_the_front_is_told():
         best = points(figure.axes[0], "front")
         assert len(points(figure.axes[0], "median")) == 15
         assert "joined along N" in footnote(figure)
-        assert said.count(" s (N = ") == len(best)
+        # how many there are is for the clock of the machine that computed the result
+        assert said.count(" s (N = ") == min(len(best), kinds.MOST_TOLD)
+        assert (f" and {len(best) - kinds.MOST_TOLD} more" in said) == (len(best) > kinds.MOST_TOLD)
         with pytest.raises(InputError, match="`--by` must be one of the axes"):
             work_accuracy(data, places=Places(by="q"))
 
