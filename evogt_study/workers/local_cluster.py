@@ -36,6 +36,8 @@ SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # the sweep itself finds out which run takes its worker with it
     # Dask's 0.95 leaves less of the machine to a run that needs nearly all of a worker's share
     "distributed.worker.memory.terminate": 0.98,
+    # at 80 % Dask would pause a worker: one whose runs leak frees nothing, and a study waits for it without end
+    "distributed.worker.memory.pause": False,
     "distributed.admin.low-level-log-length": 10,  # of messages, in which all batches would be kept
     "distributed.admin.tick.limit": "1h",  # a client that waits for numbers is no news
     "distributed.admin.tick.interval": "1m",

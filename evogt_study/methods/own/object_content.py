@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,9 @@ class Content:
         """Add compiled code without its name, place and docstring."""
         self.say("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         self.say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        # what a `try` covers is nowhere else; said where there is one, so that the others' keys stay
+        if code.co_exceptiontable:
+            self.say("exceptions", code.co_exceptiontable)
         has_text = bool(code.co_consts) and isinstance(code.co_consts[0], str) and _starts_with_text(code)
         self.add_all("constants", (None, *code.co_consts[1:]) if has_text else code.co_consts)
 
@@ -113,6 +116,10 @@ class Content:
         if self.is_installed(kind):
             return
         members = {name: value for name, value in vars(kind).items() if name not in _OWN_OF_CLASSES}
+        # of a dataclass: Field objects cannot be pickled, and say nothing more
+        fields = members.pop("__dataclass_fields__", {})
+        if fields:
+            self.add_all("fields", ((each.name, each.default, each.default_factory) for each in fields.values()))
         self.add_all(kind.__qualname__, kind.__bases__)
         self.add_named("members", members)
 
@@ -143,6 +150,11 @@ class Content:
     def add_set(self, values: Any) -> None:
         """Add a set in an order that does not change."""
         self.say(type(values).__name__, *sorted(Content(self.modules, self.whole).hash(value) for value in values))
+
+    def add_cached(self, function: Any) -> None:
+        """Add the function behind a cache, which would be pickled by its name alone."""
+        if not self.is_installed(function):
+            self.add_all("cached", (function.__wrapped__, dict(function.cache_parameters())))
 
     def add_cell(self, cell: CellType) -> None:
         """Add an enclosed variable."""
@@ -184,8 +196,11 @@ def _starts_with_text(code: CodeType) -> bool:
     return not any(each.opname == "LOAD_CONST" and each.arg == 0 for each in dis.get_instructions(code))
 
 
+CACHED = type(functools.lru_cache(lambda: None))
+"""What `functools.lru_cache` and `functools.cache` make of a function."""
 _WAYS: tuple[tuple[Any, Any], ...] = (
     (FunctionType, Content.add_function),
+    (CACHED, Content.add_cached),
     (type, Content.add_class),
     (ModuleType, Content.add_module),
     (CodeType, Content.add_code),
@@ -193,12 +208,14 @@ _WAYS: tuple[tuple[Any, Any], ...] = (
     (functools.partial, lambda self, value: self.add_all("partial", (value.func, value.args, value.keywords))),
     ((staticmethod, classmethod), lambda self, value: self.add_all("bound", (value.__func__,))),
     (property, lambda self, value: self.add_all("property", (value.fget, value.fset, value.fdel))),
+    (functools.cached_property, lambda self, value: self.add_all("cached property", (value.func,))),
     (CellType, Content.add_cell),
     (BuiltinFunctionType, lambda self, value: self.add_all("built-in", (value.__qualname__, value.__self__))),
     (np.ndarray, Content.add_array),
     ((set, frozenset), Content.add_set),
     ((tuple, list), lambda self, value: self.add_all(type(value).__name__, value)),
     (dict, lambda self, value: self.add_named("dict", value)),
+    (MappingProxyType, lambda self, value: self.add_named("mapping", value)),
 )
 
 

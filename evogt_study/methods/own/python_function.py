@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import pickle
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.methods.own.object_content import Content, is_local, text_of
+from evogt_study.methods.own.object_content import CACHED, Content, is_local, text_of
 from evogt_study.methods.own.used_code import file_content
 from evogt_study.methods.own.user_code import InstalledCode, PickledCode, UserCode
 
@@ -32,7 +33,7 @@ def code_of(function: Any, folder: Path) -> UserCode:
     try:
         found = content.hash(function)
         with _by_value({name: each for name, each in content.modules.items() if name not in content.whole}):
-            payload = cloudpickle.dumps(function)
+            payload = _pickled(function)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise StudyError(
             f"`{name}` must be a function that can be sent to workers, got one that uses what cannot: "
@@ -66,6 +67,26 @@ def _by_value(modules: Mapping[str, ModuleType]) -> Iterator[None]:
         # cloudpickle's list is the whole process's, and others may pickle too
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """As cloudpickle, but for cached functions of the user's own: Python pickles them by a name that workers lack."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Reduce a cached function to what is behind the cache."""
+        if isinstance(value, CACHED) and is_local(sys.modules.get(value.__module__ or "")):
+            return _cached, (value.__wrapped__, value.cache_parameters())
+        return super().reducer_override(value)
+
+
+def _pickled(function: Any) -> bytes:
+    with io.BytesIO() as file:
+        _Pickler(file).dump(function)
+        return file.getvalue()
+
+
+def _cached(function: Any, parameters: Mapping[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, str]]:

@@ -51,6 +51,68 @@ def test_layout_and_other_functions_do_not_count():
     assert content(cell(USES.replace("2 * x", "3 * x"), RATE=1)) != content(cell(USES, RATE=1))
 
 
+CACHED = """
+import functools
+def f(seed):
+    return helper(seed)
+@functools.lru_cache
+def helper(x):
+    return x + RATE
+"""
+
+
+def test_what_is_behind_a_cache_counts():
+    assert content(cell(CACHED, RATE=1)) == content(cell(CACHED, RATE=1))
+    others = [cell(CACHED, RATE=2), cell(CACHED.replace("x +", "x -"), RATE=1)]
+    others.append(cell(CACHED.replace("lru_cache", "lru_cache(maxsize=2)"), RATE=1))
+    assert len({content(each) for each in (cell(CACHED, RATE=1), *others)}) == 4
+    cached = cell(CACHED.replace("@functools.lru_cache\n", "").replace("def f", "@functools.cache\ndef f"), RATE=1)
+    assert content(cached) != content(cached.__wrapped__)
+
+
+TRY = """
+def f(x):
+    try:
+        try:
+            y = first(x)
+            z = second(y)
+        except ZeroDivisionError:
+            z = -1.0
+    except ZeroDivisionError:
+        z = -2.0
+    return z
+"""
+
+
+def test_what_a_try_covers_counts():
+    moved = TRY.replace("            z = second(y)\n", "").replace(
+        "            z = -1.0\n", "            z = -1.0\n        else:\n            z = second(y)\n"
+    )
+    names = {"first": abs, "second": abs}
+    assert content(cell(TRY, **names)) == content(cell(TRY, **names))
+    assert content(cell(TRY, **names)) != content(cell(moved, **names))
+
+
+DATACLASS = """
+import dataclasses, functools
+@dataclasses.dataclass
+class Result:
+    height: float
+    width: float = 1.0
+    @functools.cached_property
+    def area(self):
+        return self.height * self.width
+def f(seed):
+    return Result(seed)
+"""
+
+
+def test_a_dataclass_counts_by_its_fields_and_members():
+    others = [DATACLASS.replace("width: float = 1.0", "width: float = 2.0"), DATACLASS.replace("* self", "+ self")]
+    assert content(cell(DATACLASS)) == content(cell(DATACLASS))
+    assert len({content(cell(each)) for each in (DATACLASS, *others)}) == 3
+
+
 def test_docstrings_do_not_hide_text_that_is_returned():
     assert content(cell("def f():\n    return 'a'")) != content(cell("def f():\n    return 'b'"))
 
