@@ -1,10 +1,12 @@
 """Plain mistakes in Python get one line that says what to write instead."""
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import Client
 
 import evogt_study as evs
 from evogt_study.errors import InputError
@@ -23,6 +25,15 @@ def test_a_study_to_merge_into_given_as_a_path(tmp_path):
 def test_a_client_that_is_none(small_study):
     with pytest.raises(InputError, match=r"`client` must be a distributed\.Client, or None for this machine, got 3"):
         evs.run(evs.Study.from_text(small_study), client=3)
+
+
+def test_a_client_that_does_not_wait(small_study, client):
+    async def run() -> None:
+        async with Client(client.scheduler.address, security=client.security, asynchronous=True) as other:
+            evs.run(evs.Study.from_text(small_study), client=other)
+
+    with pytest.raises(InputError, match="`client` must be one that waits, got an asynchronous one"):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(

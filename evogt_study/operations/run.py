@@ -99,6 +99,8 @@ def run(
     check_study(study)
     if client is not None and not _is_client(client):
         raise InputError(f"`client` must be a distributed.Client, or None for this machine, got {shortened(client)}")
+    if client is not None and client.asynchronous:
+        raise InputError("`client` must be one that waits, got an asynchronous one; leave out `asynchronous`")
     if not isinstance(limits, Limits):
         raise ParameterError("limits", "an evs.Limits", limits, remedy="use e.g. evs.Limits(run_seconds=60)")
     reuse = Reuse(retry_failed, rerun_outdated, tuple(paths_of(others)), keep_old_code)
@@ -114,7 +116,7 @@ def run(
 def _place(output: str | Path | None, name: str) -> Iterator[Path]:
     """The file that is given, or one in a folder of this process, which is removed unless the body is interrupted."""
     if output is not None:
-        yield Path(output)
+        yield Path(output).absolute()  # a run in this process may change its folder
         return
     path, kept = Path(tempfile.mkdtemp(prefix="evogt-", dir=own_folder())) / f"{name}.nc", False
     try:

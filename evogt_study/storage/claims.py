@@ -19,7 +19,7 @@ from pathlib import Path
 from evogt_study.errors import ResultError
 from evogt_study.storage.atomic_files import make_folder
 from evogt_study.storage.processes import own_mark
-from evogt_study.storage.writer_lock import HEARTBEAT_SECONDS, SILENT_SECONDS, ended, holder, sign
+from evogt_study.storage.writer_lock import HEARTBEAT_SECONDS, NAMED_SECONDS, SILENT_SECONDS, ended, holder, sign
 
 LIVES = 5
 """Claims of a part whose processes were lost: what has ended so many would end the next, and all of them in turn."""
@@ -117,7 +117,9 @@ class Claims:
             silent = now - os.fstat(descriptor).st_mtime
             if os.pread(descriptor, len(RELEASED), 0) == RELEASED:
                 return True
-            return silent > SILENT_SECONDS or ended(holder(descriptor))
+            found = holder(descriptor)
+            # one that is killed before it signs leaves no name to look for
+            return silent > (SILENT_SECONDS if found else NAMED_SECONDS) or ended(found)
         finally:
             os.close(descriptor)
 

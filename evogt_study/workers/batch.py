@@ -217,7 +217,7 @@ def one_line(error: BaseException) -> str:
     """Type and text of an exception on one line of bounded length."""
     try:
         told = str(error)
-    except Exception:  # noqa: BLE001  # an exception of the user's own may fail even at this
+    except BaseException:  # noqa: BLE001  # an exception of the user's own may fail even at this, and by any other
         told = "(it cannot be printed)"
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")

@@ -9,7 +9,7 @@ import pytest
 
 from evogt_study.storage import writer_lock
 from evogt_study.storage.claims import WorkIsGoneError, claims_in, living, remove_claims
-from evogt_study.storage.writer_lock import SILENT_SECONDS
+from evogt_study.storage.writer_lock import NAMED_SECONDS, SILENT_SECONDS
 
 RACE = """
 import sys
@@ -60,6 +60,16 @@ def test_a_part_of_another_machine_is_lost_once_it_is_silent(tmp_path, monkeypat
     silent = time.time() - SILENT_SECONDS - 1
     os.utime(tmp_path / "claims" / "0.0", (silent, silent))
     assert lost(other) == [0]
+
+
+def test_a_part_whose_process_was_killed_before_it_signed_is_lost_soon(tmp_path):
+    claims = claims_in(tmp_path / "claims")
+    unsigned = tmp_path / "claims" / "0.0"
+    unsigned.touch()
+    assert lost(claims) == []
+    cut_short = time.time() - NAMED_SECONDS - 1
+    os.utime(unsigned, (cut_short, cut_short))
+    assert lost(claims) == [0]
 
 
 def test_what_is_released_is_lost_at_once_and_what_is_done_never(tmp_path):

@@ -107,7 +107,7 @@ def _datum(name: str, value: Any) -> Datum:
     _check_name("variable", name)
     attributes: dict[str, Any] = {}
     if hasattr(value, "dims") and hasattr(value, "values"):
-        dims, array, attributes = tuple(map(str, value.dims)), np.asarray(value.values), _kept(value.attrs)
+        dims, array, attributes = tuple(map(str, value.dims)), _array(name, value.values), _kept(value.attrs)
     elif _is_pair(value):
         dims = (value[0],) if isinstance(value[0], str) else tuple(map(str, value[0]))
         array = _array(name, value[1])
@@ -138,6 +138,9 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except ValueError:
         raise ReturnError(f"the method returned `{name}`, lists of different lengths; return an array") from None
+    # texts of pandas and of xarray come as objects
+    if array.dtype.kind == "O" and all(isinstance(entry, str) for entry in array.ravel()):
+        array = array.astype(str)
     if not np.ma.is_masked(value):
         return array
     # what is masked is no value, which of numbers but floats nothing can say

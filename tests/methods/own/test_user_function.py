@@ -296,6 +296,14 @@ def test_series_and_frames_bring_their_index(batch_of):
     }  # fmt: skip
 
 
+def test_strings_of_pandas_and_xarray_are_stored(batch_of):
+    drawn = "xr.DataArray(np.array(['x', 'yz'], object), dims='k')"
+    records = batch_of(f"return {{'s': pd.Series(['a', 'bc']), 'd': {drawn}}}")
+    assert {stack.name: stack.values[0].tolist() for stack in records.stacks} == {
+        "s": ["a", "bc"], "d": ["x", "yz"], "index": [0, 1]
+    }  # fmt: skip
+
+
 def test_a_complex_value_is_two_variables(batch_of):
     found = {stack.name: stack for stack in batch_of("return {'v': ('k', [seed + 2j])}").stacks}
     assert set(found) == {"v_real", "v_imag"}
@@ -390,6 +398,10 @@ RAISED = {
     "that cannot be printed": (
         "class Mute(Exception):\n    def __str__(self): raise TypeError('no')\nraise Mute",
         "Mute",
+    ),
+    "whose text leaves": (
+        "class Leaving(Exception):\n    def __str__(self): raise SystemExit(3)\nraise Leaving",
+        "Leaving: (it cannot be printed)",
     ),
     "that ends a generator": ("raise GeneratorExit('x')", "GeneratorExit: x"),
     "that ends a coroutine": ("import asyncio\nraise asyncio.CancelledError", "CancelledError"),
