@@ -21,8 +21,9 @@ from evogt_study.methods.registry import METHODS
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains import DOMAINS
 from evogt_study.numerics.integrators import INTEGRATORS
+from evogt_study.pde.methods.variables import AXES, RECORDED
 from evogt_study.schema.parameters import Parameter, declared_in
-from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, MEASURED, Variable
+from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
 from evogt_study.study import study_file
 
 
@@ -146,10 +147,8 @@ def variables(declared: Iterable[Variable]) -> list[str]:
 
 def coordinates() -> list[str]:
     """Coordinates of a result that are not parameters of the study."""
-    rows = [
-        (f"`{name}`", each["long_name"], each.get("units", ""), each.get("comment", ""))
-        for name, each in COORDINATES.items()
-    ]
+    known = (*AXES, *COORDINATES.values())
+    rows = [(f"`{each.name}`", each.long_name, each.units, each.comment) for each in known]
     return table(("coordinate", "`long_name`", "`units`", "`comment`"), rows)
 
 
@@ -177,7 +176,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "dictionaries": lambda: kinds(FAMILIES),
     "integrators": lambda: kinds(INTEGRATORS),
     "domains": lambda: kinds(DOMAINS),
-    "measured": lambda: variables(MEASURED.values()),
+    "measured": lambda: variables(RECORDED),
     "bookkeeping": lambda: variables(BOOKKEEPING.values()),
     "coordinates": coordinates,
     "failures": failures,

@@ -4,6 +4,7 @@
 - `element_space`: finite element spaces on any domain, as sparse matrices
 - `finite_elements`: quadratic finite elements for every term, and the reference made of them
 - `references`: references by their names
+- `stored_run`: the file of one run, as what errors are measured against
 - `stored_solution`: a solution kept as coefficients of features
 - `refined`: the method itself, refined, as a reference
 - `finite_difference`: finite differences, and the reference made of them

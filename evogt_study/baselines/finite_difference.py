@@ -21,7 +21,7 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.unit_cube import check_unit_cube
 from evogt_study.numerics.galerkin import in_blocks
-from evogt_study.numerics.integrators import INTEGRATORS, ImplicitMidpoint, Integrator, StabilizedSemiImplicit
+from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.time_grid import TimeGrid
@@ -115,7 +115,7 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     """Raise the errors of `finite_differences`, those of the points in the `name` of their parameter."""
     constant_diffusion(problem)
     if type(integrator) not in _IN_MODES:
-        known = " or ".join(name for name, kind in INTEGRATORS.kinds.items() if kind in _IN_MODES)
+        known = " or ".join(kind.name for kind in _IN_MODES)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
     # `_Stepper` has one divisor for all steps, and half steps would need another
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:

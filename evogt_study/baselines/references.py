@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_differences
 from evogt_study.baselines.refined import RefinedReference
 from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.methods.reference_cache import once
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Discretisation, Reference
 from evogt_study.numerics.problem import Problem
@@ -70,3 +72,28 @@ def reference_of(
     reference = FiniteElementReference(problem, points, grid)
     reference.check()
     return reference
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceAmongWorkers:
+    """A `Reference` whose values another worker may have computed; `content` identifies the problem."""
+
+    reference: Reference
+    content: str
+
+    @property
+    def key(self) -> Hashable:
+        """That of the reference."""
+        return self.reference.key
+
+    @property
+    def coarser(self) -> Reference | None:
+        """Its coarser version, shared likewise."""
+        coarser = self.reference.coarser
+        return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values of the reference, (Q, d) and (T,) -> (T, Q)."""
+        told = repr((self.content, self.key, nodes.shape, times.shape)).encode()
+        name = blake2b(told + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
+        return once(name, lambda: self.reference(nodes, times))

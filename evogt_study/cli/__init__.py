@@ -9,7 +9,6 @@
 - `chosen_study`: the study that a command was given
 - `chosen_runs`: the runs that a command was given
 - `computing`: `evogt run`, once something is to be computed
-- `reproducing`: `evogt reproduce`, once its workers are starting
 - `messages`: lines for a person
 - `reporting`: the page of a result
 - `progress_display`: progress on the terminal
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
     from evogt_study.cli.computing import run_study, work_on
     from evogt_study.cli.messages import print_result
     from evogt_study.cli.reporting import check_page, write_report
-    from evogt_study.cli.reproducing import reproduce_paper
 
 __all__ = [
-    "check_page", "eoc_table", "print_result", "read_study", "reproduce_paper", "result_of", "run_study",
+    "check_page", "eoc_table", "print_result", "read_study", "result_of", "run_study",
     "shares_table", "work_on", "write_report",
 ]  # fmt: skip
 
@@ -45,7 +43,6 @@ __getattr__ = lazy_names(
         ".computing": "run_study work_on",
         ".messages": "print_result",
         ".reporting": "check_page write_report",
-        ".reproducing": "reproduce_paper",
         "evogt_study.analysis.tables.orders_table": "eoc_table",
         "evogt_study.analysis.tables.sensitivity_table": "shares_table",
     },

@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import click
 
 from evogt_study.cli.exit_codes import BAD_INPUT, INTERRUPTED, SOME_FAILED
-from evogt_study.errors import EvogtError, InputError
+from evogt_study.errors import EvogtError, InputError, shortened
+from evogt_study.numerics.registry import Registry
 from evogt_study.printable import tell
 
 COMMANDS = {
@@ -21,7 +22,6 @@ COMMANDS = {
     "submit": "Submit an array of `evogt work` to a batch system, or print its script.",
     "plan": "Predict cases, shared work, time and memory; run nothing.",
     "try": "Compute one case of a study here, and print what it returns.",
-    "advise": "Tell what limits the error of a study, what to change, and what that gains.",
     "status": "Count what is done, failed and missing.",
     "summary": "Print statistics over seeds, with the runs they rest on.",
     "verdict": "Say which label of an axis is best, and how sure that is.",
@@ -34,9 +34,12 @@ COMMANDS = {
     "merge": "Join results of one study that were computed apart.",
     "store": "List, prune or move finished runs that are kept beside results.",
     "concat": "Join results of different studies along a new dimension.",
-    "reproduce": "Run the paper's studies and judge each published number.",
 }
 """Each command and what it does, in the order of `evogt --help`."""
+MOST_HELP = 100
+"""Characters of the help of a registered command."""
+REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
+"""Commands that packages register, click's, by entry points."""
 READING = ("status", "summary", "verdict", "plot", "report", "export")
 """Those of `commands.reading`; module `commands.NAME` has the function `NAME` of the others."""
 
@@ -48,11 +51,11 @@ class _Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *REGISTERED.installed()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
         name = "try_case" if cmd_name == "try" else cmd_name  # a word of Python's own
         room = "commands.reading" if cmd_name in READING else "commands"
         module = importlib.import_module(f"evogt_study.cli.{room}.{name}")
@@ -62,7 +65,8 @@ class _Commands(click.Group):
     # Click's own would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            registered = [(name, _first_line(name)) for name in REGISTERED.installed()]
+            formatter.write_dl([*COMMANDS.items(), *registered])
 
     # here, since Click makes of a KeyboardInterrupt an Abort without its reason
     def invoke(self, ctx: click.Context) -> Any:
@@ -80,6 +84,14 @@ class _Commands(click.Group):
         except KeyboardInterrupt as reason:
             told = str(reason) or "interrupted"  # Ctrl-C has no reason; a signal or a time limit has
             _stop(f"{told}; finished runs are kept, the same command computes the rest", INTERRUPTED)
+
+
+def _first_line(name: str) -> str:
+    """The help of a registered command; a package that cannot be imported leaves the others listed."""
+    try:
+        return REGISTERED[name].get_short_help_str(limit=MOST_HELP)
+    except Exception as error:  # noqa: BLE001  # whatever the package raises
+        return f"(cannot be imported: {shortened(str(error))})"
 
 
 def _stop(message: str, code: int) -> NoReturn:

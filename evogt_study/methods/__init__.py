@@ -1,5 +1,6 @@
 """Methods that a study can run: the contract, the package's methods, and functions of one's own.
 
+- `problem_kind`: the contract of a kind of problem
 - `protocol`: the contract between a method and the sweep
 - `registry`: methods by name
 - `problem_source`: a problem from formulas or a user's factory

@@ -24,10 +24,10 @@ from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text
-from evogt_study.schema.variables import MEASURED
 
 OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
 """Parameters of dictionaries, which some families take."""
@@ -191,7 +191,7 @@ class BaselineCase(BoundCase, Generic[P]):
             errors = relative_errors(at_nodes, problem.exact(rule.nodes, grid.observed_times), rule.weights)
             variables["error"] = Datum((), np.asarray(errors[-1]))
             if "error_history" in self.method.output.record:
-                variables["error_history"] = Datum(MEASURED["error_history"].dims, errors[saved])
+                variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors[saved])
         if "validation_values" in self.method.output.record:
             variables["validation_values"] = Datum(("node",), at_nodes[-1])
             coordinates["weight"] = Datum(("node",), rule.weights)

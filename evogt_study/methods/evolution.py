@@ -14,7 +14,15 @@ from evogt_study.baselines.finite_difference import (
     finite_difference_flops,
     finite_difference_memory,
 )
-from evogt_study.baselines.references import ELEMENTS, EXACT, REFINED, SIZED, FunctionReference, reference_of
+from evogt_study.baselines.references import (
+    ELEMENTS,
+    EXACT,
+    REFINED,
+    SIZED,
+    FunctionReference,
+    ReferenceAmongWorkers,
+    reference_of,
+)
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
@@ -31,7 +39,6 @@ from evogt_study.methods.problem_method import (
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_norms, record
-from evogt_study.methods.reference_cache import ReferenceAmongWorkers
 from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.coefficient_reference import CoefficientReference
@@ -41,7 +48,7 @@ from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Shar
 from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
-from evogt_study.schema.doubts import warn_outside_ball
+from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evogt_study.baselines.references import NAMES as REFERENCES
+from evogt_study.baselines.stored_run import resolved_reference
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
 from evogt_study.numerics import coefficient_reference
@@ -76,7 +77,9 @@ def _reference(raw: Any) -> Value:
 class EvolutionParameters:
     """Parameters of a case of the method, but for those of its integrator and of its problem."""
 
-    dictionary: str = declared(FAMILIES.wanted, choice(FAMILIES), "dictionary of prescribed features")
+    dictionary: str = declared(
+        FAMILIES.wanted, choice(FAMILIES), "dictionary of prescribed features", short="dictionary"
+    )
     seed: int = declared("an integer >= 0", integer(0), "seed of the dictionary's random draws")
     N: int = declared("an integer >= 1", integer(1), "number of output features N")
     N1: int | None = declared(
@@ -137,6 +140,8 @@ class EvolutionParameters:
         "what errors are measured against",
         "the problem's exact solution where left out",
         optional=True,
+        resolve=resolved_reference,
+        takes_code=True,
     )
     reference_points: int | None = declared(
         "an integer >= 1",

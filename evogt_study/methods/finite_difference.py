@@ -18,9 +18,9 @@ from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.variables import MEASURED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,6 @@ class FiniteDifferences(BaselineCase[DifferenceParameters]):
         if problem.potential is None:
             return with_scalars(record, scalars)
         if "free_energy_history" in self.method.output.record:
-            history = Datum(MEASURED["free_energy_history"].dims, solution.energies[list(grid.saved)])
+            history = Datum(VARIABLES["free_energy_history"].dims, solution.energies[list(grid.saved)])
             record = Record({**record.variables, "free_energy_history": history}, record.coordinates)
         return with_scalars(record, scalars | energy_scalars(solution.energies))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, fields
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from evogt_study.errors import ParameterError
@@ -43,8 +42,8 @@ def known_parameters() -> dict[str, Parameter]:
 
 @cache  # once a process: looking through what is installed took 2 to 7 ms
 def _load_installed() -> None:
-    for entry in entry_points(group=INTEGRATORS.group):
-        INTEGRATORS[entry.name]
+    for name in INTEGRATORS.installed():
+        INTEGRATORS[name]
 
 
 def own_fields(values: Values) -> tuple[Field[Any], ...]:

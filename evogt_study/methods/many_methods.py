@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from evogt_study.methods.protocol import BoundCase, Hints, Method
 from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.values import Values
+from evogt_study.schema.variables import Variable
 
 METHOD, PROBLEM = "method", "problem"
 ONE = ""
@@ -32,6 +33,14 @@ class ManyMethods(Method):
         last = set(map(id, own))
         ordered = sorted(dict.fromkeys(methods.values()), key=lambda method: id(method) in last)
         return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen)
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # which are given by the methods
+        return {name: each for method in [*self.methods.values()][::-1] for name, each in method.variables.items()}
+
+    @property
+    def keywords(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(word for method in self.methods.values() for word in method.keywords))
 
     def part(self, values: Values) -> tuple[Method, Values]:
         """The method of a case, with the parameters that it knows; defaults are its own."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study import problems
-
 
 @dataclass(frozen=True, eq=False)
 class ParameterFormula:
@@ -22,10 +20,14 @@ class ParameterFormula:
     @staticmethod
     def read(text: str) -> ParameterFormula:
         """Read a formula.  Raises FormulaError for anything outside the grammar."""
-        expression = problems.parse(text)
+        from evogt_study.problems.grammar import parse  # with SymPy, which a study without formulas does not need
+
+        expression = parse(text)
         return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
 
     def number(self, values: Mapping[str, float]) -> float:
         """The formula's value; infinite or NaN where it has none."""
+        from evogt_study.problems.evaluation import evaluate
+
         with np.errstate(all="ignore"):
-            return float(problems.evaluate(self._expression, {name: float(values[name]) for name in self.names}))
+            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from evogt_study import problems
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
@@ -24,11 +25,12 @@ from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
 from evogt_study.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.problems.grammar import RESERVED
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
-from evogt_study.schema.variables import COORDINATES, MEASURED
+from evogt_study.schema.variables import Variable
 
 MAY_BE_NAN = ("initial_error", "error_history", "field")
 """Errors relative to zero, and what is off a domain."""
@@ -42,6 +44,9 @@ in common, and making one takes as long as all the rest of a case's key."""
 @dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
     """A method of this package for one problem and one choice of outputs."""
+
+    variables: ClassVar[Mapping[str, Variable]] = VARIABLES
+    keywords: ClassVar[tuple[str, ...]] = KEYWORDS
 
     source: ProblemSource
     output: Output
@@ -63,17 +68,21 @@ class ProblemMethod(Method):
 
         Raises StudyError where the problem or the outputs cannot be had.
         """
-        if spec.problem is None or isinstance(spec.problem, Alternatives) or spec.output is None:
-            raise StudyError(f"`problem` must be given for the method {spec.method}")
-        source = ProblemSource.of(spec.problem)
-        unknown = [name for name in spec.output.record if name not in recordable]
+        if spec.problem is None or isinstance(spec.problem, Alternatives):
+            names = ", ".join(problems.BUILT_IN)
+            raise StudyError(
+                f"`problem` must be given for the method {spec.method}; use one of {names}, file.py:factory or a "
+                "[problem] table"
+            )
+        source, output = ProblemSource.of(spec.problem), spec.output or Output()
+        unknown = [name for name in output.record if name not in recordable]
         if unknown:
             raise StudyError(f"`record` must be made of {', '.join(recordable)}, got {unknown[0]!r} (output.record)")
         if "time_integrator" in parameters:
             parameters = {**parameters, **known_parameters()}
         own = {name: parameter for name, parameter in source.parameters.items() if name not in parameters}
         known = {**parameters, **following(source.dimension, directions, parameters), **own}
-        return cls(source, spec.output, known, **more)
+        return cls(source, output, known, **more)
 
     def required(self, values: Values) -> tuple[str, ...]:
         needed = super().required(values)
@@ -86,7 +95,7 @@ class ProblemMethod(Method):
         names = self.source.parameters
         numbers = {"N", "N1", "hidden", "gamma", "radius", "delta", "centre", *known_parameters()}
         return Hints(
-            reserved=frozenset({*MEASURED, *COORDINATES, *RESERVED}),
+            reserved=frozenset({*VARIABLES, *RESERVED}),
             deciding=("dictionary", "time_integrator", "reference"),
             copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
             # without those that a formula uses too: where they are to be seen would not say that both parts see them

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evogt_study.errors import InputError, ProblemError
+from evogt_study.errors import InputError, ProblemError, StudyError
 from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
@@ -35,10 +35,12 @@ class ProblemSource:
         return 0 if self.statement is None else self.statement.domain.feature_dimension
 
     @staticmethod
-    def of(given: Statement | UserCode) -> ProblemSource:
+    def of(given: object) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""
         if isinstance(given, Statement):
             return _from_statement(given)
+        if not isinstance(given, UserCode):
+            raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
         loaded = given.load()
         if isinstance(loaded, Statement):
             return _from_statement(loaded)

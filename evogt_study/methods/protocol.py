@@ -10,17 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from evogt_study.methods.own.user_code import UserCode, declaration
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, text_hash
+from evogt_study.schema.variables import Variable
 
-# a function of one's own needs neither, and formulas take half a second to import
-if TYPE_CHECKING:
-    from evogt_study.numerics.pipeline import Share
-    from evogt_study.problems import Statement
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,9 @@ class MethodSpec:
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
-    problem: Statement | UserCode | Alternatives[Statement | UserCode] | None
+    problem: object | Alternatives[object] | None
     output: Output | None
     references: tuple[UserCode, ...] = ()
-
-    @property
-    def of_the_package(self) -> bool:
-        """True where the schema says what its records mean; a function of one's own may mean something else."""
-        return any(isinstance(part, str) for part in parts(self.method))
 
     @property
     def codes(self) -> tuple[UserCode, ...]:
@@ -124,6 +117,13 @@ class Hints:
     unchecked: frozenset[str] = frozenset()
 
 
+class StageCache(Protocol):
+    """Stages that cases share: the result of a stage for a key, computed if it is not at hand."""
+
+    def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
+        """Return the result of `stage` for `key`."""
+
+
 class BoundCase(ABC):
     """One case of a method, its parameters resolved and typed.  `content` and `run` are all that it must have."""
 
@@ -133,7 +133,7 @@ class BoundCase(ABC):
         """Canonical JSON of all that the record depends on; parameters that the case does not use are no part of it."""
 
     @abstractmethod
-    def run(self, share: Share) -> Record:
+    def run(self, share: StageCache) -> Record:
         """Compute the case.  Raises RunError, or anything else, where it cannot."""
 
     @property
@@ -165,6 +165,10 @@ class Method(ABC):
 
     parameters: Mapping[str, Parameter]
     """The parameters it understands, by name."""
+    variables: ClassVar[Mapping[str, Variable]] = {}
+    """What it records, coordinates among it, by name.  A record brings the attributes of all else."""
+    keywords: ClassVar[tuple[str, ...]] = ()
+    """The subject of its results, for their metadata."""
 
     @abstractmethod
     def bind(self, values: Values) -> BoundCase:

@@ -15,11 +15,10 @@ from evogt_study.numerics.certificates.certify import BY_EXACT, BY_REFERENCE, CE
 from evogt_study.numerics.certificates.reference import SpectralReference, spectral_reference
 from evogt_study.numerics.pipeline import NORMS, Share, Solution
 from evogt_study.numerics.problem import Problem
+from evogt_study.pde.methods.variables import VARIABLES, outside_ball
 from evogt_study.problems.grammar import SPACE
-from evogt_study.schema.doubts import outside_ball
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
-from evogt_study.schema.variables import MEASURED
 
 HISTORIES = (
     "error_history", "energy_history", "norm_history", "free_energy_history", "coefficients", "reference_coefficients",
@@ -112,7 +111,7 @@ def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
         "singular_values": lambda: solution.svd.singular_values,
     }
     made = {name: make() for name, make in makers.items() if name in wanted}
-    return {name: Datum(MEASURED[name].dims, values) for name, values in made.items() if values is not None}
+    return {name: Datum(VARIABLES[name].dims, values) for name, values in made.items() if values is not None}
 
 
 def _at(values: Array | None, steps: tuple[int, ...]) -> Array | None:

@@ -7,48 +7,21 @@ name is the hash of all that its content depends on.  Without a folder to share 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from filelock import FileLock
 
-from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.pipeline import Reference
 from evogt_study.storage.atomic_files import written_whole
 
+Array = npt.NDArray[np.float64]
 SHARED_FOLDER = "EVOGT_SHARED_FOLDER"
 """Environment variable of workers: a folder that they have in common and that is removed with their cluster."""
 LOOK_SECONDS = 0.02
 """Between looks at a lock that another worker holds: a time limit reaches a run only between two of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceAmongWorkers:
-    """A `Reference` whose values another worker may have computed; `content` identifies the problem."""
-
-    reference: Reference
-    content: str
-
-    @property
-    def key(self) -> Hashable:
-        """That of the reference."""
-        return self.reference.key
-
-    @property
-    def coarser(self) -> Reference | None:
-        """Its coarser version, shared likewise."""
-        coarser = self.reference.coarser
-        return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values of the reference, (Q, d) and (T,) -> (T, Q)."""
-        told = repr((self.content, self.key, nodes.shape, times.shape)).encode()
-        name = blake2b(told + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
-        return once(name, lambda: self.reference(nodes, times))
 
 
 # without the folder, as in a cluster of the user's, every worker computes: slower, and the same numbers

@@ -24,8 +24,8 @@ from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
 from evogt_study.problems import Statement
-from evogt_study.schema.doubts import outside_ball, warn_outside_ball
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value

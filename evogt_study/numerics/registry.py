@@ -1,26 +1,28 @@
-"""Kinds by name: those of this package, and those that other packages add by entry points."""
+"""Objects by name: those of this distribution, and those that other packages add, all by entry points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from functools import cache
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from typing import Any, Generic, TypeVar
 
 from evogt_study.errors import ParameterError
 
-K = TypeVar("K", bound=type)
+K = TypeVar("K")
+DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Names and the types that they stand for; there is no other way from a name to a type.
+    """Objects by the names of entry points of `group`; each is imported when it is first used.
 
-    parameter: what a study file calls it.  group: entry points under which an installed package names a type of its
-    own.  Such a type, and one whose place "module:type" is given, is imported when it is asked for.  Raises
-    ParameterError for a name without a type, and for a type without one of the parts that its base declares.
+    parameter: what a study file calls the name.  kinds: the objects that have been used.  Raises ParameterError for a
+    name without an object, and for a type without one of the parts that its base declares.
     """
 
-    def __init__(self, parameter: str, group: str, *kinds: tuple[str, K], **places: str) -> None:
-        self.parameter, self.group, self.kinds, self.places = parameter, group, dict(kinds), places
+    def __init__(self, parameter: str, group: str) -> None:
+        self.parameter, self.group = parameter, group
+        self.kinds: dict[str, K] = {}
 
     def __getitem__(self, name: str) -> K:
         if name not in self.kinds:
@@ -31,27 +33,47 @@ class Registry(Mapping[str, K], Generic[K]):
             raise ParameterError(self.parameter, f"complete; `{name}` is without {missing}", name)
         return kind
 
-    # looked up by name when it is asked for: other packages' dictionaries are not imported by a study that does not use
-    # them
+    @property
+    def own(self) -> Mapping[str, EntryPoint]:
+        """Entry points of this distribution."""
+        return own_entry_points().get(self.group, {})
+
+    def installed(self) -> list[str]:
+        """Return the names of this distribution, then those of all other packages."""
+        return list(dict.fromkeys([*self.own, *(entry.name for entry in entry_points(group=self.group))]))
+
+    # imported when it is used: a study that does not use another package's dictionary does not import that package
     def _imported(self, name: str) -> K:
-        own = [EntryPoint(name, self.places[name], self.group)] if name in self.places else []
-        for entry in own or entry_points(group=self.group, name=name):
+        for entry in [self.own[name]] if name in self.own else entry_points(group=self.group, name=name):
             kind: K = entry.load()
             return kind
         raise ParameterError(self.parameter, self.wanted, name)
 
-    # not Mapping's own, which would import a type to see whether it is there
+    # Mapping's own test would import the object
     def __contains__(self, name: object) -> bool:
-        known = name in self.kinds or name in self.places
+        known = name in self.kinds or name in self.own
         return known or (isinstance(name, str) and bool(entry_points(group=self.group, name=name)))
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self.places, **self.kinds})
+        return iter({**self.own, **self.kinds})
 
     def __len__(self) -> int:
-        return len({**self.places, **self.kinds})
+        return len({**self.own, **self.kinds})
 
     @property
     def wanted(self) -> str:
-        """The names of this package, for messages."""
+        """The names of this distribution, for messages."""
         return f"one of {', '.join(self)}"
+
+
+@cache  # a process reads the file once; a look through all installed packages would take ten times as long
+def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
+    """Return the entry points of this distribution by group and name."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    try:
+        entries: Any = distribution(DISTRIBUTION).entry_points
+    except PackageNotFoundError:
+        return found
+    for entry in entries:
+        found.setdefault(entry.group, {})[entry.name] = entry
+    return found

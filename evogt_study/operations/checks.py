@@ -17,7 +17,7 @@ from evogt_study.results.decisions import choose
 from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
-from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Status
+from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.slabs import slabs
 from evogt_study.study.phases import Choice, in_words
 from evogt_study.study.typed_points import listed
@@ -57,8 +57,8 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
     declared: Mapping[str, Any] = {}
     if name in BOOKKEEPING:
         declared = BOOKKEEPING[name].attributes
-    elif name in MEASURED and result.study.spec.of_the_package:
-        declared = MEASURED[name].attributes
+    elif name in result.study.method.variables:
+        declared = result.study.method.variables[name].attributes
     for attribute, wanted in declared.items():
         if variable.attrs.get(attribute) != wanted:
             got = shortened(variable.attrs.get(attribute))

@@ -30,10 +30,10 @@ from evogt_study.numerics.problem_checks import check_data
 from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.operations.evaluate import stored_solution
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
-from evogt_study.schema.variables import COORDINATES, MEASURED
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
 
@@ -205,9 +205,9 @@ def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int |
             lambda nodes: solution.evaluate(nodes)[grid.saved_positions], solution.problem, grid.saved_times, field
         )
         measured |= shown
-        coordinates |= {name: (name, along.values, COORDINATES[name]) for name, along in axes.items()}
+        coordinates |= {name: (name, along.values, VARIABLES[name].attributes) for name, along in axes.items()}
     data: dict[str, Any] = {
-        name: (datum.dims, datum.values, MEASURED[name].attributes) for name, datum in measured.items()
+        name: (datum.dims, datum.values, VARIABLES[name].attributes) for name, datum in measured.items()
     }
     return xr.Dataset(data, coordinates, {**what_to_store(solution), "title": "one run"})
 
@@ -233,9 +233,9 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         if name not in constants
     }
     return {
-        "time": ("time", run.grid.saved_times, COORDINATES["time"]),
-        "mode": ("mode", np.arange(solution.space.rank), COORDINATES["mode"]),
-        "feature": ("feature", np.arange(dictionary.N), COORDINATES["feature"]),
+        "time": ("time", run.grid.saved_times, VARIABLES["time"].attributes),
+        "mode": ("mode", np.arange(solution.space.rank), VARIABLES["mode"].attributes),
+        "feature": ("feature", np.arange(dictionary.N), VARIABLES["feature"].attributes),
         **constants,
         **own,
     }

@@ -30,18 +30,6 @@ OTHER_SOFTWARE_TOLERANCE = 1e-8
 
 BLAS kernels of other processors change errors by at most 6e-9.
 """
-UNDETERMINED = frozenset(
-    {
-        "mass_defect",
-        "mass_defect_cross_grid",
-        "quadrature_defect",
-        "raw_resolution",
-        "singular_values",
-        "coefficients",
-        "reference_coefficients",
-    }
-)
-"""Variables of our own methods that rounding decides: defects and singular values at its level, signs of vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +170,8 @@ def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
     # with the same versions every digit is the same, so any difference is wrong
     if not run.software:
         return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
-    own = result.study.spec.of_the_package
-    judgeable = [each for each in run.differences if not (own and each.name in UNDETERMINED)]
+    declared = result.study.method.variables
+    judgeable = [each for each in run.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
     # `not <=`, so that NaN, which compares as false, is wrong
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]

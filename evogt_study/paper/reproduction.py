@@ -21,7 +21,8 @@ import xarray as xr
 from evogt_study.analysis.statistics import IncompleteWarning, summary
 from evogt_study.errors import InputError
 from evogt_study.paper.agreement import Entry, Measure, Verdict, verdict
-from evogt_study.schema.variables import MEASURED, Status
+from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.schema.variables import Status
 
 KNOWN = "known_differences"
 """The CSV that explains differences: the file, labels that single out the entries, and the explanation."""
@@ -87,7 +88,7 @@ def measured(data: xr.Dataset, variable: str) -> xr.DataArray:
     """A variable of the result; all missing where no run was ok and so none returned it."""
     if variable in data:
         return data[variable]
-    if variable not in MEASURED:
+    if variable not in VARIABLES:
         raise InputError(f"unknown variable {variable!r}")
     return xr.full_like(data["status"], np.nan, dtype=float).rename(variable)
 

@@ -11,10 +11,12 @@ from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import sympy
 
 from evogt_study.errors import FormulaError
-from evogt_study.numerics.arrays import Array
+
+Array = npt.NDArray[np.float64]
 
 _NUMPY: dict[Any, Callable[..., Any]] = {
     sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy
@@ -63,6 +63,8 @@ class Statement:
     ['k', 'nu']
     """
 
+    problem_kind: ClassVar[str] = "pde"
+
     dimension: int
     exact: str | None = None
     initial: str | None = None
@@ -107,6 +109,11 @@ class Statement:
         return (
             content if isinstance(self.domain, UnitCube) else content | {"domain": content_of(self.domain, whole=True)}
         )
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Section ``[problem]`` of a study file: the study has its own name, and its own T."""
+        return {name: each for name, each in self.content.items() if name not in ("name", "final_time")}
 
     @property
     def parameters(self) -> frozenset[str]:

@@ -33,11 +33,11 @@ from evogt_study.schema.variables import (
     CONTENT,
     COORDINATES,
     DESIGN,
-    MEASURED,
     MODEL_RESULT,
     OWN_VALUES,
     TRUTH_MEANINGS,
     Status,
+    Variable,
 )
 from evogt_study.study import publication
 from evogt_study.study.case_space import Axis, CaseSpace
@@ -59,24 +59,26 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
     # before anything is labelled: runs that disagree on what a name is become failed here
     table.settle()
     space = table.plan.space
-    meant, known = (MEASURED, COORDINATES) if study.spec.of_the_package else ({}, {})
+    meant = study.method.variables
     data: dict[str, Any] = {}
     coords: dict[str, Any] = axis_coordinates(space, study)
     for (name, dims, _), column in table.variables.items():
-        attributes = _attributes(name, column, meant[name].attributes if name in meant else None)
+        attributes = _attributes(name, column, meant.get(name))
         attributes = {CONTENT: MODEL_RESULT, **attributes}
         as_returned = not meant and bool(column.present[table.keys != b""].all()) and space.size == table.plan.count
         data[name] = _variable(dims, column, space, attributes, as_returned)
     for (name, dims, _), column in table.coordinates.items():
-        coords.update(_coordinate(name, dims, column, space, _attributes(name, column, known.get(name))))
+        coords.update(_coordinate(name, dims, column, space, _attributes(name, column, meant.get(name))))
     precision = next((phase.precision for phase in study.phases if phase.name == table.plan.phase), None)
     if precision is not None:
         coords |= precision_coordinates(precision, table)
     for name, size in _extra_dimensions(data).items():
-        coords.setdefault(name, (name, np.arange(size), dict(known.get(name, {"long_name": f"index of {name}"}))))
+        attributes = meant[name].attributes if name in meant else {"long_name": f"index of {name}"}
+        coords.setdefault(name, (name, np.arange(size), attributes))
     data |= _bookkeeping(table)
     attributes = {RECORDED: " ".join(sorted({name for name, _, _ in table.coordinates}))}
-    made = xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0]))), coords, attributes)
+    known = [*dict.fromkeys(["error", *meant]), None, *BOOKKEEPING]
+    made = xr.Dataset(dict(sorted(data.items(), key=lambda item: _rank(item[0], known))), coords, attributes)
     return made if key_bytes else with_text_keys(made)
 
 
@@ -85,19 +87,18 @@ def with_text_keys(data: xr.Dataset) -> xr.Dataset:
     return data.assign(case_key=data["case_key"].astype(str))
 
 
-def _attributes(name: str, column: Column, declared: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the attributes that the schema declares, else those that the runs bring; strings have no units.
+def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
+    """Return the attributes that the method declares, else those that the runs bring; strings have no units.
 
     Runs of an earlier result bring what was declared then; the present declaration is preferred.
     """
     if declared is not None:
-        return {**column.attributes, **declared}
+        return {**column.attributes, **declared.attributes}
     return {"long_name": name} | ({} if column.text else {"units": "1"}) | dict(column.attributes)
 
 
-def _rank(name: str) -> tuple[int, str]:
-    """Order of the variables in the file: the method's own, the user's, then bookkeeping."""
-    known = [*MEASURED, None, *BOOKKEEPING]
+def _rank(name: str, known: list[str | None]) -> tuple[int, str]:
+    """Order of the variables in the file: those that the method declares, others, then bookkeeping."""
     return (known.index(name), "") if name in known else (known.index(None), name)
 
 
@@ -124,7 +125,7 @@ def _axis_attributes(axis: Axis, study: Study) -> dict[str, Any]:
     if axis.points is None:
         return dict(study.parameter(axis.name).attributes(labels(axis.values)[0]))
     if not axis.points.description:
-        return dict(COORDINATES[CANDIDATE])
+        return COORDINATES[CANDIDATE].attributes
     return {"long_name": f"number of the {axis.name}", "units": "1", DESIGN: axis.points.description}
 
 
@@ -241,7 +242,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "Conventions": CONVENTIONS,
         "title": (study.title or study.name) + (f" ({phase} runs)" if phase != STUDY else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
-        "keywords": ", ".join(["parametric study", *_subjects(study)]),
+        "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
         "id": study.name,
         "source": study.source or f"evogt-study {package_version()}",
         "history": f"{now}: evogt-study {package_version()} ran {study.file}",
@@ -262,13 +263,6 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "phase": phase,
         **publication.attributes(study.publication),
     }
-
-
-def _subjects(study: Study) -> tuple[str, ...]:
-    """Keywords of the study's subject; of a user's own function only its name and its axes are known."""
-    if study.spec.of_the_package:
-        return ("random features", "parabolic partial differential equations")
-    return (study.name, *study.space.names)
 
 
 # only runs that are ok have values: the rows of the others are fill values, and are left out

@@ -122,9 +122,9 @@ def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
     dims = tuple(axis.name for axis in others)
     what = f"{precision.goal.of} of {precision.variable}"
     return {
-        SEEDS: (dims, seeds, {**COORDINATES[SEEDS], "comment": what}),
-        HALF_WIDTH: (dims, half, {**COORDINATES[HALF_WIDTH], "comment": what}),
-        REASON: (dims, reason, {**COORDINATES[REASON], "comment": what}),
+        SEEDS: (dims, seeds, {**COORDINATES[SEEDS].attributes, "comment": what}),
+        HALF_WIDTH: (dims, half, {**COORDINATES[HALF_WIDTH].attributes, "comment": what}),
+        REASON: (dims, reason, {**COORDINATES[REASON].attributes, "comment": what}),
     }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from evogt_study.errors import ParameterError
 from evogt_study.schema.values import Value, Values, canonical
+from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
@@ -37,7 +39,9 @@ class TooLargeError(ValueError):
 class Parameter:
     """A parameter's name, what its values may be (`wanted`, `read`), and its labels in the result file.
 
-    `default` is None where a value has to be given; `optional` ones may stay without any.
+    `default` is None where a value has to be given; `optional` ones may stay without any.  resolve: reads a raw value
+    with the folder of the study, to which paths are relative.  takes_code: a text "file.py:name" is a user's function.
+    short: label in figures.
     """
 
     name: str
@@ -47,8 +51,11 @@ class Parameter:
     comment: str = ""
     remedy: str = ""
     units: str = "1"
+    short: str = ""
     default: Value | None = None
     optional: bool = False
+    resolve: Callable[[Any, Path], Any] | None = None
+    takes_code: bool = False
 
     def value(self, raw: Any, where: str = "") -> Value:
         """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
@@ -66,7 +73,7 @@ class Parameter:
     def attributes(self, label: object) -> dict[str, str]:
         """Attributes of the parameter's coordinate in the result file; a `label` that is a string has no units."""
         units = "" if isinstance(label, str) else self.units
-        written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment}
+        written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
 
 
@@ -79,9 +86,15 @@ def declared(
     remedy: str = "",
     default: Value | None = None,
     optional: bool = False,
+    resolve: Callable[[Any, Path], Any] | None = None,
+    takes_code: bool = False,
+    short: str = "",
 ) -> Any:
     """A field of a dataclass of parameters: the one declaration of the parameter that has its name."""
-    parameter = Parameter("", wanted, read, long_name, comment, remedy, default=default, optional=optional)
+    parameter = Parameter(
+        "", wanted, read, long_name, comment, remedy, default=default, optional=optional, resolve=resolve,
+        takes_code=takes_code, short=short,
+    )  # fmt: skip
     return field(default=default if default is not None or optional else MISSING, metadata={"declares": parameter})
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 CONTENT = "coverage_content_type"
 """Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
 MODEL_RESULT = "modelResult"
+LABEL, LIMIT, WARNING, HEADLINE = "label", "warning_limit", "warning", "headline"
+"""Attributes of a variable beside those of CF and ACDD."""
 TRUTH_MEANINGS = "false true"
 """Attribute `flag_meanings` (CF) of truth values, which are numbers in a file."""
 
@@ -21,27 +24,34 @@ TRUTH_MEANINGS = "false true"
 class Variable:
     """A variable of the result file: its dimensions after the study's axes, and its attributes.
 
-    limit: above it a run's numbers are to be doubted, for the reason and with the remedy `doubt`.  later: results made
-    before the variable was recorded lack it, and agree with runs that have it.  label: short, for pictures, mathematics
-    between dollars; no file has it.
+    limit: above it the numbers of a run may be inaccurate, for the reason and with the remedy `warning`.  label: short,
+    for figures, with mathematics between dollars.  headline: 1 for what a study is about, if nobody says what it is
+    about, 0 for any other.  is_determined: False for what rounding decides, such as signs of vectors.
     """
 
     name: str
     long_name: str
-    comment: str
+    comment: str = ""
     dims: tuple[str, ...] = ()
     units: str = "1"
     content: str = MODEL_RESULT
     limit: float = math.inf
-    doubt: str = ""
-    later: bool = False
+    warning: str = ""
     label: str = ""
+    headline: int | None = None
+    is_determined: bool = True
 
     @property
-    def attributes(self) -> dict[str, str]:
-        """The attributes written to the file."""
-        written = {"long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content}
-        return {key: text for key, text in written.items() if text}
+    def attributes(self) -> dict[str, Any]:
+        """The attributes written to the file, by which a reader needs no method to show and to judge it."""
+        written: dict[str, Any] = {
+            "long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content,
+            LABEL: self.label,
+        }  # fmt: skip
+        written = {key: text for key, text in written.items() if text}
+        if self.limit < math.inf:
+            written |= {LIMIT: self.limit, WARNING: self.warning}
+        return written if self.headline is None else {**written, HEADLINE: self.headline}
 
 
 # files hold these numbers: a new outcome goes to the end
@@ -60,133 +70,8 @@ FINAL = (Status.ok, Status.diverged)
 """Outcomes that a run's numbers decide: another try changes nothing.  Every other is an accident, which the same run
 elsewhere may not have had."""
 
-MOST_QUADRATURE_DEFECT = 0.5
-"""The paper's runs have at most 0.317: 80 points in studies/paper/quadrature.toml, with up to 5 times the error of 120.
-In 3-D gaussian_rf of 320 features (gamma = 2.5) on 14 points per direction has 0.55, and 39 times the error of 20."""
-
 OWN_VALUES = "_values"
 """Suffix of a coordinate that differs between runs: its dimension then carries an index."""
-
-MEASURED = {
-    variable.name: variable
-    for variable in (
-        Variable("error", "final relative L2 error on the validation rule",
-                 "e_rel(T), eq:validation_error; NaN unless status is ok", label="relative $L^2$ error"),
-        Variable("error_h1", "final relative error in the H1 seminorm on the validation rule",
-                 "|| grad (u_N - u) ||_w / || grad u ||_w at T", label="relative $H^1$ error"),
-        Variable("error_max", "final relative error in the maximum over the validation nodes",
-                 "max_q |u_N - u| / max_q |u| at T", label=r"relative $L^\infty$ error"),
-        Variable("error_absolute", "final absolute L2 error on the validation rule", "|| u_N - u ||_w at T",
-                 label="absolute $L^2$ error"),
-        Variable("error_max_over_time", "largest relative L2 error at the saved times, 0 and T",
-                 "eq:validation_error, its maximum over time", label="largest $L^2$ error over time"),
-        Variable("reference_error", "relative L2 difference of the reference from its own coarser version at T",
-                 "elements of twice the size; of refined two thirds of the features and half of the steps",
-                 label="$L^2$ error of the reference"),
-        Variable("reference_share", "reference_error over error",
-                 "above a tenth the error says as much of the reference as of the run", limit=0.1, later=True,
-                 doubt="the reference is too coarse for errors this small; use a finer one",
-                 label="share of the reference"),
-        Variable("initial_error", "relative L2 error of the projected initial value on the validation rule",
-                 "eq:validation_error at t = 0; NaN where the initial value is zero", label="initial $L^2$ error"),
-        Variable("rank", "retained rank r", "number of sigma_i > sqrt(tau) sigma_1, app:threshold", label="rank $r$"),
-        Variable("retained_condition", "retained condition kappa_ret = lambda_1 / lambda_min,kept",
-                 "at most 1 / tau; med. kappa_ret of tab:diagnostics", label=r"$\kappa_{ret}$"),
-        Variable("raw_resolution", "sigma_min(M_q) / sigma_max(M_q) of the raw quadrature mass matrix",
-                 "unresolved in double precision at or below 2.22e-16, tab:diagnostics",
-                 label=r"$\sigma_{min} / \sigma_{max}$ of $M_q$"),
-        Variable("mass_defect", "identity-mass defect epsilon_M in the spectral norm",
-                 "|| Phi~^T W_q Phi~ - I_r ||_2, app:threshold; rounding only", label=r"mass defect $\epsilon_M$"),
-        Variable("quadrature_defect", "identity-mass defect on a second rule, in the spectral norm",
-                 "|| Phi~_b^T W_b Phi~_b - I_r ||_2, b: Gauss-Legendre, one point per direction more than the assembly "
-                 f"rule; above {MOST_QUADRATURE_DEFECT} that rule is too coarse",
-                 limit=MOST_QUADRATURE_DEFECT, later=True,
-                 doubt="the assembly rule is too coarse for the features; use a finer `quadrature`",
-                 label="mass defect, second rule"),
-        Variable("domain_reach", "distance of the domain's farthest corner from the centre, over the radius",
-                 "max_x |x - x_c| / R; recorded where the ball of transnet or gtransnet does not hold the domain",
-                 limit=1.0, later=True,
-                 doubt="the ball of `radius` about `centre` does not hold the domain; use a larger `radius`",
-                 label="reach of the domain"),
-        Variable("mass_defect_cross_grid", "identity-mass defect on the assessment rule, in the spectral norm",
-                 "epsilon_M^cg, app:cross_grid", label=r"$\epsilon_M^{cg}$"),
-        Variable("stiffness_defect_cross_grid", "relative difference of the stiffness on the assessment rule",
-                 "epsilon_K^cg, app:cross_grid; spectral norms, the largest at 0, T/4, T/2, 3T/4, T",
-                 label=r"$\epsilon_K^{cg}$"),
-        Variable("coefficient_error", "relative Euclidean error of the final coefficients",
-                 "against coefficient_reference, tab:temporal_convergence", label=r"relative error of $\alpha$"),
-        Variable("energy_drop_percent", "fall of the energy E_q over the run, in percent of its initial value",
-                 "tab:allen_cahn", units="percent", label="fall of $E_q$"),
-        Variable("energy_increment", "largest change of the energy E_q in one step, max_n (E_q^{n+1} - E_q^n)",
-                 "negative where the energy falls in every step, tab:allen_cahn", label="largest step of $E_q$"),
-        Variable("error_bound", "bound of the error in the energy norm, relative to the final L2 norm of the solution",
-                 "from the residual, without the exact solution: docs/guarantees.md; parts: error_bound_initial, "
-                 "error_bound_residual, error_bound_estimated", label="bound of the error"),
-        Variable("error_bound_initial", "part of error_bound: initial error", "|| e(0) || over the final norm"),
-        Variable("error_bound_residual", "part of error_bound: dual norm of the residual over time",
-                 "(int_0^T || R ||_{-1,a}^2 dt)^{1/2} over the final norm"),
-        Variable("error_bound_estimated", "part of error_bound that is not bounded but estimated, and added",
-                 "rule in time and modes that the grid does not resolve, in the same norm"),
-        Variable("error_indicator", "as error_bound for a nonlinear problem, where it is no bound",
-                 "from the residual, without the exact solution: docs/guarantees.md", label="indicator of the error"),
-        Variable("error_estimate", "estimate of the final relative L2 error without the exact solution",
-                 "by elliptic reconstruction and the error of the time steps: docs/guarantees.md",
-                 label="estimated $L^2$ error"),
-        Variable("error_lower", "certified lower bound of the final relative L2 error",
-                 "(|| u_ref - u_N || - delta) / (|| u_ref || + delta): docs/guarantees.md",
-                 label="lower bound of the $L^2$ error"),
-        Variable("error_upper", "certified upper bound of the final relative L2 error",
-                 "(|| u_ref - u_N || + delta) / (|| u_ref || - delta): docs/guarantees.md",
-                 label="upper bound of the $L^2$ error"),
-        Variable("error_full_space", "best approximation of the final solution in all features, relative L2 error",
-                 "|| u - v_N || / || u ||, first term of eq:error_split_retained", label="$L^2$ error, all features"),
-        Variable("error_retained", "projection of the final solution on the retained space, relative L2 error",
-                 "|| u - P_{r,q} u || / || u ||, first two terms of eq:error_split_retained",
-                 label="$L^2$ error, retained space"),
-        Variable("error_evolution", "part of the final error due to Galerkin evolution and quadrature",
-                 "|| P_{r,q} u - u_{N,r} || / || u ||, third term of eq:error_split_retained",
-                 label="$L^2$ error of evolution"),
-        Variable("error_time", "part of the final error due to the time step",
-                 "|| u_{N,r} - u_{N,r}^n || / || u ||, fourth term of eq:error_split_retained",
-                 label="$L^2$ error of time steps"),
-        Variable("coercivity", "discrete coercivity constant c_A",
-                 "least A_q(t; z, z) / || z ||_{1,q}^2 at 0, T/4, T/2, 3T/4, T, eq:discrete_coercivity",
-                 label="coercivity $c_A$"),
-        Variable("mass_constant", "constant c_{0,q} of the quadrature mass", "eq:mass_lower_bound, on a finer rule",
-                 label="$c_{0,q}$"),
-        Variable("quadrature_residual", "accumulated residual of the assembly rule, eta_q",
-                 "eq:quadrature_residual, of the spectral reference", label=r"$\eta_q$"),
-        Variable("midpoint_constant", "constant Theta_IM of the implicit midpoint rule",
-                 "eq:im_residual_explicit, by a spline through the states", label=r"$\Theta_{IM}$"),
-        Variable("degrees_of_freedom", "number of unknowns that are advanced in time",
-                 "interior vertices of p1_fem, tab:p1_fem; interior points of finite_difference", label="unknowns"),
-        Variable("scaled_condition", "condition number of the column-scaled augmented matrix [A; sqrt(rho) I]",
-                 "largest over smallest singular value, tab:global_diagnostic", label="condition number"),
-        Variable("error_history", "relative L2 error on the validation rule at the saved times",
-                 "eq:validation_error at each time", ("time",), label="relative $L^2$ error"),
-        Variable("energy_history", "quadrature diffusion energy at the saved times",
-                 "sum_q w_q a |grad u_N|^2; without a lifting alpha^T K(t) alpha, eq:quadrature_diffusion_energy",
-                 ("time",), label="diffusion energy"),
-        Variable("norm_history", "quadrature L2 norm of the solution at the saved times",
-                 "||u_N(t)||_q; without a lifting ||alpha(t)||_2, prop:mass", ("time",), label="$||u_N(t)||_q$"),
-        Variable("free_energy_history", "energy E_q(u) of the gradient flow at the saved times",
-                 "sum_q w_q [a |grad u|^2 / 2 + F(u)], after eq:ac_g_quad", ("time",), label="$E_q(u)$"),
-        Variable("coefficients", "retained coefficients alpha at the saved times",
-                 "eq:retained_ansatz; NaN beyond the case's rank", ("time", "mode")),
-        Variable("feature_coefficients", "coefficients of the features at the saved times",
-                 "T_r alpha: u_N = u_b + D psi . T_r alpha", ("time", "feature")),
-        Variable("reference_coefficients", "coefficients of the reference at final time",
-                 "alpha_ref(T) of coefficient_reference; NaN beyond the case's rank", ("mode",)),
-        Variable("singular_values", "singular values sigma_i of the weighted trial matrix, all N of them",
-                 "B = W_q^{1/2} Phi, eq:SVD; the retained ones are above sqrt(tau) sigma_1", ("feature",)),
-        Variable("field", "numerical solution on a uniform grid at the saved times",
-                 "u_N; of the method evolution that of eq:retained_ansatz, with the lifting if there is one",
-                 ("time", "x", "y", "z")),
-        Variable("validation_values", "final values of the numerical solution at the validation nodes",
-                 "in C order of the tensor-product rule", ("node",)),
-        Variable("exact_field", "exact solution on the same grid", "the problem's `exact`", ("time", "x", "y", "z")),
-    )
-}  # fmt: skip
 
 QUALITY, AUXILIARY = "qualityInformation", "auxiliaryInformation"
 
@@ -207,22 +92,16 @@ BOOKKEEPING = {
     )
 }  # fmt: skip
 
-# no attribute `axis`: to CF its T is a calendar's time, and its X and Y are horizontal coordinates on the earth
 COORDINATES = {
-    "time": {"long_name": "time t", "units": "1", "comment": "dimensionless, from 0 to final_time"},
-    "mode": {"long_name": "index of the retained direction", "units": "1", "comment": "from 0, nonincreasing sigma_i"},
-    "feature": {"long_name": "index i of the singular value", "units": "1", "comment": "from 0, nonincreasing sigma_i"},
-    "node": {"long_name": "index of the validation node", "units": "1",
-             "comment": "from 0, in C order of the tensor-product rule"},
-    "weight": {"long_name": "weight of the validation rule", "units": "1", "comment": "w_q^(v), eq:validation_error"},
-    "x": {"long_name": "coordinate x", "units": "1"},
-    "y": {"long_name": "coordinate y", "units": "1"},
-    "z": {"long_name": "coordinate z", "units": "1"},
-    "candidate": {"long_name": "index of the candidate value", "units": "1"},
-    "precision_seeds": {"long_name": "seeds after which the number was looked at last", "units": "1"},
-    "precision_half_width": {"long_name": "half width of the number's interval", "units": "1"},
-    "precision_reason": {"long_name": "why no more seeds were added for the number"},
-}  # fmt: skip
+    variable.name: variable
+    for variable in (
+        Variable("candidate", "index of the candidate value", content=""),
+        Variable("precision_seeds", "seeds after which the number was looked at last", content=""),
+        Variable("precision_half_width", "half width of the number's interval", content=""),
+        Variable("precision_reason", "why no more seeds were added for the number", units="", content=""),
+    )
+}
+"""Coordinates of a pilot, and of a study with a target precision."""
 
 
 DESIGN = "design"

@@ -1,7 +1,6 @@
 """The study file and its meaning.
 
 - `study_file`: sections and keys
-- `stored_run`: the file of one run, as what errors are measured against
 - `declared_values`: raw values read as those of declared parameters
 - `case_space`: the product of the axes, with constants, rules and tables
 - `designs`: axes that list points: paired values, samples, tables

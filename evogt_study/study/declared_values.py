@@ -13,10 +13,6 @@ from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import anything
 from evogt_study.schema.reserved_names import TAKEN_REASON, objection
 from evogt_study.schema.values import Value, text_label
-from evogt_study.study.stored_run import stored_run
-
-REFERENCE = "reference"
-"""The parameter that may name a file of one run, relative to the study file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +31,10 @@ class Declared:
         """`raw` as a value of the parameter `name`.  Raises StudyError."""
         self.check_name(name, where)
         try:
-            if name == REFERENCE and isinstance(raw, str) and raw.endswith(".nc"):
-                raw = stored_run(Path(self.file).parent / raw)
-            return self.method.parameters[name].value(raw, f"{self.file}, {where}")
+            parameter = self.method.parameters[name]
+            if parameter.resolve is not None:
+                raw = parameter.resolve(raw, Path(self.file).parent)
+            return parameter.value(raw, f"{self.file}, {where}")
         except ParameterError as error:
             raise StudyError(str(error if error.where else error.at(f"{self.file}, {where}"))) from None
 
@@ -54,10 +51,9 @@ class Declared:
     def column(self, name: str, entries: Iterable[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
         """Values that may repeat; sooner than one by one.  settled: they are canonical already.  Raises StudyError."""
         self.check_name(name, where)
-        # a reference may be a file, which `value` reads
-        if name == REFERENCE:
-            return tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         parameter = self.method.parameters[name]
+        if parameter.resolve is not None:
+            return tuple(self.value(name, entry, f"{where}[{i}]") for i, entry in enumerate(entries))
         if settled and parameter.read is anything:
             return tuple(entries)
         found = []

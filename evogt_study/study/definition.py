@@ -15,7 +15,8 @@ import numpy as np
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.python_function import code_of
-from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, is_statement, named_code
+from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, named_code
+from evogt_study.methods.problem_kind import is_problem
 from evogt_study.schema.values import is_composite
 from evogt_study.storage.atomic_files import written_whole
 from evogt_study.study.designs.given import SECTIONS, sections
@@ -73,8 +74,8 @@ def _left_out(value: Any) -> bool:
 
 
 def _is_code(value: object) -> bool:
-    # a statement is callable too: with the values of its parameters
-    return callable(value) and not is_statement(value)
+    # a problem in formulas is callable too: with the values of its parameters
+    return callable(value) and not is_problem(value)
 
 
 def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[str, Any]) -> Defined:
@@ -124,13 +125,12 @@ def _text(table: Mapping[str, Any]) -> str:
 
 def _section(key: str, value: Any) -> Any:
     """A section as mappings and lists."""
-    if is_statement(value):
+    if is_problem(value):
         if key == "method":
             raise StudyError(
                 "`method` must be a function or the name of a method, got a problem; give it as problem=..."
             )
-        # a study's [problem] has neither key: its name and T are the study's
-        return {name: each for name, each in value.content.items() if name not in ("name", "final_time")}
+        return dict(value.table)
     if key in ("when", "depends", "exclude"):
         listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
         kind, told = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")

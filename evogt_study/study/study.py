@@ -12,14 +12,15 @@ import numpy as np
 
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
 from evogt_study.methods.own.user_code import DeclaredCode, UserCode, named_code
-from evogt_study.methods.protocol import Method, MethodSpec, Output
-from evogt_study.methods.registry import Several, load_method, method_spec
+from evogt_study.methods.problem_kind import kind_of
+from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
+from evogt_study.methods.registry import known_method, load_method
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
-from evogt_study.study.declared_values import REFERENCE, Declared
+from evogt_study.study.declared_values import Declared
 from evogt_study.study.definition import changed, defined, written
 from evogt_study.study.designs.combined import check_occurs, read_designs, stated_values
 from evogt_study.study.designs.given import Design
@@ -33,12 +34,10 @@ from evogt_study.study.pilot import read_pilot
 from evogt_study.study.precision import read_precision
 from evogt_study.study.study_file import (
     ExcludeTable,
-    ProblemTable,
     PublicationTable,
     SeedRange,
     StudyTable,
     WhenTable,
-    read_problem,
     read_table,
     taken_by,
 )
@@ -241,6 +240,10 @@ def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
     return times
 
 
+class _PlacedError(StudyError):
+    """A mistake whose message has its place already."""
+
+
 class _Reader:
     """One pass from a table of the right shape to a study whose every value is checked."""
 
@@ -249,12 +252,19 @@ class _Reader:
         try:
             self.spec = self._spec()
             self.method = load_method(self.spec)
+            if references := tuple(self._references()):
+                self.spec = replace(self.spec, references=references)
+                self.method = load_method(self.spec)
+        except _PlacedError as error:
+            raise StudyError(str(error)) from None
         except ParameterError as error:
             raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
         except FormulaError as error:
             raise StudyError(f"{error} ({file}, problem)") from None
         except InputError as error:
             raise StudyError(f"{error} ({file})") from None
+        if table.depends and not self.spec.codes:
+            raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
         self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
 
     def _lacking(self) -> Iterator[str]:
@@ -271,31 +281,44 @@ class _Reader:
 
     def _spec(self) -> MethodSpec:
         stated, output = self.table.problem, self.table.output
-        problem = self._problem_table(stated) if isinstance(stated, ProblemTable) else stated
         outputs = None
         if output is not None:
             outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
-        methods = self._labelled("method", self.table.method) or self.table.method
-        several = self._labelled("problem", problem)
-        spec = method_spec(
-            methods, Several(several) if several else problem, outputs,
-            lambda name: self.named(name, self.table.depends),
-        )  # fmt: skip
-        if spec.of_the_package:
-            spec = replace(spec, references=tuple(self._references()))
-        if self.table.depends and not spec.codes:
-            raise StudyError(f"`depends` must be left out with the method {self.table.method}, which reads no files")
-        return spec
+        method = known_method(self._labelled("method", self.table.method) or self.table.method, self._named)
+        problem: object = None if stated is None else self._problem(stated, "problem")
+        if several := self._labelled("problem", stated):
+            each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
+            problem = Alternatives(tuple(each))
+        return MethodSpec(method, problem, outputs)
+
+    def _named(self, reference: str) -> UserCode:
+        return self.named(reference, self.table.depends)
+
+    def _problem(self, raw: str | dict[str, Any], where: str) -> object:
+        """The problem, or the user's code that makes it.  Raises _PlacedError."""
+        if isinstance(raw, str) and ":" in raw:
+            return self._named(raw)
+        place = f"{self.file}, {where}"
+        try:
+            return kind_of(raw).read(raw, Path(self.file).parent, place)
+        except ParameterError as error:
+            raise _PlacedError(str(error.at(f"{place}.{error.name}"))) from None
+        except FormulaError as error:
+            raise _PlacedError(f"{error} ({place})") from None
+        except StudyError as error:
+            raise _PlacedError(str(error)) from None
 
     def _references(self) -> Iterator[UserCode]:
-        """The functions that `reference` names, wherever it gets a value."""
+        """The functions that parameters name, wherever these get a value."""
         given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
-        several = [table.get(REFERENCE) for table in given]
-        texts = [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
-        texts += stated_values(self.table, REFERENCE, self.file)
+        texts: list[Any] = []
+        for name in [each.name for each in self.method.parameters.values() if each.takes_code]:
+            several = [table.get(name) for table in given]
+            texts += [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
+            texts += stated_values(self.table, name, self.file)
         # each once, since naming it reads and hashes its files
-        for name in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
-            yield self.named(name, self.table.depends)
+        for text in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
+            yield self._named(text)
 
     def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
         """The methods or problems of an axis by their labels, if there is such an axis."""
@@ -315,20 +338,10 @@ class _Reader:
         return {label: self._one(name, label, each) for label, each in raw.items()}
 
     def _one(self, name: str, label: str, raw: Any) -> Any:
-        """One method or problem of an axis: a name, or the formulas of a problem."""
-        if isinstance(raw, dict) and name == "problem":
-            return self._problem_table(read_problem(raw, f"{self.file}, axes.{name}.{label}"))
-        if isinstance(raw, str):
+        """One method or problem of an axis: a name, or the table of a problem."""
+        if isinstance(raw, str) or (isinstance(raw, dict) and name == "problem"):
             return raw
         raise StudyError(f"`{name}` must be a name, got {shortened(raw)} ({self.file}, axes.{name}.{label})")
-
-    def _problem_table(self, stated: ProblemTable) -> dict[str, Any]:
-        """The table with the path of a mesh, which is relative to the study file."""
-        problem = stated.model_dump()
-        mesh = (problem["domain"] or {}).get("mesh")
-        if isinstance(mesh, str):
-            problem["domain"] = {"mesh": str(Path(self.file).parent / mesh)}
-        return problem
 
     def study(self, warn: bool) -> Study:
         table, space = self.table, self._space(warn)

@@ -10,9 +10,10 @@ import difflib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
@@ -23,11 +24,13 @@ from evogt_study.study.case_space import MAX_CASES
 
 
 # strict: TOML has types, and a "3" that is taken for 3 is a mistake that nobody sees
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of a study file."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class SeedRange(_Table):
+class SeedRange(Table):
     """``{ start = 0, count = 20 }``: consecutive integers."""
 
     # below 2^62, so that start + count is an int64, as which seeds are stored
@@ -42,7 +45,7 @@ class SeedRange(_Table):
         return list(range(self.start, self.start + self.count))
 
 
-class _ParametersTable(_Table):
+class _ParametersTable(Table):
     """A table whose keys are those of the section, and parameters beside them."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -80,7 +83,7 @@ class SampleTable(_ParametersTable):
     """Values of each parameter of Morris' trajectories."""
 
 
-class PointsTable(_Table):
+class PointsTable(Table):
     """A ``[[table]]`` section: points that are listed."""
 
     name: str
@@ -91,14 +94,14 @@ class PointsTable(_Table):
     """Points, each a table of parameters."""
 
 
-class ExcludeTable(_Table):
+class ExcludeTable(Table):
     """An ``[[exclude]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
     """Values, or lists of values, of axes and parameters: points where all of them fit are left out."""
 
 
-class WhenTable(_Table):
+class WhenTable(Table):
     """A ``[[when]]`` rule."""
 
     match: Annotated[dict[str, Any], Field(min_length=1)]
@@ -107,7 +110,7 @@ class WhenTable(_Table):
     """Parameters that it sets there; of several rules the last one wins."""
 
 
-class PilotTable(_Table):
+class PilotTable(Table):
     """The ``[pilot]`` section; with several parameters a candidate is a list of a value for each."""
 
     parameter: str | list[str]
@@ -132,7 +135,7 @@ class PilotTable(_Table):
         return self.seeds.values if isinstance(self.seeds, SeedRange) else self.seeds
 
 
-class PrecisionTable(_Table):
+class PrecisionTable(Table):
     """The ``[precision]`` section."""
 
     of: str = "mean"
@@ -147,7 +150,7 @@ class PrecisionTable(_Table):
     """Seeds of a cell after which it is given up."""
 
 
-class OutputTable(_Table):
+class OutputTable(Table):
     """The ``[output]`` section."""
 
     times: Annotated[int, Field(ge=2)] | list[float | int] = 2
@@ -159,7 +162,7 @@ class OutputTable(_Table):
     """Points per direction of a recorded `field`."""
 
 
-class CreatorTable(_Table):
+class CreatorTable(Table):
     """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -172,7 +175,7 @@ class CreatorTable(_Table):
     """Address for questions."""
 
 
-class PublicationTable(_Table):
+class PublicationTable(Table):
     """The ``[publication]`` section: who made the results, and on what terms others may use them."""
 
     creators: Annotated[list[CreatorTable], Field(min_length=1)]
@@ -193,34 +196,7 @@ class PublicationTable(_Table):
     """DOI of the deposit, where there is one."""
 
 
-class ProblemTable(_Table):
-    """A problem stated in the study file, ``[problem]``."""
-
-    dimension: Any
-    """Number of directions in space: 1, 2 or 3."""
-    exact: str | None = None
-    """Exact solution, from which the source and the initial value are derived."""
-    initial: str | None = None
-    """Initial value, where there is no `exact`."""
-    source: str | None = None
-    """Source term f, where there is no `exact`; zero if left out."""
-    domain: dict[str, Any] | None = None
-    """Box, disk, polygon or mesh; the unit cube if left out."""
-    diffusion: str | list[Any] = "1"
-    """Diffusion: a formula, a list of one for each direction, or a symmetric matrix of formulas."""
-    advection: list[Any] | None = None
-    """Velocity b, a formula for each direction."""
-    reaction: str | None = None
-    """Reaction g, a formula also in `u`, the solution."""
-    boundary: dict[str, Any] = {}
-    """Faces of a box that are periodic, or have a flux or a transfer."""
-    lifting: str | None = None
-    """Boundary values, extended into the domain; zero if left out."""
-    potential: str | None = None
-    """F(u) of a gradient flow, with -F'(u) in place of advection and reaction."""
-
-
-class StudyTable(_Table):
+class StudyTable(Table):
     """A whole study file."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$", max_length=100)]
@@ -234,8 +210,8 @@ class StudyTable(_Table):
     # lists and tables as defaults: pydantic gives each model a copy of its own
     depends: list[str] = []
     """Files that count as a part of code of one's own: a change of one makes its runs new."""
-    problem: str | ProblemTable | None = None
-    """Built-in problem, `file.py:factory`, or a table of formulas."""
+    problem: str | dict[str, Any] | None = None
+    """Problem with a name, `file.py:factory`, or a table; its key `kind` names the kind of another package."""
     axes: dict[str, Any] = {}
     """Values of each axis, or a range of them; the product of all axes and designs is run."""
     together: list[TogetherTable] = []
@@ -284,22 +260,22 @@ def read_table(text: str, file: str) -> StudyTable:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
-    try:
-        table = StudyTable.model_validate(raw)
-    except ValidationError as error:
-        raise StudyError(_one_line(error.errors(include_url=False), raw, file)) from None
+    table = validated(StudyTable, raw, file)
     if not (table.axes or table.together or table.sample or table.table):
         wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
         raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
     return table
 
 
-def read_problem(raw: dict[str, Any], where: str) -> ProblemTable:
-    """The formulas of one of several problems; `where` names them in messages.  Raises StudyError."""
+M = TypeVar("M", bound=Table)
+
+
+def validated(model: type[M], raw: Mapping[str, Any], where: str) -> M:
+    """The table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
     try:
-        return ProblemTable.model_validate(raw)
+        return model.model_validate(raw)
     except ValidationError as error:
-        raise StudyError(_one_line(error.errors(include_url=False), raw, where)) from None
+        raise StudyError(_one_line(error.errors(include_url=False), raw, where, model)) from None
 
 
 @dataclass(frozen=True)
@@ -342,7 +318,7 @@ def _kind(alternative: str) -> str:
     return "an integer" if "int" in alternative else "a word" if alternative == "str" else "a table"
 
 
-def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str:
+def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, model: type[Table]) -> str:
     """Describe the first mistake, and count the others."""
     mistakes = [_mistake(error, raw) for error in errors]
     meant = [mistake for mistake in mistakes if mistake.meant] or mistakes
@@ -354,7 +330,7 @@ def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str
         kinds = dict.fromkeys(kind for mistake in mistakes if mistake.keys == first.keys for kind in mistake.expected)
         return f"`{key}` must be {' or '.join(kinds)}, got {shortened(first.got)} ({file}){more}"
     if first.error["type"] == "extra_forbidden":
-        known = _known_keys(first.keys[:-1])
+        known = _known_keys(first.keys[:-1], model)
         near = difflib.get_close_matches(first.keys[-1], known, 1)
         advice = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
         return f"unknown key `{key}` ({file}); {advice}{more}"
@@ -363,16 +339,16 @@ def _one_line(errors: list[ErrorDetails], raw: dict[str, Any], file: str) -> str
     return f"`{key}` must be {_wanted(first.error)}, got {shortened(first.error['input'])} ({file}){more}"
 
 
-def _known_keys(location: tuple[str, ...]) -> list[str]:
-    tables: dict[str, type[_Table]] = {
+def _known_keys(location: tuple[str, ...], model: type[Table]) -> list[str]:
+    tables: dict[str, type[Table]] = {
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
-        "output": OutputTable, "problem": ProblemTable, "seeds": SeedRange,
+        "output": OutputTable, "seeds": SeedRange,
         "together": TogetherTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
         "publication": PublicationTable, "creators": CreatorTable,
     }  # fmt: skip
     names = [part for part in location if part in tables]
     # of nested tables the innermost, as creators of a publication
-    return list((tables[str(names[-1])] if names else StudyTable).model_fields)
+    return list((tables[str(names[-1])] if names else model).model_fields)
 
 
 KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}

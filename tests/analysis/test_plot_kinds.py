@@ -474,7 +474,7 @@ def test_curves_that_cannot_be_compared():
 
 def test_labels_are_the_file_s_own():
     data = small()
-    data["error"].attrs |= {"long_name": "an error", "units": "m"}
+    data["error"].attrs = {"long_name": "an error", "units": "m"}
     data["k"].attrs |= {"long_name": "wave number", "units": "1/m"}
     axes = dependence(data).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("wave number $k$ (1/m)", "an error (m)")

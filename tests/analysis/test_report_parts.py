@@ -1,6 +1,7 @@
 """Parts of a report page: formulas and problems as MathML, the finding, and what the script knows of pictures."""
 
 import json
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,10 +14,11 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.marks import marks
 from evogt_study.analysis.plots.verdict import judged
-from evogt_study.analysis.report.equation import problems
 from evogt_study.analysis.report.finding import finding, judgement
-from evogt_study.analysis.report.mathml import formula
+from evogt_study.analysis.report.page import stated_problems
 from evogt_study.analysis.report.pointer import MOST_RUNS, Marked, pointer_data
+from evogt_study.pde.problems.mathml import formula
+from evogt_study.pde.problems.typeset import problem_lines
 from evogt_study.results.netcdf import read_result
 
 ROOT = Path(__file__).parents[2]
@@ -66,11 +68,11 @@ def test_what_is_no_formula_is_text(text):
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda path: path.stem)
 def test_problems_of_all_studies_are_typeset(path):
     text = path.read_text(encoding="utf-8")
-    for stated in problems(text):
-        for line in stated.lines:
-            read(line.formula)
-            assert "<mtext" not in line.formula
-    assert bool(problems(text)) == ("problem" in text)
+    found = stated_problems(text)
+    for stated in found:
+        ElementTree.fromstring(f"<ul>{stated.items}</ul>")
+        assert "<mtext" not in stated.items
+    assert bool(found) == ("problem" in text)
 
 
 def test_the_equation_has_the_terms_of_its_problem():
@@ -88,8 +90,8 @@ def test_the_equation_has_the_terms_of_its_problem():
     y0 = { flux = "exp(-t)" }
     y1 = { transfer = "3/2", outside = "1" }
     """
-    (stated,) = problems(study)
-    assert [(read(line.formula), line.words) for line in stated.lines] == [
+    lines = problem_lines(tomllib.loads(study)["problem"])
+    assert [(read(line.formula), line.words) for line in lines] == [
         ("u_t=div(A∇u)−b·∇u+g+f", "in Ω, for 0 < t ≤ T"),
         ("A=(1xx2)", ""),
         ("b=(1−y,x)", ""),
@@ -105,8 +107,8 @@ def test_the_equation_has_the_terms_of_its_problem():
 
 
 def test_a_parameter_and_a_coefficient_have_different_letters():
-    (stated,) = problems('[problem]\ndimension = 1\nexact = "exp(-t)*sin(pi*x)"\ndiffusion = "(1 + a*x)/10"\n')
-    equation, coefficient = stated.lines[0].formula, stated.lines[1].formula
+    stated = {"dimension": 1, "exact": "exp(-t)*sin(pi*x)", "diffusion": "(1 + a*x)/10"}
+    equation, coefficient = (line.formula for line in list(problem_lines(stated))[:2])
     assert "<mi>𝒶</mi>" in equation
     assert "<mi>a</mi>" not in equation
     assert ("<mi>𝒶</mi>" in coefficient, "<mi>a</mi>" in coefficient) == (True, True)
@@ -116,7 +118,7 @@ def test_a_parameter_and_a_coefficient_have_different_letters():
     "study", ["[", "problem = 3", "[problem]\ndimension = 1\nnothing = 1", "[axes]\nproblem = 'x'", "x = 1"]
 )
 def test_what_states_no_problem_has_none(study):
-    assert problems(study) == []
+    assert stated_problems(study) == []
 
 
 # --- the finding ------------------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.planning.plan import peak_memory, study_plan
-from evogt_study.schema.variables import MEASURED, Status
+from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 
@@ -76,7 +77,7 @@ def test_a_study_of_a_baseline_becomes_a_labelled_file(client, tmp_path, method)
     for name in SCALARS[method]:
         assert data[name].dims == ("k",)
         assert data[name].notnull().all()
-        assert data[name].attrs["long_name"] == MEASURED[name].long_name
+        assert data[name].attrs["long_name"] == VARIABLES[name].long_name
     assert data.error_history.dims == ("k", "time")
     assert data.field.dims == data.exact_field.dims == ("k", "time", "x")
     np.testing.assert_allclose(data.time, [0.0, 0.5, 1.0])

@@ -18,8 +18,9 @@ from evogt_study.numerics.integrators import StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.planning.plan import provisional_plans, shared_work, study_plan
-from evogt_study.schema.variables import MEASURED, Status
+from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
@@ -225,7 +226,7 @@ def test_options_are_labelled_in_the_file(client, tmp_path):
     assert data.reference_coefficients.dims == ("seed", "stabilization", "mode")
     for name in ("coefficient_error", "mass_defect_cross_grid", "energy_drop_percent", "free_energy_history"):
         assert data[name].notnull().all()
-        assert data[name].attrs["comment"] == MEASURED[name].comment
+        assert data[name].attrs["comment"] == VARIABLES[name].comment
     assert data.energy_drop_percent.attrs["units"] == "percent"
     assert data.reference.item() == "finite_difference"
     assert (data.reference_points.item(), data.assessment.item(), data.coefficient_rtol.item()) == (31, 30, 1e-8)

@@ -39,7 +39,9 @@ class LeastMethod(Method):
 def test_a_method_must_have_four_members_at_most():
     assert BoundCase.__abstractmethods__ == {"content", "run"}
     assert Method.__abstractmethods__ == {"bind"}
-    assert Method.__annotations__.keys() == {"parameters"}
+    assert Method.__annotations__.keys() == {"parameters", "variables", "keywords"}
+    assert not Method.variables
+    assert not Method.keywords
 
 
 def test_a_method_without_hints_is_planned_and_run(monkeypatch):

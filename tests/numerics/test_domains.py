@@ -119,5 +119,5 @@ def test_one_without_its_parts_or_its_type_is_an_error_of_one_line(monkeypatch):
         DOMAINS["ball"]
     parts = "axes, boundary_factor, boundary_points, quadrature"
     assert str(caught.value) == f"`domain` must be complete; `ball` is without {parts}, got 'ball'"
-    with pytest.raises(ParameterError, match="^`domain` must be one of unit_cube, "):
+    with pytest.raises(ParameterError, match="^`domain` must be one of box, "):
         DOMAINS["disc"]

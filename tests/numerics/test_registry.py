@@ -99,7 +99,7 @@ def test_a_name_without_its_parts_is_an_error(registered, use):
 
 
 def test_an_unknown_name_is_an_error():
-    with pytest.raises(ParameterError, match="must be one of transnet, gtransnet, .*, got 'tanh'"):
+    with pytest.raises(ParameterError, match="must be one of gaussian_rf, gtransnet, .*, got 'tanh'"):
         evs.Dictionary("tanh", 4, 1.0)
 
 

@@ -7,8 +7,8 @@ from helpers import read_study, rewritten
 
 import evogt_study as evs
 from evogt_study.operations.verify import verify
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.results.bookkeeping import unsound
-from evogt_study.schema.variables import MEASURED
 from evogt_study.study.study import Study
 
 OWN = """
@@ -66,7 +66,7 @@ def test_a_result_taken_up_again_has_the_words_of_now(small_study, result_of, tm
     rewritten(path, older)
     assert not verify(path, sample=0).well
     data = evs.run(Study.from_text(small_study), output=path)
-    assert data["norm_history"].attrs == MEASURED["norm_history"].attributes
+    assert data["norm_history"].attrs == VARIABLES["norm_history"].attributes
     assert data["x"].attrs["long_name"] == "coordinate x"
     assert verify(path, sample=0).well
 

@@ -7,8 +7,8 @@ from helpers import read_study, rewritten, section
 import evogt_study as evs
 from evogt_study.errors import DoubtWarning
 from evogt_study.operations.verify import verify
+from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
 from evogt_study.schema.doubts import doubts
-from evogt_study.schema.variables import MOST_QUADRATURE_DEFECT
 from evogt_study.study.study import Study
 
 LATER = ["quadrature_defect", "domain_reach"]

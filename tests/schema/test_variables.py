@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.schema.variables import BOOKKEEPING, CONTENT, COORDINATES, MEASURED, Status
+from evogt_study.pde.methods.variables import RECORDED, VARIABLES
+from evogt_study.schema.variables import BOOKKEEPING, CONTENT, COORDINATES, Status
 
 PAGE = (Path(__file__).parents[2] / "data" / "README.md").read_text()
 SECTION = PAGE.split("## What each variable is")[1].split("\n## ")[0]
@@ -15,10 +16,11 @@ ROWS = {
     if line.startswith("| `")
     for name in re.findall(r"(?<!\$)`(\w+)`(?!\$)", line.split(" | ")[0])
 }
+MEASURED = [each.name for each in RECORDED]
 LABEL = re.compile(r"(?:eq|tab|app|prop):\w+")
 
 
-@pytest.mark.parametrize("name", [*MEASURED, *BOOKKEEPING, *COORDINATES])
+@pytest.mark.parametrize("name", [*VARIABLES, *BOOKKEEPING, *COORDINATES])
 def test_every_variable_has_a_row(name):
     assert name in ROWS
 
@@ -26,18 +28,18 @@ def test_every_variable_has_a_row(name):
 @pytest.mark.parametrize("name", MEASURED)
 def test_its_row_has_its_dimensions_and_an_equation_or_a_sentence(name):
     first, said, *_ = ROWS[name].strip("| ").split(" | ")
-    assert re.findall(r"`(\w+)`", first) == [name, *MEASURED[name].dims]
+    assert re.findall(r"`(\w+)`", first) == [name, *VARIABLES[name].dims]
     assert len(said) > 10
 
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_its_labels_are_those_of_the_file(name):
-    for label in LABEL.findall(MEASURED[name].comment):
+    for label in LABEL.findall(VARIABLES[name].comment):
         assert label in ROWS[name]
 
 
 def test_there_is_no_row_of_something_else():
-    assert set(ROWS) <= {*MEASURED, *BOOKKEEPING, *COORDINATES}
+    assert set(ROWS) <= {*VARIABLES, *BOOKKEEPING, *COORDINATES}
 
 
 @pytest.mark.parametrize("status", Status)
@@ -47,7 +49,7 @@ def test_every_status_is_told_with_its_flag(status):
 
 @pytest.mark.parametrize("name", [*MEASURED, *BOOKKEEPING])
 def test_attributes_that_a_reader_of_the_file_needs(name):
-    attributes = {**MEASURED, **BOOKKEEPING}[name].attributes
+    attributes = {**VARIABLES, **BOOKKEEPING}[name].attributes
     assert attributes["long_name"]
     assert attributes[CONTENT] in ("modelResult", "qualityInformation", "auxiliaryInformation")
     assert name not in MEASURED or attributes["units"]
@@ -55,12 +57,12 @@ def test_attributes_that_a_reader_of_the_file_needs(name):
 
 @pytest.mark.parametrize("name", ["mode", "feature", "node"])
 def test_an_index_says_where_it_starts(name):
-    assert COORDINATES[name]["comment"].startswith("from 0")
+    assert VARIABLES[name].comment.startswith("from 0")
     assert name == "feature" or "from 0" in ROWS[name]
 
 
 def test_unknowns_are_those_of_both_baselines():
-    for said in (MEASURED["degrees_of_freedom"].comment, ROWS["degrees_of_freedom"]):
+    for said in (VARIABLES["degrees_of_freedom"].comment, ROWS["degrees_of_freedom"]):
         assert "p1_fem" in said
         assert "finite_difference" in said
 

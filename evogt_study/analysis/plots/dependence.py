@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured, short_label
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import line_legend
@@ -87,9 +87,11 @@ def dependence(
         # inches that the labels to the left leave of a column, and of a third of a page
         marked(axes, numbers[np.isfinite(numbers)], 2.5 if len(drawn) == 1 else 1.5)
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        across = titled(runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30))
+        across = titled(
+            runs.along.title, runs.along.name, canvas.characters(48 if len(drawn) == 1 else 30), runs.along.short
+        )
         axes.set_xlabel(across, fontsize=label_size())
-    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     wanted = SLOPES.get(runs.along.name, ()) if slopes is None else tuple(slopes)
     references = _references(drawn, numbers, medians, wanted)
     choice = _chosen(data, variable, wish)
@@ -115,7 +117,9 @@ def along_numbers(data: xr.Dataset, variable: str, places: Places) -> Arranged:
         return arranged(data, variable, places, numeric=True)
     groups = replace(places, along=None)
     runs, other = (arranged(data, each, groups, numeric=True) for each in (variable, name))
-    return replace(runs, x=other.medians, along=replace(runs.along, name=name, title=other.title))
+    return replace(
+        runs, x=other.medians, along=replace(runs.along, name=name, title=other.title, short=short_label(data[name]))
+    )
 
 
 def _told(runs: Arranged, bars: bool) -> str:

@@ -39,9 +39,11 @@ def distribution(
         above = _groups(axes, runs, number, limits[number])
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size(), pad=above)
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     for axes in drawn:
-        axes.set_xlabel(titled(runs.along.title, runs.along.name, canvas.characters(48)), fontsize=label_size())
+        axes.set_xlabel(
+            titled(runs.along.title, runs.along.name, canvas.characters(48), runs.along.short), fontsize=label_size()
+        )
         axes.xaxis.grid(visible=False)
     marker_legend(canvas, runs)
     note(canvas, runs.footnote(_told(runs, bool(np.isfinite(limits).any())), runs.lacking_told()))

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, title_of
+from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, label_of
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, new_canvas, note
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.style import (
@@ -118,7 +118,7 @@ def field_curves(
         axes.tick_params(labelsize=tick_size())
         axes.grid(color="0.9", linewidth=0.5)
         axes.margins(x=0.0)
-    drawn[-1].set_xlabel(labelled(title_of(numerical[dim]), 48), fontsize=label_size())
+    drawn[-1].set_xlabel(labelled(label_of(numerical[dim]), 48), fontsize=label_size())
     if caption:
         note(canvas, caption)
     return laid_out(canvas)
@@ -224,4 +224,4 @@ def _colour_bar(axes: Axes, mesh: Any) -> None:
 
 
 def _name(field: xr.DataArray, dim: str) -> str:
-    return labelled(str(field[dim].attrs.get("long_name", dim)), 48)
+    return labelled(label_of(field[dim]), 48)

@@ -49,15 +49,18 @@ def heat_map(data: xr.Dataset, variable: str = "error", places: Places | None = 
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
         axes.tick_params(labelsize=tick_size(), labelbottom=number + columns >= count)
         if number % columns == 0:
-            axes.set_ylabel(titled(runs.series.title, runs.series.name, 30), fontsize=label_size())
+            axes.set_ylabel(titled(runs.series.title, runs.series.name, 30, runs.series.short), fontsize=label_size())
         if number + columns >= count:
-            axes.set_xlabel(titled(runs.along.title, runs.along.name, canvas.characters(48)), fontsize=label_size())
+            axes.set_xlabel(
+                titled(runs.along.title, runs.along.name, canvas.characters(48), runs.along.short),
+                fontsize=label_size(),
+            )
     if not is_numeric(data, runs.series.name):  # words read from the top, numbers grow upwards
         drawn[0].invert_yaxis()
     if np.isfinite(medians).any() and mesh is not None:
         bar = canvas.figure.colorbar(mesh, ax=list(drawn[:count]), aspect=40, location="top")
         bar.set_label(
-            labelled(runs.title, 38 if count == 1 else 80, "median {}" if runs.over else "{}"), fontsize=label_size()
+            labelled(runs.label, 38 if count == 1 else 80, "median {}" if runs.over else "{}"), fontsize=label_size()
         )
         logarithmic(bar.ax, "x", medians)
         if not isinstance(norm, LogNorm):  # close numbers have long labels

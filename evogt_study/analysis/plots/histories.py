@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, axes_of, label_of, numbers_in
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import line_legend
@@ -48,12 +48,12 @@ def histories(
         for one in range(len(runs.series.labels)):
             bundle(axes, x, runs.values[number, one, 0], style(one), band_levels(runs))
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(labelled(title_of(data[dim]), 48), fontsize=label_size())
+        axes.set_xlabel(labelled(label_of(data[dim]), 48), fontsize=label_size())
         axes.margins(x=0.0 if len(x) >= MARKED else 0.03)
         if (x == np.round(x)).all():
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     logarithmic(drawn[0], "y", runs.values)
-    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     line_legend(canvas, runs)
     note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))
     return laid_out(canvas)

@@ -47,10 +47,8 @@ from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference import kernels
-from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, MEASURED, Status
+from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
 
-FIRST = ("error", "coefficient_error", "energy_drop_percent")
-"""Subjects of a study that has them; else it is the first number of its own method, and no other of the package's."""
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
 ENOUGH = 20
 """Runs of a sample from which on its settling says something: as many as the paper's."""
@@ -183,9 +181,11 @@ def numbers(data: xr.Dataset) -> list[str]:
 
 
 def subject(data: xr.Dataset) -> str | None:
-    """The one of its numbers that a study is about."""
+    """The one of its numbers that a study is about: a headline, `error`, or the first that nothing is declared of."""
     own = numbers(data)
-    ordered = [*(name for name in FIRST if name in own), *(name for name in own if name not in MEASURED)]
+    headlines = [name for name in own if data[name].attrs.get(HEADLINE) == 1]
+    undeclared = [name for name in own if HEADLINE not in data[name].attrs]
+    ordered = [*headlines, *(["error"] if "error" in undeclared else []), *undeclared]
     return ordered[0] if ordered else None
 
 
@@ -382,7 +382,11 @@ def _judged(data: xr.Dataset, variable: str, places: Places) -> Arranged:
 
 
 def _budgeted(data: xr.Dataset, variable: str, places: Places) -> Arranged:
-    return replace(arranged(data, variable, places, most=MOST_CELLS), title="parts of the final error")
+    return replace(
+        arranged(data, variable, places, most=MOST_CELLS),
+        title="parts of the final error",
+        label="parts of the final error",
+    )
 
 
 def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:

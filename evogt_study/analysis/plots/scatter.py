@@ -49,9 +49,9 @@ def scatter(
             )  # fmt: skip
         logarithmic(axes, "x", other.values[both])
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(labelled(other.title, 48), fontsize=label_size())
+        axes.set_xlabel(labelled(other.label, 48), fontsize=label_size())
     logarithmic(drawn[0], "y", runs.values[both])
-    drawn[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
+    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     marker_legend(canvas, runs)
     note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
     return laid_out(canvas)

@@ -51,7 +51,7 @@ def settling(data: xr.Dataset, variable: str = "error", places: Places | None = 
     if curves:
         logarithmic(drawn[0], "x", np.concatenate([each[0] for each in curves.values()]))
         logarithmic(drawn[0], "y", np.concatenate([end for each in curves.values() for end in each[2:]]))
-    named_panels(canvas, runs, labelled(runs.title, 32, f"{of} {{}}"))
+    named_panels(canvas, runs, labelled(runs.label, 32, f"{of} {{}}"))
     line_legend(canvas, runs, markers=True)
     first = f"the first {MOST:,} of each {count:,} are used" if runs.largest > MOST else ""
     note(canvas, runs.footnote(f"band: {CONFIDENCE:.0%} interval of the {of}", first, incomplete_told(runs)))

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from evogt_study.analysis import verdict as verdicts
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.labels import shown
-from evogt_study.analysis.plots.parts.arranged import Array, Places, at, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.parts.arranged import Array, Places, at, axes_of, label_of, numbers_in
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size
@@ -110,7 +110,7 @@ def verdict(
     axes.set_yticks(range(len(shown_cells)), labels=shown_cells, fontsize=tick_size())
     axes.set_ylim(len(shown_cells) - 0.4, -0.6)
     what = "ratio of means to the best" if ratios else "difference of means from the best"
-    axes.set_xlabel(labelled(title_of(data[variable]), 44, f"{{}}: {what}"), fontsize=label_size())
+    axes.set_xlabel(labelled(label_of(data[variable]), 44, f"{{}}: {what}"), fontsize=label_size())
     marks = [style(one) for one in range(len(names))]
     handles = [Line2D([], [], color=m.colour, marker=m.marker, markersize=4.5, linestyle="none") for m in marks]
     legend(canvas, handles, [plain(name) for name in names], made.by, lines=False)

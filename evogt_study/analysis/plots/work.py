@@ -53,10 +53,10 @@ def work_accuracy(
         for one in range(len(runs.series.labels)):
             _series(axes, work.values[number, one], runs.values[number, one], style(one))
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(labelled(work.title, canvas.characters(48)), fontsize=label_size())
+        axes.set_xlabel(labelled(work.label, canvas.characters(48)), fontsize=label_size())
         logarithmic(axes, "x", work.values)
     logarithmic(canvas.axes[0], "y", runs.values)
-    canvas.axes[0].set_ylabel(labelled(runs.title, 32), fontsize=label_size())
+    canvas.axes[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
     line_legend(canvas, runs, Line2D([], [], label="front", **FRONT), markers=True)
     joined = f"joined along {runs.along.name}" if runs.along.name else ""
     bars = f"points: medians over {', '.join(runs.over)}; bars: quartiles" if runs.largest > 1 else ""

@@ -1,8 +1,6 @@
 """HTML pages.
 
 - `page`: what pages have in common
-- `mathml`: formulas, typeset
-- `equation`: the problem of a study, typeset
 - `finding`: which label is best, and how sure that is
 - `pointer`: values and runs under the pointer
 - `report`: the page of a result

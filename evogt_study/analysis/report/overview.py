@@ -12,9 +12,8 @@ import xarray as xr
 
 from evogt_study.analysis.completeness import completeness
 from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH
-from evogt_study.analysis.report.equation import Stated, problems
 from evogt_study.analysis.report.finding import Finding, finding, judgement
-from evogt_study.analysis.report.page import Picture, template
+from evogt_study.analysis.report.page import Picture, StatedProblem, stated_problems, template
 from evogt_study.analysis.report.report import Parameter, Part, Table, axes, part, tables
 
 FEW_PICTURES = 3  # what every run gave, how that follows the parameters, and what the study is about
@@ -31,7 +30,7 @@ class Entry:
     study: Part
     others: Mapping[str, str]
     finding: Finding | None
-    problems: Sequence[Stated]
+    problems: Sequence[StatedProblem]
     axes: Sequence[Parameter]
     table: Table | None
 
@@ -63,7 +62,7 @@ def entry(file: str, groups: Mapping[str, xr.Dataset], dpi: float) -> Entry:
         study=part("study", data, numbers, judged, dpi, most=FEW_PICTURES),
         others={phase: completeness(each).told() for phase, each in groups.items() if phase != "study"},
         finding=finding(judged) if judged is not None else None,
-        problems=problems(str(data.attrs.get("study", ""))),
+        problems=stated_problems(str(data.attrs.get("study", ""))),
         axes=axes(data),
         table=_first_rows(numbers[0]) if numbers else None,
     )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from evogt_study.errors import ParameterError
+from evogt_study.methods.problem_kind import kind_of
 from evogt_study.printable import shown
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ SPOKEN: Mapping[str, str] = {
 }
 
 
+MOST_PROBLEMS = 12
+"""Of an axis of problems: a page has room for these, and the study file below has all."""
 WIDE = 440.0  # points of an SVG's width: less than a page of paper, more than a column
 
 
@@ -57,6 +63,39 @@ class Picture(NamedTuple):
     image: str | bytes
     name: str = ""
     size: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class StatedProblem:
+    """A problem of a study by its label, which is empty if there is one alone; `items` of a list as HTML."""
+
+    label: str
+    items: Markup
+
+
+def stated_problems(study: str) -> list[StatedProblem]:
+    """The problems that the text of a study states; none of a text that is no study, or of a method without one."""
+    try:
+        table = tomllib.loads(study)
+    except (ValueError, RecursionError):
+        return []
+    axes = table.get("axes")
+    several = axes.get("problem") if isinstance(axes, dict) else None
+    if isinstance(several, list):
+        several = {str(each): each for each in several}
+    labelled = several if isinstance(several, dict) else {"": table.get("problem")}
+    found = [StatedProblem(str(label), _described(raw)) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
+    return [each for each in found if each.items]
+
+
+def _described(stated: object) -> Markup:
+    """What its kind shows of a problem; nothing of what no kind is for."""
+    if isinstance(stated, str) and ":" in stated:
+        return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)
+    try:
+        return Markup(kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
+    except ParameterError:
+        return Markup("")
 
 
 class Script(NamedTuple):

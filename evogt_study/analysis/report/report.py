@@ -20,9 +20,8 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.marks import marks
 from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, webp
 from evogt_study.analysis.plots.verdict import Judged
-from evogt_study.analysis.report.equation import problems
 from evogt_study.analysis.report.finding import finding, judgement
-from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, script, template
+from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, script, stated_problems, template
 from evogt_study.analysis.report.pointer import Marked, pointer_data
 from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
@@ -111,7 +110,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         summary=attributes.get("summary", ""),
         source=attributes.get("source", ""),
         finding=finding(judged) if judged is not None else None,
-        problems=problems(attributes.get("study", "")),
+        problems=stated_problems(attributes.get("study", "")),
         axes=axes(main),
         product=_product(main, parts["study" if study is not None else next(iter(parts))].runs),
         constants=constants(main),

@@ -4,7 +4,6 @@
 - `work`: one task of an array, which needs no scheduler
 - `submit`: an array of such tasks
 - `plan`: predict cases, work, time and memory
-- `advise`: what limits the error, and what to change
 - `try_case`: one case of a study, here
 - `reading`: commands that only read results
 - `replay`: one case again
@@ -13,5 +12,4 @@
 - `merge`: results joined
 - `store`: finished runs that are kept beside results
 - `concat`: results of different studies joined
-- `reproduce`: the paper's studies
 """

@@ -22,9 +22,8 @@ from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, TypeGuard
+from typing import Any, Self
 
-from evogt_study import problems
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.object_content import is_local
 from evogt_study.methods.own.used_code import (
@@ -34,9 +33,9 @@ from evogt_study.methods.own.used_code import (
     imported_files,
     used_content,
 )
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.schema.parameters import Parameter, anything
-from evogt_study.schema.values import canonical, canonical_json
+from evogt_study.schema.values import canonical, canonical_json, is_composite
 
 GROUP = "evogt_study.methods"
 """Entry points under which an installed package names functions, or whole methods, of its own."""
@@ -106,10 +105,10 @@ class UserCode(ABC):
         """Content of a `DeclaredCode`: name, identity, and parameters or formulas."""
         known = {"name": self.attribute, "identity": self.identity, "helpers": dict(self.helpers)}
         loaded = self.load()
-        if is_statement(loaded):
-            return {**known, "statement": loaded.content}
+        if is_problem(loaded):
+            return {**known, "problem": loaded.content, "kind": loaded.problem_kind}
         parameters = signature_parameters(loaded, self.attribute).values()
-        return {**known, "parameters": [[each.name, each.optional, each.default] for each in parameters]}
+        return {**known, "parameters": [[each.name, each.optional, _recorded(each.default)] for each in parameters]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,9 +284,9 @@ class DeclaredCode(UserCode):
         return dict(self.told)
 
     def load(self) -> Any:
-        """Formulas, or a function that has the parameters of the one that is named, and refuses to be called."""
-        if "statement" in self.told:
-            return problems.Statement(**self.told["statement"])
+        """A problem, or a function that has the parameters of the one that is named, and refuses to be called."""
+        if "problem" in self.told:
+            return kind_of({"kind": self.told["kind"]}).make(self.told["problem"])
 
         def unknown(**_: Any) -> Any:
             raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
@@ -296,11 +295,24 @@ class DeclaredCode(UserCode):
         return unknown
 
 
-# formulas take half a second to import, which a function of one's own does not need
-def is_statement(value: object) -> TypeGuard[problems.Statement]:
-    """True of a problem in formulas, which there is only where its module has been imported."""
-    module = sys.modules.get("evogt_study.problems.statement")
-    return module is not None and isinstance(value, module.Statement)
+@dataclass(frozen=True)
+class RecordedValue:
+    """A default made of several values, as a declaration holds it: its content, and its label."""
+
+    parts: str
+    label: int | str
+
+    def content(self) -> dict[str, Any]:
+        """Its parts."""
+        return dict(json.loads(self.parts))
+
+    def __str__(self) -> str:
+        return str(self.label)
+
+
+def _recorded(default: Any) -> Any:
+    """The default of an argument in a declaration."""
+    return {"content": default.content(), "label": default.label} if is_composite(default) else default
 
 
 def declaration(codes: Iterable[UserCode]) -> str:
@@ -367,7 +379,9 @@ def _installed_content(path: Path, attribute: str) -> str:
 
 def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
     """An argument with its default; of one that no study file can state it is known only that there is one."""
-    value = QuadratureRule(**default) if isinstance(default, dict) else ... if default is None else default
+    if isinstance(default, dict):
+        default = RecordedValue(canonical_json(default["content"]), default["label"])
+    value = ... if default is None else default
     value = value if optional else inspect.Parameter.empty
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.own.captured_stderr import last_lines_noted
 from evogt_study.methods.own.returned import as_record, check_names
 from evogt_study.methods.own.user_code import UserCode, signature_parameters
-from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec
+from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec, StageCache
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.reserved_names import objection
 from evogt_study.schema.values import Values, canonical_json, is_composite
-
-if TYPE_CHECKING:
-    from evogt_study.numerics.pipeline import Share
 
 PROBLEM = "problem"
 """The argument by which a function asks for the study's problem."""
@@ -79,7 +76,7 @@ class UserCase(BoundCase):
         code = self.method.code
         return canonical_json({"method": code.attribute, **code.identity, "values": self.values})
 
-    def run(self, share: Share) -> Record:
+    def run(self, share: StageCache) -> Record:
         method = self.method
         record = as_record(noted(method.function, given_arguments(method.paths, method.code, self.values)))
         check_names(record, method.parameters)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,16 +28,17 @@ from evogt_study.methods.own.user_function import (
     path_arguments,
 )
 from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
-from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec, Output
+from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.schema.parameters import declared_in
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object
-from evogt_study.schema.variables import MEASURED
+from evogt_study.schema.variables import Variable
 
 RULE, TIMES, SOLUTION = "validation", "times", "u"
 MADE = (PROBLEM, RULE, TIMES)
@@ -50,6 +51,9 @@ JUDGED = ("error", "initial_error", *RECORDABLE)
 @dataclass(frozen=True, eq=False)
 class UserSolver(ProblemMethod):
     """`function` called with the problem and the case's parameters by name."""
+
+    variables: ClassVar[Mapping[str, Variable]] = {}  # what the function returns brings its own attributes
+    keywords: ClassVar[tuple[str, ...]] = ()
 
     code: UserCode
     function: Any
@@ -65,7 +69,6 @@ class UserSolver(ProblemMethod):
         known = declared_in(EvolutionParameters)
         own = {name: each for name, each in own_parameters(function, spec.method.reference).items() if name not in MADE}
         shared = {name: known[name] for name in (RULE, "final_time")}
-        spec = replace(spec, output=spec.output or Output())
         return UserSolver.declared(spec, own | shared, RECORDABLE, code=spec.method, function=function, own=tuple(own))
 
     def bind(self, values: Values) -> UserSolverCase:
@@ -146,7 +149,7 @@ class UserSolverCase(BoundCase):
             errors = relative_errors(values, problem.exact(rule.nodes, times), rule.weights)
             variables["error"] = Datum((), np.asarray(errors[-1]))
             if u.ndim == 2 and "error_history" in wanted:
-                variables["error_history"] = Datum(MEASURED["error_history"].dims, errors)
+                variables["error_history"] = Datum(VARIABLES["error_history"].dims, errors)
                 coordinates["time"] = Datum(("time",), times)
         if "validation_values" in wanted:
             variables["validation_values"] = Datum(("node",), values[-1])

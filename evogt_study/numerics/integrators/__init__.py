@@ -17,35 +17,12 @@
 - `stabilized_semi_implicit`: the stabilised step for gradient flows
 """
 
-from evogt_study.numerics.integrators.adaptive_radau import AdaptiveRadau
 from evogt_study.numerics.integrators.base import Integrator
-from evogt_study.numerics.integrators.gauss_2 import Gauss2
-from evogt_study.numerics.integrators.gauss_3 import Gauss3
-from evogt_study.numerics.integrators.imex_bdf_2 import ImexBDF2
-from evogt_study.numerics.integrators.implicit_euler import ImplicitEuler
 from evogt_study.numerics.integrators.implicit_midpoint import ImplicitMidpoint
-from evogt_study.numerics.integrators.radau_iia_2 import RadauIIA2
-from evogt_study.numerics.integrators.radau_iia_3 import RadauIIA3
-from evogt_study.numerics.integrators.sdirk_2 import SDIRK2
 from evogt_study.numerics.integrators.stabilized_semi_implicit import StabilizedSemiImplicit
 from evogt_study.numerics.integrators.starting import Start
-from evogt_study.numerics.integrators.trapezoidal import Trapezoidal
 from evogt_study.numerics.registry import Registry
 
 __all__ = ["INTEGRATORS", "ImplicitMidpoint", "Integrator", "StabilizedSemiImplicit", "Start"]
 
-INTEGRATORS: Registry[type[Integrator]] = Registry(
-    "time_integrator",
-    "evogt_study.integrators",
-    ("implicit_midpoint", ImplicitMidpoint),
-    ("trapezoidal", Trapezoidal),
-    ("implicit_euler", ImplicitEuler),
-    ("gauss_2", Gauss2),
-    ("gauss_3", Gauss3),
-    ("radau_iia_2", RadauIIA2),
-    ("radau_iia_3", RadauIIA3),
-    ("sdirk_2", SDIRK2),
-    ("imex_bdf_2", ImexBDF2),
-    ("adaptive_radau", AdaptiveRadau),
-    ("stabilized_semi_implicit", StabilizedSemiImplicit),
-)
+INTEGRATORS: Registry[type[Integrator]] = Registry("time_integrator", "evogt_study.integrators")

@@ -16,12 +16,13 @@ import xarray as xr
 
 from evogt_study.analysis import distinct
 from evogt_study.analysis.labels import numeric_variables
+from evogt_study.analysis.plots.parts.style import plain, typeset
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.schema.values import canonical, find, text_label
-from evogt_study.schema.variables import CANDIDATE, Status
+from evogt_study.schema.variables import CANDIDATE, LABEL, Status
 from evogt_study.study.typed_points import listed
 
 Array = npt.NDArray[np.float64]
@@ -49,11 +50,12 @@ class Places:
 
 @dataclass(frozen=True)
 class Place:
-    """One of the directions of a picture: the axis's name ("" where there is none), its title and its values."""
+    """One of the directions of a picture: the axis's name ("" for none), its title, its values, and its short label."""
 
     name: str
     title: str
     labels: tuple[str, ...]
+    short: str = ""
 
     @property
     def symbol(self) -> str:
@@ -70,6 +72,8 @@ class Place:
         return f"{self.symbol} = {listed(self.labels, MOST_LISTED)}"
 
 
+LONGEST_TITLE, LONGEST_LABEL = 160, 60
+"""Characters of a title that are drawn, and of a short label."""
 NOWHERE = Place("", "", ("",))
 
 
@@ -77,14 +81,15 @@ NOWHERE = Place("", "", ("",))
 class Arranged:
     """The runs of one variable.
 
-    title: of the variable, with its units.  values (P, S, X, n, ...): panels, series, points along the picture, sample,
-    then the variable's own dimensions; NaN where a run has no value, and where it stands in the sample before.  status
-    and runs (P, S, X, n): the number of each run, -1 where none is planned or where it stands in the sample before.
-    over: the axes of the sample that have several values, with their `lengths`.  x (P, S, X): numbers along, or None
-    where `along` has words.  notes: what is left out or held fixed.
+    title and label: of the variable, with its units, in full and short.  values (P, S, X, n, ...): panels, series,
+    points along the picture, sample, then the variable's own dimensions; NaN where a run has no value, and where it
+    stands in the sample before.  status and runs (P, S, X, n): number of each run, -1 where none is planned or where
+    it stands in the sample before.  over: the axes of the sample that have several values, with their `lengths`.
+    x (P, S, X): numbers along, or None where `along` has words.  notes: what is left out or held fixed.
     """
 
     title: str
+    label: str
     values: Array
     status: npt.NDArray[np.int8]
     runs: distinct.Numbers
@@ -216,8 +221,28 @@ def is_numeric(data: xr.Dataset, name: str) -> bool:
 
 def title_of(array: xr.DataArray) -> str:
     """Long name and units of an array, as its axis is labelled."""
-    name, units = str(array.attrs.get("long_name", array.name)), str(array.attrs.get("units", ""))
-    return name if units in ("", "1") or array.dtype.kind in "OUSb" else f"{name} ({units})"
+    return _with_units(str(array.attrs.get("long_name", array.name)), array)
+
+
+def label_of(array: xr.DataArray) -> str:
+    """Text that an axis of the array is labelled with: its short label, else its title as it is."""
+    return short_label(array) or plain(title_of(array), LONGEST_TITLE)
+
+
+def short_label(array: xr.DataArray) -> str:
+    """Short label that its method declares, with units; "" if there is none that can be typeset."""
+    label = array.attrs.get(LABEL)
+    if not isinstance(label, str) or not 0 < len(label) <= LONGEST_LABEL:
+        return ""
+    try:
+        return _with_units(typeset(LABEL, label), array)
+    except InputError:
+        return ""
+
+
+def _with_units(text: str, array: xr.DataArray) -> str:
+    units = str(array.attrs.get("units", ""))
+    return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({plain(units)})"
 
 
 def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
@@ -321,13 +346,14 @@ def arranged(
     order = [roles.get(place, f"no {place}") for place in ("panel", "by", "along")]
     found = {place: _place(here, roles.get(place)) for place in ("panel", "by", "along")}
     if source is not None:
-        found["along"] = Place(source, title_of(here[source]), found["along"].labels)
+        found["along"] = Place(source, title_of(here[source]), found["along"].labels, short_label(here[source]))
     status, runs = _fate(here, variable, order, over)
     values = _ordered(here[variable], order, over).astype(float)
     # a run that stands in its sample before would be drawn, and counted, twice
     values[runs < 0] = np.nan
     return Arranged(
         title=title_of(here[variable]),
+        label=label_of(here[variable]),
         values=values,
         status=status,
         runs=runs,
@@ -430,7 +456,8 @@ def _thinned(data: xr.Dataset, name: str, most: int | None) -> tuple[xr.Dataset,
 def _place(data: xr.Dataset, name: str | None) -> Place:
     if name is None:
         return NOWHERE
-    return Place(name, title_of(data[name]), tuple(text_label(canonical(value)) for value in data[name].values))
+    labels = tuple(text_label(canonical(value)) for value in data[name].values)
+    return Place(name, title_of(data[name]), labels, short_label(data[name]))
 
 
 def _ordered(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> npt.NDArray[Any]:

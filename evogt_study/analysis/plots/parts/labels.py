@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.parts.arranged import title_of
+from evogt_study.analysis.plots.parts.arranged import LONGEST_TITLE, short_label, title_of
 from evogt_study.analysis.plots.parts.style import plain
 from evogt_study.schema.parameters import GREEK
-from evogt_study.schema.variables import BOOKKEEPING, MEASURED, Variable
-
-_OTHERS = {
-    "dictionary of prescribed features": "dictionary",  # declared where an import takes a second
-    "time t": "time $t$",
-    **{f"coordinate {name}": f"coordinate ${name}$" for name in "xyz"},
-}
-"""Labels of the package's parameters and coordinates."""
-
-
-def _declared(variable: Variable) -> tuple[str, str]:
-    units = "" if variable.units in ("", "1") else f" ({variable.units})"
-    return f"{variable.long_name}{units}", f"{variable.label}{units}"
-
-
-SHORT: Mapping[str, str] = {
-    **dict(_declared(each) for each in (*MEASURED.values(), *BOOKKEEPING.values()) if each.label),
-    **_OTHERS,
-}
-"""Short label of each long name that the package itself has written: mathematics is never read from a file's text."""
 
 _INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
 
 
-def labelled(title: str, width: int, form: str = "{}") -> str:
-    """A title from a file in the place of {} in `form`, on lines of about `width` characters.
-
-    A long name of the package's own is its short label; any other text is drawn as it is.
-    """
-    known = SHORT.get(title)
-    return "\n".join(textwrap.wrap(form.format(known if known is not None else plain(title, 160)), width))
+def labelled(label: str, width: int, form: str = "{}") -> str:
+    """A label in the place of {} in `form`, on lines of about `width` characters."""
+    return "\n".join(textwrap.wrap(form.format(label), width))
 
 
 def symbol(name: str) -> str:
@@ -57,16 +33,18 @@ def symbol(name: str) -> str:
     return f"${found[1]}_{{{found[2]}}}$" if found[2] else f"${found[1]}$"
 
 
-def titled(title: str, name: str, width: int) -> str:
-    """A parameter's label: its title with its symbol behind, or the symbol alone where that takes more than a line."""
+def titled(title: str, name: str, width: int, short: str = "") -> str:
+    """A parameter's label: its short one, or its title with its symbol behind, or the symbol alone to save a line."""
+    if short:
+        return labelled(short, width)
     sign = symbol(name) if name else ""
     if title == name and sign:
         return sign
     if sign.startswith("$") and title in (GREEK.get(name), "Δt"):
         return sign
     if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
-        return labelled(title, width)
-    words = plain(title.removesuffix(f" {name}"), 160)
+        return labelled(plain(title, LONGEST_TITLE), width)
+    words = plain(title.removesuffix(f" {name}"), LONGEST_TITLE)
     quantity, opening, units = words.rpartition(" (")  # of units
     with_units = bool(opening) and units.endswith(")")
     text = f"{quantity} {sign} ({units}" if with_units else f"{words} {sign}"
@@ -78,9 +56,9 @@ def explained(figure: Figure, data: xr.Dataset, variable: str) -> str:
     drawn = [" ".join(text.split()) for text in _labels(figure)]
     found: dict[str, str] = {}
     for name in dict.fromkeys(map(str, [variable, *data.variables])):
-        title = title_of(data[name]) if name in data.variables else name
-        short, sign = SHORT.get(title), symbol(name)
-        if short is not None and any(short in text for text in drawn):
+        title, short = (title_of(data[name]), short_label(data[name])) if name in data.variables else (name, "")
+        sign = symbol(name)
+        if short and any(short in text for text in drawn):
             if not any(_as_text(short) in other for other in found):  # of a variable that is drawn, or more than that
                 found[_as_text(short)] = title
         elif sign in drawn and sign.startswith("$") and len(title) > len(name):
@@ -98,5 +76,5 @@ def _labels(figure: Figure) -> Iterator[str]:
 
 
 def _as_text(label: str) -> str:
-    """A label of ours without its mathematical type: "relative L2 error", "E_q(u)"."""
+    """A label without its mathematical type: "relative L2 error", "E_q(u)"."""
     return re.sub(r"[$\\{}]|\^(?=\w)", "", label)

@@ -23,7 +23,7 @@ def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = F
         own: dict[str, Any] = {"marker": mark.marker, "markersize": 4.2} if markers else {}
         handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
     labels = [plain(label) for label in runs.series.labels] if count else []
-    title = titled(runs.series.title, runs.series.name, TITLE_WIDTH) if count else ""
+    title = titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short) if count else ""
     legend(canvas, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
 
 
@@ -36,4 +36,10 @@ def marker_legend(canvas: Canvas, runs: Arranged) -> None:
         Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
     ]
     labels = [plain(label) for label in runs.series.labels]
-    legend(canvas, handles, labels, titled(runs.series.title, runs.series.name, TITLE_WIDTH), lines=False)
+    legend(
+        canvas,
+        handles,
+        labels,
+        titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short),
+        lines=False,
+    )

@@ -25,6 +25,7 @@ class SampledRuns:
     """
 
     title: str
+    label: str
     names: tuple[str, ...]
     titles: tuple[str, ...]
     points: Array
@@ -87,6 +88,6 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
     values, planned = runs.values[0, 0, 0].reshape(count, -1), runs.runs[0, 0, 0].reshape(count, -1) >= 0
     titles = tuple(title_of(here[name]) if name in here.coords else name for name in sample.names)
     return SampledRuns(
-        runs.title, sample.names, titles, sample.points, sample.words, values, planned.any(axis=1),
+        runs.title, runs.label, sample.names, titles, sample.points, sample.words, values, planned.any(axis=1),
         (runs.counted(), *runs.notes),
     )  # fmt: skip

@@ -59,7 +59,7 @@ def pairs(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         axes.tick_params(labelsize=tick_size(), which="both")
     if mesh is not None and there.any():
         bar = canvas.figure.colorbar(mesh, ax=canvas.axes[: len(drawn_pairs)], aspect=40, location="top")
-        bar.set_label(labelled(runs.title, int(12.5 * canvas.figure.get_figwidth())), fontsize=label_size())
+        bar.set_label(labelled(runs.label, int(12.5 * canvas.figure.get_figwidth())), fontsize=label_size())
         logarithmic(bar.ax, "x", medians)
         bar.ax.tick_params(labelsize=tick_size(), which="both")
     crosses = "crosses: no run has a value" if (~there & runs.planned).any() else ""

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from evogt_study.analysis.distinct import KEYS
-from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, Places, at, axes_of, numbers_in, title_of
+from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, Places, at, axes_of, label_of, numbers_in
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, symbol
 from evogt_study.analysis.plots.parts.style import label_size, plain, style, tick_size
@@ -43,7 +43,7 @@ def sensitivity(data: xr.Dataset, variable: str = "error", places: Places | None
         axes.set_title(plain(_where(found, by, number)), fontsize=label_size())
         what = "share of the variance" if "total_order" in found else "elementary effect"
         axes.set_xlabel(
-            labelled(title_of(data[variable]), 44 if count == 1 else 26, f"{what} of {{}}"), fontsize=label_size()
+            labelled(label_of(data[variable]), 44 if count == 1 else 26, f"{what} of {{}}"), fontsize=label_size()
         )
         axes.yaxis.grid(visible=False)
     legend(canvas, *_entries(found), lines=False)

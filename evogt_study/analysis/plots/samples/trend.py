@@ -59,7 +59,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         axes.grid(color="0.9", linewidth=0.5)
         axes.set_axisbelow(True)
     for axes in drawn[::columns]:
-        axes.set_ylabel(labelled(runs.title, 32 if len(chosen) == 1 else 24), fontsize=label_size())
+        axes.set_ylabel(labelled(runs.label, 32 if len(chosen) == 1 else 24), fontsize=label_size())
     left = f"{len(chosen)} of {len(runs.names)} parameters" if 1 < len(chosen) < len(runs.names) else ""
     note(canvas, runs.footnote("line: local linear fit", left))
     return laid_out(canvas)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.chosen_study import read_study
+from evogt_study import cli
 from evogt_study.cli.options import study_file_argument
-from evogt_study.operations.advise import Advice
-from evogt_study.operations.advise import advise as advice_on
 from evogt_study.printable import tell
-from evogt_study.schema.values import text_label
+
+if TYPE_CHECKING:
+    from evogt_study.operations.advise import Advice
 
 WORTH = 0.9
 """A change that leaves more of the error than this is not worth its cost."""
@@ -23,7 +24,7 @@ CAUSES = {
 }
 
 
-@click.command()
+@click.command(short_help="Tell what limits the error of a study, what to change, and what that gains.")
 @study_file_argument
 @click.option("--cells", type=click.IntRange(1), default=6, show_default=True, help="Points of the axes to look at.")
 @click.option("--no-check", is_flag=True, help="Predict only; do not compute the changed runs.")
@@ -33,12 +34,16 @@ def advise(study_file: Path, cells: int, no_check: bool) -> None:
     A few points of the study are computed with the first seed, each with the budget of its error, and then with the
     change that is predicted to gain most, to see whether the prediction holds.  Writes nothing.
     """
-    for advice in advice_on(read_study(study_file), cells, check=not no_check):
+    from evogt_study.operations.advise import advise as advice_on
+
+    for advice in advice_on(cli.read_study(study_file), cells, check=not no_check):
         for line in _told(advice):
             tell(line)
 
 
 def _told(advice: Advice) -> list[str]:
+    from evogt_study.schema.values import text_label
+
     where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items())
     parts = ", ".join(f"{words} {advice.parts[name]:.1e}" for name, words in CAUSES.items())
     lines = [f"{where or 'the study'}: error {advice.error:.2e}", f"  {parts}"]

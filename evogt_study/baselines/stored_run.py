@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 
 from evogt_study.errors import ParameterError, shortened
@@ -14,8 +13,15 @@ from evogt_study.storage.hdf5_lock import HDF5_LOCK
 COEFFICIENTS = "feature_coefficients"
 
 
+def resolved_reference(raw: Any, folder: Path) -> Any:
+    """A reference as it is stated, or the parts of the run in the file that it names, relative to `folder`."""
+    return stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
+
+
 def stored_run(path: Path) -> dict[str, Any]:
     """times (S,), coefficients (S, N) and attributes.  Raises ParameterError where the file holds none."""
+    import netCDF4  # here: workers import no NetCDF
+
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
             attributes = {name: _plain(file.getncattr(name)) for name in file.ncattrs()}

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from evogt_study import cli
+from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.options import check_one_of
 from evogt_study.cli.workers_ahead import workers_ahead
+from evogt_study.printable import tell, tell_lines
 
 
-@click.command()
+@click.command(short_help="Run the paper's studies and judge each published number.")
 @click.argument("studies", metavar="[STUDIES]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -53,6 +54,21 @@ def reproduce(
     check_one_of(workers, scheduler, scheduler_file)
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
-    cli.reproduce_paper(
-        studies, published, output, workers=workers, scheduler=scheduler, scheduler_file=scheduler_file, quiet=quiet
-    )
+    from evogt_study.cli.progress_display import display
+    from evogt_study.paper.reproduction_report import summary_line, terminal_table
+    from evogt_study.paper.reproduction_run import reproduce as run_and_judge
+    from evogt_study.paper.reproduction_run import studies_at, write_report
+    from evogt_study.workers.interruption import interruptible
+    from evogt_study.workers.local_cluster import remote
+
+    found = studies_at(studies)
+    with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:
+        made = run_and_judge(found, published, output, client=client, workers=workers, listener=listener)
+    tell_lines(terminal_table(made.entries))
+    for path in write_report(made, output):
+        tell(path)
+    tell(f"{made.runs} runs, {made.runs_not_ok} not ok; {summary_line(made.entries)}")
+    if made.not_computed:
+        tell(f"{made.not_computed} published numbers belong to studies that were not given")
+    if not made.holds:
+        raise SystemExit(SOME_FAILED)

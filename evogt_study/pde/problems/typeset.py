@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from evogt_study.analysis.report.mathml import SPACE, fenced, formula, matrix, name, operator, row
 from evogt_study.errors import StudyError, shortened
+from evogt_study.pde.problems.mathml import SPACE, fenced, formula, matrix, name, operator, row
+from evogt_study.pde.problems.table import ProblemTable
+from evogt_study.printable import shown as cleaned
 from evogt_study.problems import BUILT_IN
-from evogt_study.study.study_file import ProblemTable, read_problem
+from evogt_study.study.study_file import validated
 
 SCRIPT = {"a": "𝒶", "A": "𝒜", "b": "𝒷", "f": "𝒻", "F": "ℱ", "g": "ℊ"}
 """Letters of the parts of the equation where a parameter has the plain one."""
-MOST_PROBLEMS = 12
-"""Of an axis of problems: a page has room for these, and the study file below has all."""
 MOST_ENTRIES, MOST_FACES = 3, 6
 """Entries of a vector, and faces of a box in three dimensions: a file may list more, which is no problem's."""
 _NABLA = Markup("<mi>∇</mi>")
@@ -32,41 +30,32 @@ class Line(NamedTuple):
     formula: Markup
     words: str = ""
 
-
-@dataclass(frozen=True)
-class Stated:
-    """A problem by its label, which is empty where there is one alone."""
-
-    label: str
-    lines: tuple[Line, ...]
+    @property
+    def item(self) -> Markup:
+        """The line as an item of a list."""
+        shown = MATH.format(self.formula) if self.formula else Markup("")
+        return ITEM.format(shown, WORDS.format(cleaned(self.words, "\n\t")) if self.words else "")
 
 
-def problems(study: str) -> list[Stated]:
-    """The problems that the text of a study states; none of a text that is no study's, or of a method without one."""
-    try:
-        table = tomllib.loads(study)
-    except (ValueError, RecursionError):
-        return []
-    axes = table.get("axes")
-    several = axes.get("problem") if isinstance(axes, dict) else None
-    if isinstance(several, list):
-        several = {str(each): each for each in several}
-    labelled = several if isinstance(several, dict) else {"": table.get("problem")}
-    found = [Stated(str(label), tuple(_lines(raw))) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
-    return [each for each in found if each.lines]
+MATH = Markup(
+    '<div class="scroll" role="group" aria-label="formula" tabindex="0"><math displaystyle="true">{}</math></div>'
+)
+WORDS, ITEM = Markup('<span class="quiet">{}</span>'), Markup("<li>{}{}</li>\n")
 
 
-def _lines(raw: Any) -> Iterator[Line]:
+def typeset(stated: str | Mapping[str, Any]) -> str:
+    """Return the problem that a study states as items of an HTML list; empty for what is none."""
+    return Markup("").join(line.item for line in problem_lines(stated))
+
+
+def problem_lines(raw: Any) -> Iterator[Line]:
     """The lines of one problem as a study file has it: a table, or a name."""
     if isinstance(raw, str) and raw in BUILT_IN:
-        raw = BUILT_IN[raw].content
-        raw = {key: value for key, value in raw.items() if key in ProblemTable.model_fields}
-    if isinstance(raw, str):
-        yield Line(Markup(""), f"The problem is made by {PurePath(raw.replace(chr(92), '/')).name}.")
+        raw = BUILT_IN[raw].table
     if not isinstance(raw, dict):
         return
     try:
-        stated = read_problem(raw, "problem")
+        stated = validated(ProblemTable, raw, "problem")
     except StudyError:
         return
     yield Line(_equation(stated), "in Ω, for 0 < t ≤ T")

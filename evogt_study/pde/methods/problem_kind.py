@@ -1,0 +1,54 @@
+"""Parabolic problems in formulas, as the kind of problem that this package registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evogt_study import problems
+from evogt_study.errors import StudyError
+from evogt_study.methods.problem_kind import ProblemKind
+
+if TYPE_CHECKING:
+    from evogt_study.methods.own.user_solver import UserSolver
+    from evogt_study.problems import Statement
+
+
+class FormulaProblems(ProblemKind):
+    """Problems of the paper by their names, and tables of formulas."""
+
+    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Statement:
+        from evogt_study.pde.problems.table import ProblemTable
+        from evogt_study.study.study_file import validated
+
+        if isinstance(stated, str):
+            if stated not in problems.BUILT_IN:
+                raise StudyError(
+                    f"`problem` must be one of {', '.join(problems.BUILT_IN)}, file.py:factory or a [problem] table, "
+                    f"got {stated!r} ({where})"
+                )
+            return problems.BUILT_IN[stated]
+        given = {key: value for key, value in stated.items() if key != "kind"}
+        table = validated(ProblemTable, given, where).model_dump()
+        mesh = (table["domain"] or {}).get("mesh")
+        if isinstance(mesh, str):  # a path relative to the study
+            table["domain"] = {"mesh": str(folder / mesh)}
+        return problems.Statement(**table)
+
+    def make(self, content: Mapping[str, Any]) -> Statement:
+        return problems.Statement(**content)
+
+    @property
+    def solver(self) -> type[UserSolver]:
+        from evogt_study.methods.own.user_solver import UserSolver
+
+        return UserSolver
+
+    def describe(self, stated: str | Mapping[str, Any]) -> str:
+        from evogt_study.pde.problems.typeset import typeset
+
+        return typeset(stated)
+
+
+pde = FormulaProblems()
