@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from evogt_study.errors import shortened
 from evogt_study.schema.records import RunRecords, Stack
-from evogt_study.schema.variables import MEASURED
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
     """The variables and recorded coordinates in which pairs of runs, by their numbers in `stored` and `now`, differ.
 
     Two values are equal where their bits are; one NaN is like another, and like a variable that a run does not have.
-    Of a variable that is recorded since `later`, runs of before have none, which is no difference.
     """
     left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
     ours, theirs = ({stack.name: stack for stack in records.stacks} for records in (stored, now))
@@ -99,8 +97,6 @@ def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any
         return Difference(name, tuple(range(len(stored))), 1, 1, (), _kind(stored), _kind(now), np.inf)
     stored, now = _of_one_shape(stored, now)
     unequal = ~_same(stored, now)
-    if name in MEASURED and MEASURED[name].later and stored.dtype.kind != "U":
-        unequal &= ~(np.isnan(stored) | np.isnan(now))
     runs = np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1))
     if not runs.size:
         return None

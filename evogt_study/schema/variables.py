@@ -21,9 +21,8 @@ TRUTH_MEANINGS = "false true"
 class Variable:
     """A variable of the result file: its dimensions after the study's axes, and its attributes.
 
-    limit: above it a run's numbers are to be doubted, for the reason and with the remedy `doubt`.  later: results made
-    before the variable was recorded lack it, and agree with runs that have it.  label: short, for pictures, mathematics
-    between dollars; no file has it.
+    limit: above it a run's numbers are to be doubted, for the reason and with the remedy `doubt`.  label: short, for
+    pictures, mathematics between dollars; no file has it.
     """
 
     name: str
@@ -34,7 +33,6 @@ class Variable:
     content: str = MODEL_RESULT
     limit: float = math.inf
     doubt: str = ""
-    later: bool = False
     label: str = ""
 
     @property
@@ -84,7 +82,7 @@ MEASURED = {
                  "elements of twice the size; of refined two thirds of the features and half of the steps",
                  label="$L^2$ error of the reference"),
         Variable("reference_share", "reference_error over error",
-                 "above a tenth the error says as much of the reference as of the run", limit=0.1, later=True,
+                 "above a tenth the error says as much of the reference as of the run", limit=0.1,
                  doubt="the reference is too coarse for errors this small; use a finer one",
                  label="share of the reference"),
         Variable("initial_error", "relative L2 error of the projected initial value on the validation rule",
@@ -100,12 +98,12 @@ MEASURED = {
         Variable("quadrature_defect", "identity-mass defect on a second rule, in the spectral norm",
                  "|| Phi~_b^T W_b Phi~_b - I_r ||_2, b: Gauss-Legendre, one point per direction more than the assembly "
                  f"rule; above {MOST_QUADRATURE_DEFECT} that rule is too coarse",
-                 limit=MOST_QUADRATURE_DEFECT, later=True,
+                 limit=MOST_QUADRATURE_DEFECT,
                  doubt="the assembly rule is too coarse for the features; use a finer `quadrature`",
                  label="mass defect, second rule"),
         Variable("domain_reach", "distance of the domain's farthest corner from the centre, over the radius",
                  "max_x |x - x_c| / R; recorded where the ball of transnet or gtransnet does not hold the domain",
-                 limit=1.0, later=True,
+                 limit=1.0,
                  doubt="the ball of `radius` about `centre` does not hold the domain; use a larger `radius`",
                  label="reach of the domain"),
         Variable("mass_defect_cross_grid", "identity-mass defect on the assessment rule, in the spectral norm",
