@@ -109,9 +109,6 @@ _named = lazy_names(
 )
 _MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.analysis.plots", "problems": "evogt_study.problems"}
 
-_FORMER = {"Bootstrap": "Interval"}
-"""Names that were given up for better ones, which stay valid: an interval need not be of the bootstrap."""
-
 _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""
 
@@ -129,7 +126,7 @@ def __getattr__(name: str) -> Any:
         import_module("evogt_study.analysis.accessor")
     if name in _MODULES:
         return import_module(_MODULES[name])
-    return _named(_FORMER.get(name, name))
+    return _named(name)
 
 
 def __dir__() -> list[str]:

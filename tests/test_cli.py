@@ -18,6 +18,7 @@ from helpers import read_study, rewritten
 from evogt_study.cli.commands.plan import _duration
 from evogt_study.cli.main import COMMANDS, main
 from evogt_study.planning.plan import study_plan
+from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.finished_runs import describe
 from evogt_study.results.netcdf import write_result
@@ -284,12 +285,13 @@ def test_a_truncated_result_in_the_way(refused, result):
     assert "choose another place with -o" in refused("run", "own.toml", "-o", "own.nc")
 
 
+OF_A_RESULT = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
 LOOKALIKES = {
     "another package's file": xr.Dataset({"temperature": ("x", [1.0])}),
-    "some of a result": xr.Dataset({"case_key": ("seed", ["a"])}, attrs={"study": "", "id": "own"}),
+    "some of a result": xr.Dataset({"case_key": ("seed", ["a"])}, attrs=OF_A_RESULT),
     "a result without its bookkeeping": xr.Dataset(
         {"case_key": ("seed", ["a"]), "status": ("seed", [1]), "error": ("seed", [1.0])},
-        attrs={"study": "", "id": "own"},
+        attrs=OF_A_RESULT,
     ),
 }
 

@@ -17,6 +17,7 @@ from evogt_study.errors import ResultError
 from evogt_study.methods import registry as methods
 from evogt_study.methods.own import user_code
 from evogt_study.planning.plan import study_plan
+from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.finished_runs import describe
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_folder, write_shard
@@ -219,7 +220,7 @@ def test_no_command_passes_on_what_acts_on_a_terminal(own_study, result_of, evog
 def declaring(path, runs, more=lambda file: None):
     """A result that declares so many runs, of which nothing is stored."""
     with netCDF4.Dataset(path, "w") as file:
-        file.setncatts({"study": "", "id": "own", "title": "own"})
+        file.setncatts({"study": "", "id": "own", "result_schema": SCHEMA_VERSION, "title": "own"})
         file.createDimension("seed", runs)
         file.createDimension("letters", 20)
         kinds = {"status": "i1", "attempts": "i4", "wall_seconds": "f8", "software": "i4", "message": "S1"}

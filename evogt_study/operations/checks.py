@@ -11,10 +11,9 @@ import xarray as xr
 
 from evogt_study.errors import PilotError, shortened
 from evogt_study.operations.compare_runs import differences
-from evogt_study.results.bookkeeping import RECORDED, RESULT_SCHEMA
-from evogt_study.results.dataset import DECLARATION, axis_coordinates, global_attributes, records_of
+from evogt_study.results.bookkeeping import RECORDED
+from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
-from evogt_study.results.provenance import PLAN
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
 from evogt_study.schema.variables import BOOKKEEPING, Status
@@ -47,8 +46,7 @@ def _global_attributes(result: Stored) -> Iterator[str]:
     expected, found = global_attributes(result.study, result.phase), result.data.attrs
     for name in (*expected, RECORDED):
         if name not in found:
-            if name not in (DECLARATION, PLAN, RESULT_SCHEMA):  # earlier results have none
-                yield f"the attribute `{name}` is missing"
+            yield f"the attribute `{name}` is missing"
         elif name in SETTLED_ATTRIBUTES and found[name] != expected[name]:
             yield f"the attribute `{name}` must be {shortened(expected[name])}, got {shortened(found[name])}"
 

@@ -17,10 +17,9 @@ RECORDED = "recorded_coordinates"
 CONCATENATED = "concatenated_from"
 """Global attribute of a result that joins those of several studies: their global attributes, as JSON."""
 RESULT_SCHEMA = "result_schema"
-"""Global attribute: the version of the form of a result, MAJOR.MINOR; results that were made before it have none."""
-SCHEMA_MAJOR = 1
-SCHEMA_VERSION = f"{SCHEMA_MAJOR}.1"
-"""What is written.  Within a major version later ones only add to a result, so that all of its readers read it."""
+"""Global attribute: the version of the form of a result, MAJOR.MINOR."""
+SCHEMA_VERSION = "1.1"
+"""What is written.  Later minor versions only add to a result, so that all of its readers read them."""
 SOFTWARE_SETS = "software_sets"
 """Attribute of `software`: the version sets that it is an index into, as JSON."""
 
@@ -36,17 +35,16 @@ def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
     return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
 
 
-# a newer minor version only adds to a result: only another major one is refused
-def newer(data: xr.Dataset) -> str:
-    """The version of a group's form where this package cannot read it, else nothing."""
+def other_schema(data: xr.Dataset) -> str:
+    """Return the version of a group's form if this package cannot read it, else ""."""
     version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
-    return "" if re.fullmatch(rf"{SCHEMA_MAJOR}\.\d+", version) else version
+    return "" if re.fullmatch(r"1\.[1-9]\d*", version) else version  # 1.0 was never released
 
 
 def lacking(data: xr.Dataset) -> bool:
     """Return True for a group of a file that lacks something which every result has."""
     told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["software"].attrs
-    return not (told and "study" in data.attrs)
+    return not (told and {"study", RESULT_SCHEMA} <= set(data.attrs))
 
 
 # every later reader indexes by these values: one that is out of range would fail there with a traceback, or be taken

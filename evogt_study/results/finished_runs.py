@@ -16,7 +16,7 @@ import xarray as xr
 from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.own.user_code import DeclaredCode
 from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.former_keys import FormerKeys
+from evogt_study.planning.older_code_keys import OlderCodeKeys
 from evogt_study.planning.plan import Plan
 from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
@@ -25,7 +25,6 @@ from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.provenance import package_version
 from evogt_study.results.run_sources import (
     Knows,
-    Renamed,
     ResultFile,
     RunSource,
     ShardFolder,
@@ -82,18 +81,23 @@ class FinishedRuns:
         self.left_out: dict[Path, ResultError] = {}
         self.taken: dict[str, dict[Path, int]] = {}
         self.asked_for: list[Table] = []
-        self.former = FormerKeys(self._before.get("code", "") if keep_old_code else "")
+        self.older = OlderCodeKeys(self._before.get("code", "") if keep_old_code else "")
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
         """The result, as far as it is there, and its shards, or those `among` them."""
         shards = replace(self.shards, among=among)
-        own: list[RunSource] = [*([ResultFile(self.path)] if self.history else []), shards]
-        return [Renamed(source, self.former) for source in own] if self.study.spec.codes else own
+        return [*([ResultFile(self.path)] if self.history else []), shards]
+
+    def _own_records(
+        self, source: RunSource, knows: Knows, variables: Sequence[str] | None = None
+    ) -> Iterator[RunRecords]:
+        """Read one of `own`; runs of older code, if they are wanted, have the keys that their cases have now."""
+        for records in source.records(lambda keys: knows(self.older.now(keys)), variables):
+            yield self.older.renamed(records)
 
     def elsewhere(self) -> Iterator[RunSource]:
         """The other places."""
-        for source in (ShardFolder(store_folder(self.path)), *self._beside, *self.others):
-            yield Renamed(source, self.former) if self.study.spec.codes else source
+        yield from (ShardFolder(store_folder(self.path)), *self._beside, *self.others)
 
     @cached_property
     def _beside(self) -> list[RunSource]:
@@ -112,18 +116,18 @@ class FinishedRuns:
         variables: those that the table gets beside the runs' bookkeeping; None: all.
         """
         self.asked_for.append(table)
-        self.former.add(table.plan, table.knows)
+        self.older.add(table.plan)
         taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
 
-        def take(source: RunSource, knows: Knows) -> None:
+        def take(source: RunSource, found: Iterable[RunRecords]) -> None:
             before = _count(table)
-            table.add_all(map(usable, source.records(knows, variables)), wanted)
+            table.add_all(map(usable, found), wanted)
             taken[source.path] = taken.get(source.path, 0) + _count(table) - before
 
         # what is the study's own has to be readable, and refuses; what lies elsewhere is only left out, with a warning
         for source in self.own():
             with _in_the_way():
-                take(source, table.knows)
+                take(source, self._own_records(source, table.knows, variables))
         others = self.elsewhere()
         # keys first: most files of a folder have none of the runs, and are not opened
         lacked = partial(table.knows, unless=FINAL)
@@ -132,7 +136,7 @@ class FinishedRuns:
                 if lacked(other.keys()).any():
                     if self.check:
                         other.check()
-                    take(other, lacked)
+                    take(other, other.records(lacked, variables))
             except ResultError as error:
                 self.left_out[other.path] = error
         return table
@@ -156,7 +160,7 @@ class FinishedRuns:
 
     def unasked(self) -> int:
         """Number of the result's runs that no table asks for."""
-        keys = self.former.now(ResultFile(self.path).keys()) if self.history else np.array([], dtype=np.bytes_)
+        keys = self.older.now(ResultFile(self.path).keys()) if self.history else np.array([], dtype=np.bytes_)
         return len(np.unique(keys[~self.asked(keys)]))
 
     @property
@@ -184,7 +188,7 @@ class FinishedRuns:
         # a generator: one part of the result is in memory at a time; what was computed since was asked for
         own = self.own(among=self.earlier_shards)
         lost: Iterable[RunRecords] = (
-            records for source in own for records in source.records(lambda keys: ~self.asked(keys))
+            records for source in own for records in self._own_records(source, lambda keys: ~self.asked(keys))
         )
         return store.keep(self.path, lost, self.asked, self.changed)
 
@@ -239,7 +243,7 @@ def _begun(path: Path) -> dict[str, str]:
     """Read what the shards of `path` were made of, as `state` has it."""
     with suppress(*UNUSABLE):
         known = json.loads(description(path).read_text(encoding="utf-8"))
-        return {"study": str(known["text"]), "code": str(known.get(DECLARATION, ""))}
+        return {"study": str(known["text"]), "code": str(known[DECLARATION])}
     return {}
 
 
@@ -356,7 +360,7 @@ def _described(path: Path) -> Study | None:
     """The study of a description, None where there is none.  Raises ResultError."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        folder, written = Path(known["file"]).parent, known.get(DECLARATION, "")
+        folder, written = Path(known["file"]).parent, known[DECLARATION]
         return Study.from_text(
             known["text"], known["file"], named=lambda reference, _: DeclaredCode.of(reference, folder, written),
             recorded=True,

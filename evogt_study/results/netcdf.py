@@ -20,7 +20,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
-from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_MAJOR, lacking, newer, unsound
+from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE, no_netcdf
@@ -381,11 +381,11 @@ def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Datase
 
 def _check(path: Path, data: xr.Dataset) -> None:
     """Raise ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
-    version = newer(data)
+    version = other_schema(data)
     if version:
         raise ResultError(
-            f"{path} is a result of schema {shortened(version)}, and this evogt-study reads {SCHEMA_MAJOR}.x; "
-            "read it with the version that wrote it, or a later one"
+            f"{path} is a result of schema {shortened(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
+            "1.x; read it with the version that wrote it"
         )
     if lacking(data):
         raise ResultError(f"{path} is not a result of this package")

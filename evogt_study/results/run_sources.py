@@ -13,7 +13,6 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
 from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.former_keys import FormerKeys
 from evogt_study.results.bookkeeping import RECORDED, recorded
 from evogt_study.results.dataset import records_of
 from evogt_study.results.digests import changed_runs
@@ -147,32 +146,6 @@ class ShardFolder:
         except ResultError as error:
             self.unread[path] = error
             return None
-
-
-@dataclass(frozen=True)
-class Renamed:
-    """A source whose runs have the keys of today's code."""
-
-    source: RunSource
-    former: FormerKeys
-
-    @property
-    def path(self) -> Path:
-        """As of `RunSource`."""
-        return self.source.path
-
-    def keys(self) -> Keys:
-        """As of `RunSource`."""
-        return self.former.now(self.source.keys())
-
-    def check(self) -> None:
-        """As of `RunSource`."""
-        self.source.check()
-
-    def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """As of `RunSource`."""
-        for records in self.source.records(lambda keys: knows(self.former.now(keys)), variables):
-            yield self.former.renamed(records)
 
 
 def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:

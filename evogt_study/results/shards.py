@@ -95,7 +95,7 @@ def read_head(path: Path) -> Head:
             _check_format(path, file.read(len(FORMAT)))
             with zipfile.ZipFile(file) as archive:  # which finds its start behind the digest
                 texts = json.loads(np.load(io.BytesIO(archive.read("texts.npy")), allow_pickle=False).tobytes())
-        return Head(tuple(map(str, texts["keys"])), str(texts.get("about", "")), path.stat().st_size)
+        return Head(tuple(map(str, texts["keys"])), str(texts["about"]), path.stat().st_size)
     except ResultError:
         raise
     except OSError as error:

@@ -5,7 +5,6 @@ Of a study's own Python file the result holds what it declares.  That is enough,
 
 from __future__ import annotations
 
-import tokenize
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +116,7 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: 
             return declared
         if declared.runs_in_python:
             raise StudyError(f"{reference} was given in Python, and has no file; {TO_FILE}")
-        return as_declared(_code_at(reference, depends, code, file.parent), declared)
+        return _code_at(reference, depends, code, file.parent)
 
     try:
         with warnings.catch_warnings():
@@ -136,11 +135,6 @@ def _code_at(reference: str, depends: Sequence[str], code: Path, folder: Path) -
     if not module.endswith(".py") and str(code) in (module, reference):
         return named_code(reference, folder, depends)
     return PythonFile.named(f"{code.name}:{attribute}", code.parent, depends)
-
-
-def as_declared(code: UserCode, declared: DeclaredCode) -> UserCode:
-    """The code, identified as results of the declaration's form identify it."""
-    return (code.former or code) if declared.is_former else code
 
 
 def code_beside(path: Path, data: xr.Dataset, folder: Path | None = None) -> Path | None:
@@ -178,8 +172,8 @@ def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequ
     except StudyError as error:
         raise ResultError(f"{error}; {remedy}") from None
     try:
-        same = as_declared(found, declared).identity == declared.identity
-    except (StudyError, SyntaxError, tokenize.TokenError):  # it is no Python any more
+        same = found.identity == declared.identity
+    except StudyError:  # it is no Python any more
         same = False
     if not same:
         raise ResultError(f"{folder / file} must be the file that computed {path}, got other content; {remedy}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.processes import own_mark, was_left
+from evogt_study.storage.processes import MARK, own_mark, was_left
 
 RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
 """Suffixes under which a result may be written: those of NetCDF, and none."""
@@ -157,8 +157,7 @@ def remove_unfinished(folder: Path, name: str | None = None) -> None:
     For the holder of the result's lock only: others may be writing theirs.
     """
     file = ".+" if name is None else re.escape(name)
-    # the marks of machine and process are optional, since files of earlier versions have none
-    left = re.compile(rf"\.{file}\.([0-9a-f]{{8}}-)?(\d+-)?[0-9a-f]{{8}}\.(tmp|probe)")
+    left = re.compile(rf"\.{file}\.{MARK.pattern}[0-9a-f]{{8}}\.tmp")
     for path in list(folder.iterdir()) if folder.is_dir() else []:
         if left.fullmatch(path.name):
             path.unlink(missing_ok=True)

@@ -1,9 +1,7 @@
 """A method of one's own changed and run again: what counts as another computation, and what is said of the rest."""
 
 import json
-import shutil
 import warnings
-from pathlib import Path
 
 import pytest
 from helpers import read_study
@@ -14,7 +12,6 @@ from evogt_study.operations.replay import replay
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status
 
-KEPT = Path(__file__).parents[1] / "results" / "kept"
 METHOD = """
 import numpy as np
 import helper
@@ -117,7 +114,7 @@ def test_a_bug_is_fixed(executed, folder):
     assert (read_study(folder / "own.nc").status == Status.ok).all()
 
 
-def test_runs_of_former_code_are_kept_on_the_users_word(executed, folder):
+def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     executed(folder)
     before = read_study(folder / "own.nc").error.values
     edit(folder / "method.py", "* seed", "* 1 * seed")
@@ -126,26 +123,10 @@ def test_runs_of_former_code_are_kept_on_the_users_word(executed, folder):
     data = read_study(folder / "own.nc")
     assert data.error.values.tobytes() == before.tobytes()
     (software,) = json.loads(data.software.attrs["software_sets"])
-    assert software["former_code"].startswith("method.py:method ")
-    assert executed(folder) == (0, {})  # the word holds
+    assert software["older_code"].startswith("method.py:method ")
+    assert executed(folder) == (0, {})  # they have the keys of today
     assert executed(folder, rerun_outdated=True)[0] == 3
     assert replay(folder / "own.nc", {"seed": 1}, code=folder).equal
-
-
-def test_a_result_whose_code_counted_as_a_whole_file_is_taken(client, tmp_path):
-    for name in ("own.py", "own.toml", "1.0_own.nc"):
-        shutil.copy(KEPT / name, tmp_path)
-    path, study = tmp_path / "1.0_own.nc", evs.Study.from_file(tmp_path / "own.toml")
-    assert verify(path, code=tmp_path).findings == ()
-    assert replay(path, {"level": 2, "seed": 1}, code=tmp_path).equal
-    done = []
-    data = evs.run(study, client=client, output=path, listener=lambda event: done.append(event.done))
-    assert set(done) == {0}
-    assert data.error.values.tobytes() == read_study(KEPT / "1.0_own.nc").error.values.tobytes()
-    evs.run(evs.Study.from_file(tmp_path / "own.toml"), client=client, output=path)
-    assert verify(path, code=tmp_path).findings == ()
-    edit(tmp_path / "own.py", "return 0", "return 1")
-    assert evs.run(evs.Study.from_file(tmp_path / "own.toml"), client=client, output=path).attempts.sum() == 6
 
 
 MISTAKES = {

@@ -467,8 +467,9 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
 def test_what_a_killed_process_left_half_written_is_removed_and_nothing_else(small, client, tmp_path):
     shards = shard_folder(tmp_path / "small.nc")
     shards.mkdir()
-    left = [tmp_path / ".small.nc.12-0a1b2c3d.tmp", shards / ".ab.shard.12-0a1b2c3d.tmp"]
-    others = [tmp_path / ".small.nc.b.nc.12-0a1b2c3d.tmp", tmp_path / ".small.nc.tmp", tmp_path / "small.nc.tmp"]
+    left = [tmp_path / ".small.nc.0a1b2c3d-12-0a1b2c3d.tmp", shards / ".ab.shard.0a1b2c3d-12-0a1b2c3d.tmp"]
+    names = (".small.nc.b.nc.0a1b2c3d-12-0a1b2c3d.tmp", ".small.nc.tmp", "small.nc.tmp")
+    others = [tmp_path / name for name in names]
     for path in [*left, *others]:
         path.write_bytes(b"half")
     evs.run(small, client=client, output=tmp_path / "small.nc")

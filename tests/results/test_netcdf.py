@@ -1,25 +1,21 @@
-"""The result file: what a disk refuses is told, and each form that a result ever had is read."""
+"""The result file: what a disk refuses is told, and results of another schema are refused."""
 
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from helpers import read_study, rewritten, same_numbers
+from helpers import read_study, rewritten
 
 import evogt_study as evs
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.operations.joining.merge import merge
-from evogt_study.operations.verify import verify
 from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
-from evogt_study.results.netcdf import in_slabs, read_result, write_result
+from evogt_study.results.netcdf import in_slabs, write_result
 from evogt_study.storage.slabs import SLAB
 from evogt_study.study.study import Study
 
@@ -71,53 +67,20 @@ def test_a_full_disk_is_told(refusal, small_disk):
     )
 
 
-# --- forms of results -------------------------------------------------------------------------------------------------
-
-KEPT = Path(__file__).with_name("kept")
-"""Results as versions of this package wrote them, all of one study: they are never written again."""
-FORMS = {"unversioned": None, "1.0": "1.0"}
-
-
-@pytest.fixture(params=FORMS)
-def kept(request, tmp_path):
-    """A copy of a result of each form."""
-    for name in ("kept.toml", f"{request.param}.nc"):
-        shutil.copy(KEPT / name, tmp_path)
-    return tmp_path / f"{request.param}.nc"
-
-
-@pytest.mark.long
-def test_every_form_of_a_result_is_read(kept, evogt, no_workers):
-    """It is whole, takes part in all that is done with results, and nothing of it is computed again."""
-    before = read_result(kept)
-    assert {before[phase].attrs.get(RESULT_SCHEMA) for phase in ("study", "pilot")} == {FORMS[kept.stem]}
-    assert before["study"].error.values.tobytes() == read_study(KEPT / "1.0.nc").error.values.tobytes()
-    assert [line for line in verify(kept, sample=0).findings if "must have the attribute" not in line] == []  # a word
-    assert evogt("summary", kept)[1].count("  2/2") == 2
-    study = Study.from_file(kept.with_name("kept.toml"))
-    same_numbers(evs.run(study, output=kept), before["study"])
-    same_numbers(read_result(kept)["pilot"], before["pilot"])
-    assert read_study(kept).attrs[RESULT_SCHEMA] == SCHEMA_VERSION  # written anew
-    assert verify(kept, sample=0).findings == ()
-
-
-def test_forms_are_merged(tmp_path):
-    data = merge([KEPT / "unversioned.nc", KEPT / "1.0.nc"], tmp_path / "c.nc")
-    same_numbers(data.drop_vars("attempts"), read_study(KEPT / "1.0.nc").drop_vars("attempts"))
-    assert read_study(tmp_path / "c.nc").attrs[RESULT_SCHEMA] == SCHEMA_VERSION
+# --- the schema of results -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def of_schema(tmp_path):
-    """Called with a version: the kept result as one of that form, with more in it than this package knows."""
+def of_schema(small_study, result_of, tmp_path):
+    """Called with a version: a result as one of that form, with more in it than this package knows."""
 
     def make(version):
         def change(data):
             data.attrs |= {RESULT_SCHEMA: version, "of_tomorrow": json.dumps({"a": 1})}
-            data["of_tomorrow"] = ("seed", np.array([0.5, 1.5]), {"long_name": "more", "units": "1"})
+            data["of_tomorrow"] = ("seed", np.array([0.5, 1.5, 2.5]), {"long_name": "more", "units": "1"})
 
-        shutil.copy(KEPT / "1.0.nc", tmp_path / "r.nc")
-        return rewritten(tmp_path / "r.nc", change)
+        (tmp_path / "small.toml").write_text(small_study)
+        return rewritten(result_of(Study.from_text(small_study), tmp_path / "r.nc"), change)
 
     return make
 
@@ -126,28 +89,37 @@ def test_a_result_of_a_later_minor_version_is_read(of_schema, evogt):
     path = of_schema("1.7")
     assert read_study(path).error.notnull().all()
     assert evogt("status", path)[0] == 0
-    assert "2/2" in evogt("summary", path, "--over", "seed,dictionary")[1]  # seeds
-    assert "4/4" in evogt("summary", path, "--over", "seed,dictionary", "--units", "seed,dictionary")[1]
+    assert "3/3" in evogt("summary", path, "--over", "seed,dictionary")[1]  # seeds
+    assert "6/6" in evogt("summary", path, "--over", "seed,dictionary", "--units", "seed,dictionary")[1]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["2.0", "next"])
-def test_a_result_of_a_later_major_version_is_refused_in_one_line(of_schema, evogt, version):
-    path = of_schema("1.0")
+@pytest.mark.parametrize("version", ["1.0", "2.0", "next"])
+def test_a_result_of_another_schema_is_refused_in_one_line(of_schema, evogt, version):
+    path = of_schema(SCHEMA_VERSION)
     with netCDF4.Dataset(path, "a") as file:
         file.setncattr(RESULT_SCHEMA, version)
         file.renameVariable("status", "fate")  # in another form
-    for command in (["status", path], ["summary", path], ["verify", path], ["run", KEPT / "kept.toml", "-o", path]):
+    study = path.with_name("small.toml")
+    for command in (["status", path], ["summary", path], ["verify", path], ["run", study, "-o", path]):
         code, _, err = evogt(*command)
         assert code == 2
-        assert f"evogt: {path} is a result of schema '{version}', and this evogt-study reads 1.x; " in err
+        assert f"evogt: {path} is a result of schema '{version}', and this evogt-study reads 1.1 and later 1.x; " in err
         assert err.count("\n") == 1
-    with pytest.raises(ResultError, match="read it with the version that wrote it, or a later one"):
+    with pytest.raises(ResultError, match="read it with the version that wrote it"):
         evs.open(path)
 
 
+def test_a_file_without_a_schema_is_no_result(of_schema):
+    path = of_schema(SCHEMA_VERSION)
+    with netCDF4.Dataset(path, "a") as file:
+        file.delncattr(RESULT_SCHEMA)
+    with pytest.raises(ResultError, match="r.nc is not a result of this package"):
+        read_study(path)
+
+
 def test_bookkeeping_of_nested_brackets_is_damage(of_schema):
-    path = of_schema("1.0")
+    path = of_schema(SCHEMA_VERSION)
     rewritten(path, lambda data: data["software"].attrs.update(software_sets="[" * 100_000))
     with pytest.raises(DamagedResultError, match="`software` must have its version sets"):
         read_study(path)

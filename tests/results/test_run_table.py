@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evogt_study.planning.plan import study_plan
 from evogt_study.results import digests as digest_module
 from evogt_study.results import netcdf as store_module
+from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.columns import missing_value
 from evogt_study.results.dataset import dataset, records_of
 from evogt_study.results.netcdf import write_result
@@ -217,7 +218,7 @@ def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, besi
 
 def written(table, study, path):
     data = dataset(table, study)
-    data.attrs = {"study": "", "id": "own", **data.attrs}
+    data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION, **data.attrs}
     write_result(path, {"study": data})
     return read_study(path)
 
@@ -408,7 +409,7 @@ def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path
     for start in range(0, 3, size):
         table.add(run_batch(Batch.of(plan.spec, cases[start : start + size])))
     data = dataset(table, study)
-    data.attrs = {"study": "", "id": "own"}
+    data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
     write_result(tmp_path / "own.nc", {"study": data})
     for found in (data["v"].values, read_study(tmp_path / "own.nc")["v"].values):
         present = [value for value in found.tolist() if not is_missing(value)]

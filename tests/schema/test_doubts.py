@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from helpers import read_study, rewritten, section
+from helpers import read_study, section
 
 import evogt_study as evs
 from evogt_study.errors import DoubtWarning
-from evogt_study.operations.verify import verify
 from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
 from evogt_study.schema.doubts import doubts
 from evogt_study.study.study import Study
 
-LATER = ["quadrature_defect", "domain_reach"]
 OSCILLATORY = evs.problems.oscillatory_1d(epsilon=0.2)
 BOX = evs.Statement(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
 LAYERED = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
@@ -126,26 +124,3 @@ def test_what_a_method_of_ones_own_returns_under_these_names_is_its_own(own_stud
     source = "def method(seed):\n    return {'error': 1.0, 'quadrature_defect': 9.0}\n"
     path = result_of(own_study(source, "[axes]\nseed = [0, 1]"), tmp_path / "own.nc")
     assert list(doubts(read_study(path))) == []
-
-
-def test_a_result_from_before_is_read_extended_checked_and_merged(client, result_of, tmp_path):
-    """Its runs have the same keys; the number is missing of them, and is no difference."""
-    whole = result_of(study(), tmp_path / "whole.nc")
-
-    def as_before(data):
-        for name in LATER:
-            del data[name]
-
-    old = rewritten(result_of(study(), tmp_path / "old.nc"), as_before)
-    before = read_study(old)
-    assert list(doubts(before)) == []
-    assert verify(old, sample=3).findings == ()
-    with pytest.warns(DoubtWarning):
-        grown = evs.run(study("[0, 1, 2]"), client=client, output=old)
-    np.testing.assert_array_equal(grown.case_key.sel(seed=[0, 1]), before.case_key)
-    np.testing.assert_array_equal(grown.wall_seconds.sel(seed=[0, 1]), before.wall_seconds)  # not run again
-    assert grown.quadrature_defect.sel(seed=[0, 1]).isnull().all()
-    assert grown.quadrature_defect.sel(seed=2).notnull().all()
-    assert verify(old, sample=12).findings == ()
-    both = evs.merge([whole, old], tmp_path / "both.nc")
-    assert both.quadrature_defect.notnull().all()  # of the first file

@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_made_leaves_no_other(tmp_path):
 
 def test_a_name_that_is_too_long_for_what_stands_beside_a_file_is_refused_at_once(tmp_path):
     with pytest.raises(ResultError, match="File name too long"):
-        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.12345-0123abcd.tmp` has more than 255 letters
+        check_writable(tmp_path / f"{'r' * 236}.nc")  # `.r...r.nc.0123abcd-12345-0123abcd.tmp` has over 255 letters
 
 
 def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
@@ -82,9 +82,9 @@ def test_a_pipe_or_device_is_neither_waited_for_nor_replaced(tmp_path, evogt):
 
 
 def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_path):
-    left = [".r.nc.12-0a1b2c3d.tmp", ".r.nc.0a1b2c3d.probe"]
-    kept = [".r.nc.b.nc.12-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d.probe"]
-    for name in [*left, *kept]:
+    left = ".r.nc.0a1b2c3d-12-0a1b2c3d.tmp"
+    kept = [".r.nc.b.nc.0a1b2c3d-12-0a1b2c3d.tmp", ".r.nc.tmp", "r.nc.tmp", ".s.nc.0a1b2c3d-12-0a1b2c3d.tmp"]
+    for name in [left, *kept]:
         (tmp_path / name).touch()
     remove_unfinished(tmp_path, "r.nc")
     assert sorted(os.listdir(tmp_path)) == sorted(kept)

@@ -10,19 +10,17 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import pickle
 import sys
-import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any
 
 from evogt_study.errors import StudyError, shortened
 from evogt_study.methods.own.object_content import is_local
@@ -41,9 +39,6 @@ GROUP = "evogt_study.methods"
 """Entry points under which an installed package names functions, or whole methods, of its own."""
 SOURCE_LIMIT = 20_000
 """Characters of a function's text that a result holds to be read: some hundred lines."""
-
-_LAYOUT = (tokenize.COMMENT, tokenize.NL)
-_BLANK = {tokenize.INDENT: "indent", tokenize.NEWLINE: "newline"}  # whatever they are written with
 
 Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""
@@ -89,11 +84,6 @@ class UserCode(ABC):
         if self.stands_for:
             return dict(json.loads(self.stands_for))
         return {"code": self.content} | ({"depends": dict(self.depends)} if self.depends else {})
-
-    @property
-    def former(self) -> Self | None:
-        """The same code as results of schema 1 and before identify it; None where they could not have it."""
-        return None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -156,12 +146,6 @@ class PythonFile(UserCode):
         """Paths of the files that it may import, with their content."""
         depends = [(str(Path(self.folder) / name), content) for name, content in self.depends]
         return (*depends, *((str(Path(self.path).parent / name), content) for name, content in self.helpers))
-
-    @property
-    def former(self) -> Self | None:
-        if self.depends or self.stands_for:
-            return None
-        return replace(self, stands_for=canonical_json({"file": _hash_of_words(self.source)}))
 
     def load(self) -> Any:
         try:
@@ -245,15 +229,13 @@ class DeclaredCode(UserCode):
         """
         attribute = reference.rpartition(":")[2]
         try:
-            written = json.loads(text)
-            told = written["codes"][reference] if "codes" in written else written
+            told = json.loads(text)["codes"][reference]
             name = str(told["name"])
             if name != attribute and ":" in reference:
                 raise ValueError(f"it declares {name!r}")
-            identity = {"file": str(told["content"])} if "content" in told else dict(told["identity"])
             found = DeclaredCode(
                 reference=reference, attribute=name, folder=str(folder), told=told,
-                helpers=tuple(sorted(told.get("helpers", {}).items())), stands_for=canonical_json(identity),
+                helpers=tuple(sorted(told["helpers"].items())), stands_for=canonical_json(dict(told["identity"])),
             )  # fmt: skip
             found.load()
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -264,11 +246,6 @@ class DeclaredCode(UserCode):
     def content(self) -> str:
         """The hash of the code when it ran."""
         return str(next(iter(self.identity.values())))
-
-    @property
-    def is_former(self) -> bool:
-        """True of a declaration as results of schema 1.0 and before have it."""
-        return "content" in self.told
 
     @property
     def runs_in_python(self) -> bool:
@@ -392,15 +369,6 @@ def _parts(reference: str, folder: Path) -> tuple[Path, str]:
     if not file.endswith(".py") or not attribute.isidentifier():
         raise StudyError(f"`{reference}` must read file.py:name")
     return folder / file, attribute
-
-
-@lru_cache(maxsize=32)
-def _hash_of_words(source: str) -> str:
-    """Hash of all words of a file, by which results of schema 1 and before know its code."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    kept = [token for token in tokens if token.type not in _LAYOUT]
-    words = [_BLANK.get(token.type, token.string) for token in kept]
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()
 
 
 @lru_cache(maxsize=32)

@@ -13,7 +13,16 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.results.bookkeeping import CONCATENATED, RECORDED, SOFTWARE_SETS, lacking, recorded, software_sets
+from evogt_study.results.bookkeeping import (
+    CONCATENATED,
+    RECORDED,
+    RESULT_SCHEMA,
+    SCHEMA_VERSION,
+    SOFTWARE_SETS,
+    lacking,
+    recorded,
+    software_sets,
+)
 from evogt_study.results.columns import missing_value
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.digests import DIGESTS
@@ -227,6 +236,7 @@ def _attributes(parts: Results, dim: str) -> dict[str, Any]:
     told = ", ".join(f"{label} ({known.get('id', '')})" for label, known in each.items())
     coordinates = {name for data in parts.values() for name in recorded(data)}
     return attributes | {
+        RESULT_SCHEMA: SCHEMA_VERSION,
         "title": " and ".join(dict.fromkeys(str(known.get("title", "")) for known in each.values())),
         "summary": f"Results of {len(each)} studies along {dim}: {told}.",
         "id": "+".join(dict.fromkeys(str(known.get("id", "")) for known in each.values())),

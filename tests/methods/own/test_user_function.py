@@ -11,6 +11,7 @@ from evogt_study.errors import RunError, StudyError
 from evogt_study.methods.own.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.planning.plan import study_plan
+from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
@@ -477,7 +478,7 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
     ok = (data.status == Status.ok).values
-    data.attrs = {"study": "", "id": "own"}
+    data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
     write_result(tmp_path / "own.nc", {"study": data})
     read = read_study(tmp_path / "own.nc")
     assert read.status.values.tolist() == data.status.values.tolist()
