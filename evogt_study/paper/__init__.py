@@ -4,5 +4,5 @@
 - `reproduction`: each published number and the study that computes it
 - `figures`: the paper's two figures
 - `reproduction_run`: all studies run, judged, drawn
-- `reproduction_report`: the report in text, Markdown, CSV and HTML
+- `reproduction_report`: the report in text, Markdown and CSV
 """

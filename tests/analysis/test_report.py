@@ -340,6 +340,27 @@ def test_the_page_is_accessible(name, request):
     assert [each for each in page.all("meta") if each.get("name") == "viewport"]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_colours_have_enough_contrast(failing, number):
+    """4.5:1 at least, as WCAG asks for text, in the light and in the dark."""
+    rule = re.findall(r":root \{ (.*?)\}", page_of(failing), re.DOTALL)[number]
+    inks = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", rule))
+    for ground in ("ground", "solid"):
+        for ink in ("ink", "quiet", "link"):
+            assert contrast(inks[ground], inks[ink]) >= 4.5, (ground, ink)
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -29,24 +28,9 @@ PROVENANCE: Mapping[str, str] = {
 }
 """Attributes of results that pages show, and what they call them."""
 
-SPOKEN: Mapping[str, str] = {
-    "transnet": "TransNet",
-    "gtransnet": "GTransNet",
-    "gaussian_rf": "Gaussian RF",
-    "uniform_elm": "Uniform ELM",
-    "transnet/gtransnet": "TransNet / GTransNet",
-    "epsilon": "ε",
-    "tau": "τ",
-    "gamma": "γ",
-    "dt": "Δt",
-}
-
-
-WIDE = 440.0  # points of an SVG's width: less than a page of paper, more than a column
-
 
 class Picture(NamedTuple):
-    """A figure of a page; `image` is SVG text, or the bytes of a file of PNG, WebP or SVG.
+    """A figure of a page; `image` is SVG text, or the bytes of a file of WebP or SVG.
 
     name: of its place in the page; size: width and height in inches, where they are known.
     """
@@ -83,14 +67,9 @@ def template(name: str, **known: Any) -> Template:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
     )  # fmt: skip
-    environment.filters |= {"data_uri": _data_uri, "is_wide": _is_wide, "spoken": spoken}
+    environment.filters |= {"data_uri": _data_uri}
     environment.globals |= known
     return environment.get_template(name)
-
-
-def spoken(word: str) -> str:
-    """A label or its value as the paper writes it."""
-    return SPOKEN.get(word, word.replace("_", " "))
 
 
 def script(name: str) -> Script:
@@ -103,10 +82,6 @@ def _source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _is_png(content: bytes) -> bool:
-    return content.startswith(b"\x89PNG")
-
-
 def _content(image: str | bytes) -> bytes:
     return image.encode() if isinstance(image, str) else image
 
@@ -114,14 +89,5 @@ def _content(image: str | bytes) -> bytes:
 def _data_uri(image: str | bytes) -> str:
     """The image inside the page.  As an <img> of its own, an SVG can neither run anything nor clash with another."""
     content = _content(image)
-    form = "png" if _is_png(content) else "webp" if content.startswith(b"RIFF") else "svg+xml"
+    form = "webp" if content.startswith(b"RIFF") else "svg+xml"
     return f"data:image/{form};base64,{base64.b64encode(content).decode()}"
-
-
-def _is_wide(image: str | bytes) -> bool:
-    """Test for an image so wide, or wider than high, that a narrow screen should scroll it rather than shrink it."""
-    content = _content(image)
-    if _is_png(content):  # the first chunk of a PNG begins with width and height
-        return int.from_bytes(content[16:20]) > 2 * int.from_bytes(content[20:24])
-    size = re.search(rb'viewBox="0 0 ([\d.]+) ([\d.]+)"', content)
-    return size is not None and (float(size[1]) > 2 * float(size[2]) or float(size[1]) > WIDE)
