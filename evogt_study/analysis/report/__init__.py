@@ -4,7 +4,6 @@
 - `mathml`: formulas, typeset
 - `equation`: the problem of a study, typeset
 - `finding`: which label is best, and how sure that is
-- `pointer`: values and runs under the pointer
 - `report`: the page of a result
 - `overview`: several results on one page
 """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
-from markupsafe import Markup
 
 from evogt_study.printable import shown
 
@@ -30,24 +28,13 @@ PROVENANCE: Mapping[str, str] = {
 
 
 class Picture(NamedTuple):
-    """A figure of a page; `image` is SVG text, or the bytes of a file of WebP or SVG.
-
-    name: of its place in the page; size: width and height in inches, where they are known.
-    """
+    """A figure of a page.  image: its address, with all of it inside; size: width and height in inches."""
 
     title: str
     caption: str
     alt: str
-    image: str | bytes
-    name: str = ""
-    size: tuple[float, float] = (0.0, 0.0)
-
-
-class Script(NamedTuple):
-    """A script of the package, and the digest by which a page's policy admits it and no other."""
-
-    text: Markup
-    digest: str
+    image: str
+    size: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +54,14 @@ def template(name: str, **known: Any) -> Template:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
     )  # fmt: skip
-    environment.filters |= {"data_uri": _data_uri}
     environment.globals |= known
     return environment.get_template(name)
-
-
-def script(name: str) -> Script:
-    """One of the package's scripts."""
-    text = "\n".join(line.strip() for line in _source(name).splitlines())  # an eighth of it is indentation
-    return Script(Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704
 
 
 def _source(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _content(image: str | bytes) -> bytes:
-    return image.encode() if isinstance(image, str) else image
-
-
-def _data_uri(image: str | bytes) -> str:
-    """The image inside the page.  As an <img> of its own, an SVG can neither run anything nor clash with another."""
-    content = _content(image)
-    form = "webp" if content.startswith(b"RIFF") else "svg+xml"
-    return f"data:image/{form};base64,{base64.b64encode(content).decode()}"
+def data_uri(svg: str) -> str:
+    """The address of an SVG inside the page.  In an <img> it can neither run anything nor clash with another."""
+    return "data:image/svg+xml," + quote(" ".join(svg.split()), safe=" !()*+,/:;=?@")
