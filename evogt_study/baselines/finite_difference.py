@@ -115,7 +115,7 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     """Raise the errors of `finite_differences`, those of the points in the `name` of their parameter."""
     constant_diffusion(problem)
     if type(integrator) not in _IN_MODES:
-        known = " or ".join(kind.name for kind in _IN_MODES)
+        known = " or ".join(str(kind.name) for kind in _IN_MODES)
         raise ParameterError("time_integrator", f"{known} for finite differences", integrator.name)
     # `_Stepper` has one divisor for all steps, and half steps would need another
     if isinstance(integrator, ImplicitMidpoint) and integrator.start is not None:

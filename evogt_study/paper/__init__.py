@@ -5,5 +5,5 @@
 - `figures`: the paper's two figures
 - `command`: `evogt reproduce`
 - `reproduction_run`: all studies run, judged, drawn
-- `reproduction_report`: the report in text, Markdown, CSV and HTML
+- `reproduction_report`: the report in text, Markdown and CSV
 """

@@ -1,23 +1,20 @@
-"""The report of `evogt reproduce`: every published number beside the computed one, in text, Markdown, CSV and HTML.
+"""The report of `evogt reproduce`: every published number beside the computed one, in text, Markdown and CSV.
 
-All four are pure functions of the entries: what is compared, and how strictly, is decided in `agreement`.
+All three are pure functions of the entries: what is compared, and how strictly, is decided in `agreement`.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import cache
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from jinja2 import Template
-
-from evogt_study.analysis.report.page import Picture, spoken, template
 from evogt_study.analysis.tables.tables import rendered
 from evogt_study.paper.agreement import Entry, Measure, Verdict
+
+if TYPE_CHECKING:
+    from evogt_study.analysis.report.page import Drawn
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"
@@ -35,82 +32,8 @@ PHRASES = {
     Verdict.differs: ("differs", "differ"),
 }
 
-# labels that head columns; the others head rows, unless `ROW_LABELS` says how the paper has a table
-COLUMN_LABELS = ("dictionary", "method", "problem", "dofs", "variable", "statistic")
-SPEAKING = frozenset(COLUMN_LABELS) - {"dofs"}  # their values say by themselves what they are of
-ROW_LABELS: Mapping[str, tuple[str, ...]] = {"conditioning": ("epsilon", "dictionary")}
-
-TITLES: Mapping[str, str] = {
-    "allen_cahn_2d": "Allen–Cahn equation in two dimensions",
-    "allen_cahn_reference": "Refinement of the Allen–Cahn reference",
-    "conditioning": "Rank and conditioning",
-    "cross_grid": "Defects on another quadrature grid",
-    "feature_count": "Number of features",
-    "gamma_selected": "Selected shape parameters",
-    "nonseparable_2d": "Nonseparable solution in two dimensions",
-    "nonseparable_3d": "Nonseparable solution in three dimensions",
-    "operator_2d": "Fixed and time-dependent operator in two dimensions",
-    "oscillatory_1d": "Oscillatory coefficient in one dimension",
-    "p1_fem": "Piecewise-linear finite elements",
-    "quadrature": "Number of quadrature points",
-    "reference_tolerance": "Tolerances of the references",
-    "space_time_diagnostic": "Space-time regression and evolution",
-    "target_1d": "Solution that depends on ε in one dimension",
-    "temporal_convergence": "Order of the implicit midpoint rule",
-    "threshold": "Truncation threshold",
-}
-
-
-class Kind(StrEnum):
-    """Verdict as a reader has to tell it apart: with differences split into unexplained and known ones."""
-
-    all_digits = "all-digits"
-    one_unit = "one-unit"
-    same_order = "same-order"
-    known = "known"
-    differs = "differs"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Appearance of a kind, with and without colour."""
-
-    symbol: str
-    words: str
-
-
-MARKS: Mapping[Kind, Mark] = {
-    Kind.all_digits: Mark("✓", "agrees in all printed digits"),
-    Kind.one_unit: Mark("±1", "within one unit of the last printed digit"),
-    Kind.same_order: Mark("~", "same order of magnitude, which is all that this number means"),
-    Kind.known: Mark("†", "differs, and is on the list of known differences"),
-    Kind.differs: Mark("✗", "differs, unexplained"),
-}
-
-
-@dataclass(frozen=True)
-class Pivot:
-    """The entries of one file laid out like the paper's table.
-
-    row_labels: names of the columns that head the rows; heads: header lines, each cell with its text and how many
-    columns it spans; rows: row heads, then the entries of each cell; constant: labels that are the same throughout.
-    """
-
-    row_labels: tuple[str, ...]
-    heads: tuple[tuple[tuple[str, int], ...], ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[tuple[Entry, ...], ...]], ...]
-    constant: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Section:
-    """One file of published numbers."""
-
-    file: str
-    tables: str
-    entries: tuple[Entry, ...]
-    summary: str
-    pivot: Pivot
+SPEAKING = frozenset({"dictionary", "method", "problem", "variable", "statistic"})
+"""Labels whose values need no name beside them."""
 
 
 def counts(entries: Sequence[Entry]) -> dict[Verdict, int]:
@@ -118,11 +41,9 @@ def counts(entries: Sequence[Entry]) -> dict[Verdict, int]:
     return {verdict: sum(entry.verdict is verdict for entry in entries) for verdict in Verdict}
 
 
-def kind(entry: Entry) -> Kind:
-    """The entry's verdict, a difference with an explanation told from one without."""
-    if entry.verdict is Verdict.differs and entry.known:
-        return Kind.known
-    return Kind[entry.verdict.name]
+def is_known(entry: Entry) -> bool:
+    """Test for a difference that the list of known differences explains."""
+    return entry.verdict is Verdict.differs and bool(entry.known)
 
 
 def summary_line(entries: Sequence[Entry]) -> str:
@@ -135,7 +56,7 @@ def summary_line(entries: Sequence[Entry]) -> str:
         for verdict, number in numbers.items()
         if number or verdict is Verdict.all_digits
     ]
-    known = sum(kind(entry) is Kind.known for entry in entries)
+    known = sum(map(is_known, entries))
     unexplained = numbers[Verdict.differs] - known
     if known and unexplained:
         parts[-1] += f" ({known} known, {unexplained} unexplained)"
@@ -178,15 +99,7 @@ def judged(entry: Entry) -> str:
     """The verdict in words."""
     if entry.measure is Measure.bound and entry.verdict is Verdict.all_digits:
         return "within the printed bound"
-    return f"{entry.verdict} (known)" if kind(entry) is Kind.known else str(entry.verdict)
-
-
-def runs_behind(entries: Sequence[Entry]) -> str:
-    """On how many runs the numbers rest: "each from 20 runs", "from 3 to 40 runs each"."""
-    ok = sorted({entry.n_ok for entry in entries})
-    missing = sum(entry.n_ok < entry.n_planned for entry in entries)
-    words = f"each from {ok[0]} run{'s' * (ok[0] != 1)}" if len(ok) == 1 else f"from {ok[0]} to {ok[-1]} runs each"
-    return words + (f", {missing} of them from fewer than planned" if missing else "")
+    return f"{entry.verdict} (known)" if is_known(entry) else str(entry.verdict)
 
 
 def by_file(entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
@@ -197,9 +110,10 @@ def by_file(entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
 
 def by_severity(entries: Sequence[Entry]) -> list[Entry]:
     """Entries that do not agree in all digits: unexplained differences, then known ones, then near misses."""
-    order = [Kind.differs, Kind.known, Kind.one_unit, Kind.same_order]
-    rest = [entry for entry in entries if kind(entry) in order]
-    return sorted(rest, key=lambda entry: order.index(kind(entry)))  # keeps the paper's order within a kind
+    order = [Verdict.differs, Verdict.one_unit, Verdict.same_order]
+    rest = [entry for entry in entries if entry.verdict in order]
+    # keeps the paper's order where both are equal
+    return sorted(rest, key=lambda entry: (order.index(entry.verdict), is_known(entry)))
 
 
 def explanations(entries: Sequence[Entry]) -> list[str]:
@@ -231,8 +145,11 @@ def terminal_table(entries: Sequence[Entry]) -> str:
     return "\n\n".join([*parts, summary_line(entries)])
 
 
-def markdown(entries: Sequence[Entry], provenance: Mapping[str, str]) -> str:
-    """Summary, explanations of what differs, a table with one row for each number of each file, and provenance."""
+def markdown(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[Drawn] = ()) -> str:
+    """Summary, explanations of what differs, a table with one row for each number of each file, and provenance.
+
+    figures: their PNG files are beside the report.
+    """
     parts = [
         f"# {provenance.get('title', TITLE)}",
         f"{summary_line(entries)}.",
@@ -247,6 +164,8 @@ def markdown(entries: Sequence[Entry], provenance: Mapping[str, str]) -> str:
         body = [[*(entry.labels.get(name, "") for name in names), *_outcome(entry, notes)] for entry in own]
         table = rendered(header, [[" ".join(cell.split()) for cell in row] for row in body], "markdown")
         parts += [f"## {file}: {_tables(own)}", f"{summary_line(own)}.", table]
+    for each in figures:
+        parts += [f"## {each.title}", f"![{each.alt}]({each.name}.png)", each.caption]
     origin = "\n".join(f"- {name}: {text}" for name, text in provenance.items() if name != "title")
     parts += ["## Where these numbers come from", *([origin] if origin else []), f"Compute them again: `{COMMAND}`"]
     return "\n\n".join(parts) + "\n"
@@ -266,75 +185,6 @@ def csv_text(entries: Sequence[Entry]) -> str:
     return rendered(CSV_COLUMNS, body, "csv") + "\n"
 
 
-def html(entries: Sequence[Entry], provenance: Mapping[str, str], figures: Sequence[Picture] = ()) -> str:
-    """One page that needs nothing else: the paper's tables with both numbers, what differs, figures, provenance."""
-    rest = by_severity(entries)
-    page = _template().render(
-        title=provenance.get("title", TITLE),
-        provenance={name: text for name, text in provenance.items() if name != "title"},
-        summary=summary_line(entries),
-        sections=[
-            Section(file, _tables(own), own, f"{summary_line(own)}, {runs_behind(own)}", pivot(file, own))
-            for file, own in by_file(entries).items()
-        ],
-        differing=[entry for entry in rest if entry.verdict is Verdict.differs],
-        near=[entry for entry in rest if entry.verdict is not Verdict.differs],
-        pictures=[Picture(*figure) for figure in figures],
-        command=COMMAND,
-    )
-    return page.lstrip()  # the template's macros leave empty lines
-
-
-def pivot(file: str, entries: Sequence[Entry]) -> Pivot:
-    """The entries as the paper's table: declared or leading labels head the rows, the others that vary the columns."""
-    names = _label_names(entries)
-    across = [name for name in names if name in COLUMN_LABELS]
-    rows = [name for name in ROW_LABELS.get(file, ()) if name in names]
-    rows = rows or [name for name in names if name not in across] or names[:1]
-    values = {name: list(dict.fromkeys(entry.labels.get(name, "") for entry in entries)) for name in names}
-    columns = [name for name in names if name not in rows and len(values[name]) > 1]
-    cells: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Entry, ...]] = {}
-    for entry in entries:
-        place = _point(entry, rows), _point(entry, columns)
-        cells[place] = (*cells.get(place, ()), entry)
-    # columns with a common head stand together, wherever in the file they come
-    points = sorted(
-        {column for _, column in cells},
-        key=lambda point: [values[name].index(value) for name, value in zip(columns, point, strict=True)],
-    )
-    return Pivot(
-        row_labels=tuple(rows),
-        heads=_heads(points, columns),
-        rows=tuple(
-            (row, tuple(cells.get((row, column), ()) for column in points))
-            for row in dict.fromkeys(row for row, _ in cells)
-        ),
-        constant={name: values[name][0] for name in names if name not in rows and name not in columns},
-    )
-
-
-def _heads(points: Sequence[tuple[str, ...]], names: Sequence[str]) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """Header lines over the columns; neighbours that agree down to a line share its cell."""
-    if not names:
-        return ((("number", 1),),)
-    return tuple(
-        tuple((_head(name, prefix[-1]), len(list(group))) for prefix, group in groupby(points, _beginning(level)))
-        for level, name in enumerate(names, 1)
-    )
-
-
-def _head(name: str, value: str) -> str:
-    return value if name in SPEAKING else f"{name} = {value}"
-
-
-def _beginning(length: int) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
-    return lambda point: point[:length]
-
-
-def _point(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(entry.labels.get(name, "") for name in names)
-
-
 def _label_names(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(name for entry in entries for name in entry.labels))
 
@@ -347,12 +197,9 @@ def _labels(entry: Entry, separator: str) -> str:
     return separator.join(f"{name}={value}" for name, value in entry.labels.items())
 
 
-def _brief(entry: Entry, spoken: Callable[[str], str] = str, equals: str = "=") -> str:
+def _brief(entry: Entry) -> str:
     """Describe the number in as many words as a terminal's line has room for: "epsilon=0.2, transnet, error, mean"."""
-    return ", ".join(
-        spoken(value) if name in SPEAKING else f"{spoken(name)}{equals}{spoken(value)}"
-        for name, value in entry.labels.items()
-    )
+    return ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
 
 
 def _outcome(entry: Entry, notes: Sequence[str]) -> list[str]:
@@ -375,18 +222,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@cache
-def _template() -> Template:
-    return template(
-        "reproduction.html.j2",
-        shown=shown,
-        relative=relative,
-        judged=judged,
-        kind=kind,
-        title_of=lambda file: TITLES.get(file, spoken(file)),
-        number_of=lambda entry: _brief(entry, spoken, " = "),
-        marks=MARKS,
-        counts=counts,
-    )

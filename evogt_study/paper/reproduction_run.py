@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.report.page import PROVENANCE, Picture
+from evogt_study.analysis.report.page import PROVENANCE
 from evogt_study.errors import InputError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
 from evogt_study.paper.agreement import Entry
 from evogt_study.paper.reproduction import Results, judged, known_differences, published
-from evogt_study.paper.reproduction_report import csv_text, html, markdown
+from evogt_study.paper.reproduction_report import csv_text, markdown
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic_files import check_writable, write_file
@@ -79,7 +79,7 @@ def reproduce(
     """
     rows, known = published(published_folder), known_differences(published_folder)
     # before the runs: a file that cannot be written is found out at once
-    for suffix in ("md", "csv", "html"):
+    for suffix in ("md", "csv"):
         check_writable(output / f"{REPORT}.{suffix}")
     results: dict[str, xr.Dataset] = {}
     for path in run_all(studies, output, client=client, workers=workers, listener=listener):
@@ -99,16 +99,14 @@ def reproduce(
 
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
-    """The report as Markdown, CSV and one HTML page, and its figures as PNG; the paths written."""
-    from evogt_study.analysis.plots.parts.style import png, svg  # 0.4 s, with matplotlib, after the runs
+    """Write the report as Markdown and CSV, and its figures as PNG; return the paths."""
+    from evogt_study.analysis.plots.parts.style import png  # 0.4 s, with matplotlib, after the runs
     from evogt_study.paper import figures
 
     origin, drawn = provenance(reproduction.results), figures.drawn(reproduction.results)
-    pictures = [Picture(each.title, each.caption, each.alt, svg(each.figure)) for each in drawn]
     files: dict[str, str | bytes] = {
-        f"{REPORT}.md": markdown(reproduction.entries, origin),
+        f"{REPORT}.md": markdown(reproduction.entries, origin, drawn),
         f"{REPORT}.csv": csv_text(reproduction.entries),
-        f"{REPORT}.html": html(reproduction.entries, origin, pictures),
         **{f"{each.name}.png": png(each.figure) for each in drawn},
     }
     for name, content in files.items():

@@ -9,33 +9,30 @@ from pathlib import Path
 import xarray as xr
 
 from evogt_study.analysis.report.overview import entry, overview
-from evogt_study.analysis.report.report import DPI, report
+from evogt_study.analysis.report.report import report
 from evogt_study.publishing.contents import Deposit, DepositedStudy
 from evogt_study.results.netcdf import opened, with_numbers
 
-LITTLE, PART = 200_000, 20
+LITTLE, PART = 1_000_000, 20
 """What a deposit adds to its results is less than so many bytes, or than one of so many parts of theirs."""
 AROUND = 5_500
 """Bytes that a study adds beside its page, by the 22 of a deposit of the paper's; what they share is twice that."""
-COARSE = 90.0
-"""Pixels an inch of the pictures of pages that would weigh more: about those of a screen."""
 TOGETHER = "reports/overview.html"
 
 
 def pages(made: Deposit, root: Path) -> dict[str, str]:
     """Texts of the pages by path; the results are in the folder `root` already.
 
-    A page for each study; with coarser pictures, or one brief page of all, where they would weigh too much.
+    A page for each study, or one brief page of all where they would weigh too much.
     """
     results = sum((root / study.result).stat().st_size for study in made.studies)
     room = max(LITTLE, results // PART) - AROUND * (len(made.studies) + 2)
-    for dpi in (DPI, COARSE):
-        if (fitting := _within(room, _each(made, root, dpi))) is not None:
-            return fitting
+    if (fitting := _within(room, _each(made, root))) is not None:
+        return fitting
     entries = []
     for study in made.studies:
         with _read(root / study.result) as groups:
-            entries.append(entry(f"../{study.result}", groups, COARSE))
+            entries.append(entry(f"../{study.result}", groups))
     return {TOGETHER: overview(made.title, entries, room)}
 
 
@@ -44,10 +41,10 @@ def page_of(study: DepositedStudy) -> str:
     return f"reports/{study.name}.html"
 
 
-def _each(made: Deposit, root: Path, dpi: float) -> Iterator[tuple[str, str]]:
+def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
     for study in made.studies:
         with _read(root / study.result) as groups:
-            yield page_of(study), report(root / study.result, groups, dpi=dpi)
+            yield page_of(study), report(root / study.result, groups)
 
 
 def _within(room: int, texts: Iterator[tuple[str, str]]) -> dict[str, str] | None:

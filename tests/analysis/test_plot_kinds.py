@@ -259,6 +259,22 @@ def test_all_bands_of_a_picture_are_of_the_same_quantiles():
     assert len(boxes) == 2 * (4 + 4)  # of 220 and of 180 runs
 
 
+@pytest.mark.parametrize(("count", "images"), [(100, 0), (101, 1)])
+def test_more_than_a_thousand_points_are_an_image(count, images):
+    text = svg(distribution(many(count, tuple("abcdefghij"))))
+    assert text.count("<image ") == images
+    assert len(text) < 250_000
+
+
+@pytest.mark.parametrize(("steps", "images"), [(3, False), (4000, True)])
+def test_long_histories_are_an_image(steps, images):
+    data, _ = uneven(6, 6)
+    long = data.drop_vars("time").isel(time=np.resize([0, 1, 2], steps)).assign_coords(time=np.arange(1.0, steps + 1))
+    text = svg(histories(long, "trace"))
+    assert ("<image " in text) == images
+    assert len(text) < 300_000
+
+
 def count_boxes(figure):
     """Where each k/n of a figure is drawn."""
     canvas = FigureCanvasAgg(figure)

@@ -1,22 +1,16 @@
-"""Parts of a report page: formulas and problems as MathML, the finding, and what the script knows of pictures."""
+"""Parts of a report page: formulas and problems as MathML, and the finding."""
 
-import json
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
-from conftest import written_result
-from drawable import AXES, own, runs, small
+from drawable import own, runs, small
 
-from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.parts.marks import marks
 from evogt_study.analysis.plots.verdict import judged
 from evogt_study.analysis.report.finding import finding, judgement
 from evogt_study.analysis.report.page import stated_problems
-from evogt_study.analysis.report.pointer import MOST_RUNS, Marked, pointer_data
 from evogt_study.pde.problems.mathml import formula
 from evogt_study.pde.problems.typeset import problem_lines
 from evogt_study.results.netcdf import read_result
@@ -161,58 +155,3 @@ def test_there_is_no_finding_without_an_error_or_enough_seeds(tmp_path):
     source = "def method(seed, kind):\n    return {'score': seed + len(kind)}\n"
     axes = '[axes]\nkind = ["a", "bb"]\nseed = { start = 0, count = 9 }\n'
     assert judgement(runs(own(tmp_path, axes, source))) is None
-
-
-# --- the pointer ------------------------------------------------------------------------------------------------------
-
-
-def told(data, phase="study"):
-    choices = [choice for choice in kinds.fitting(data) if choice.kind != "histories"]
-    pictures = [
-        Marked(choice.kind, choice.variable, marks(kinds.drawn(data, choice.kind).figure)) for choice in choices
-    ]
-    known = json.loads(pointer_data("x.nc", {phase: (data, pictures)}))["phases"][0]
-    known["cells"] = np.cumsum(known["cells"])
-    for picture in known["pictures"].values():
-        picture["runs"] = np.reshape(picture["runs"], (-1, 3))
-        picture["runs"][:, 2] = picture["runs"][:, 2].cumsum()
-    return known
-
-
-def test_marks_of_runs_are_their_runs(tmp_path):
-    data = read_result(written_result(own(tmp_path, AXES, name="marks"), tmp_path / "marks.nc"))["study"]
-    known = told(data)
-    assert known["axes"] == known["filters"] == ["kind", "N", "seed"]
-    sizes = [len(each) for each in known["labels"]]
-    points = known["pictures"]["distribution"]["runs"]
-    assert len(points) == int(np.isfinite(data["error"].values).sum()) == 22
-    assert ((points[:, :2] >= 0) & (points[:, :2] <= 1000)).all()
-    for run in points[:, 2]:
-        at = np.unravel_index(known["cells"][run], sizes)
-        assert [known["labels"][i][place] for i, place in enumerate(at)] == [
-            str(data[dim].values[place]) for dim, place in zip(data["status"].dims, at, strict=True)
-        ]
-        assert known["values"]["error"][run] == float(f"{float(data['error'].values[at]):.4g}")
-    # larger errors stand higher, in the one panel
-    values = [known["values"]["error"][run] for run in points[:, 2]]
-    assert np.argmax(values) == np.argmin(points[:, 1])
-
-
-def test_a_page_tells_of_some_of_many_runs_only(tmp_path):
-    source = "def method(seed, kind):\n    return {'error': (seed * 7919 % 1000 + 1.0) * len(kind) + seed * 1e-6}\n"
-    kinds_of = ", ".join(f'"{"k" * i}"' for i in range(1, 13))
-    data = runs(own(tmp_path, f"[axes]\nkind = [{kinds_of}]\nseed = {{ start = 0, count = 200 }}\n", source))
-    known = told(data)
-    assert known["filters"] == ["kind"]  # 200 seeds are no choice
-    assert len(known["pictures"]["distribution"]["runs"]) == MOST_RUNS
-    assert len(known["labels"][1]) <= 300
-    assert "seed" in known["axes"]
-
-
-def test_no_text_ends_the_script_of_data():
-    data = small().assign_coords(
-        dictionary=np.array(["</script><script>alert(1)</script>", "\u2028&\u202e"], dtype=object)
-    )
-    text = pointer_data("</script>.nc", {"study": (data, [])})
-    assert not set("<>&\u2028\u202e") & set(text)
-    assert json.loads(text)["phases"][0]["labels"][0][0] == "</script><script>alert(1)</script>"

@@ -34,7 +34,6 @@ from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensi
 from evogt_study.analysis.tables.pilot_choice import chosen
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other
-MOST_MARKS = 1000  # points of a series that are drawn one by one; more are an image, also in SVG and PDF: their size
 HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text that stands on lines
 FEW_LACKING = 12  # places of a panel up to which k/n is written: more counts meet, each other and the lines
 COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
@@ -155,7 +154,7 @@ def _series(
         points = [(beside[i], value) for i in np.flatnonzero(there) for value in samples[i]]
         axes.plot(
             *np.array(points).T, color=mark.colour, marker=mark.marker, linestyle="none", markersize=2.2, alpha=0.4,
-            markeredgewidth=0.0, gid="runs", rasterized=len(points) > MOST_MARKS,
+            markeredgewidth=0.0, gid="runs",
         )  # fmt: skip
     axes.plot(
         x[there][order], medians[there][order], color=mark.colour, linestyle=mark.dashes, markersize=4.2, linewidth=1.2,

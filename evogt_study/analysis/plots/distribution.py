@@ -19,7 +19,6 @@ from evogt_study.analysis.plots.parts.style import QUIET, Style, label_size, log
 EACH = 200  # runs of one group up to which every one is a point: more hide each other
 MOST_GROUPS = 24  # along one panel: the labels of more meet
 MOST_COUNTED = 24  # groups up to which each says k/n, for the same reason
-MOST_MARKS = 4000  # points that are drawn one by one; more are an image, also in SVG and PDF: a megabyte at most
 
 
 def distribution(
@@ -64,7 +63,6 @@ def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> float | No
     """The groups of a panel, and the points that their counts need above them; None where there are no counts."""
     series, places = len(runs.series.labels), len(runs.along.labels)
     width = 0.8 / series
-    image = int(np.minimum(runs.present.sum(axis=-1), EACH).sum()) > MOST_MARKS
     counts: dict[float, str] = {}
     for one in range(series):
         mark = style(one)
@@ -72,7 +70,7 @@ def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> float | No
             centre = place + (one - (series - 1) / 2.0) * width
             sample = runs.sample(panel, one, place)
             if len(sample):
-                _group(axes, centre, width, sample, mark, many=runs.largest > EACH, image=image)
+                _group(axes, centre, width, sample, mark, many=runs.largest > EACH)
             if np.isfinite(limits[one, place]).all():
                 ends: dict[str, Any] = {"color": "black", "linewidth": 1.0, "zorder": 3.4, "gid": "interval"}
                 axes.plot([centre - 0.34 * width] * 2, limits[one, place], **ends)
@@ -87,7 +85,7 @@ def _groups(axes: Axes, runs: Arranged, panel: int, limits: Array) -> float | No
     return _incomplete(axes, counts, width / (places + 0.2)) if counts and series * places <= MOST_COUNTED else None
 
 
-def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool, image: bool) -> None:
+def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, *, many: bool) -> None:
     """One sample and its median: every run a point, or where some sample has too many, those beyond its boxes."""
     shown = sample
     if many:
@@ -102,14 +100,12 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
         centre + (0.3 if many else 0.7) * width * spread, shown, color=mark.colour, marker=mark.marker,
         linestyle="none", markersize=2.0 if many else 3.0, markeredgewidth=0.0,
         alpha=0.55 if len(shown) > 1 else 1.0, gid="runs",
-        rasterized=image,
     )  # fmt: skip
     if len(sample) > 1:
         bar = [centre - 0.45 * width, centre + 0.45 * width]
         if many:  # which is drawn on a dark ground
             axes.plot(
                 bar, [np.median(sample)] * 2, color="white", linewidth=3.0, solid_capstyle="butt", zorder=3,
-                gid="ground",
             )  # fmt: skip
         axes.plot(
             bar, [np.median(sample)] * 2, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median"

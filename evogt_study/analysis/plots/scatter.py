@@ -45,7 +45,7 @@ def scatter(
             mark = style(one)
             axes.plot(
                 x[chosen], y[chosen], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
-                alpha=0.6, markeredgewidth=0.0, gid="runs", rasterized=len(chosen) >= MOST,
+                alpha=0.6, markeredgewidth=0.0, gid="runs",
             )  # fmt: skip
         logarithmic(axes, "x", other.values[both])
         axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())

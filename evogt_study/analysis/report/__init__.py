@@ -2,7 +2,6 @@
 
 - `page`: what pages have in common
 - `finding`: which label is best, and how sure that is
-- `pointer`: values and runs under the pointer
 - `report`: the page of a result
 - `overview`: several results on one page
 """

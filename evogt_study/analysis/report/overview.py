@@ -45,21 +45,21 @@ class Entry:
         return shlex.quote(self.file)
 
     def pictures_within(self, most_bytes: int) -> list[Picture]:
-        """The first of its pictures, as many as fit, in base64, which writes three bytes as four characters."""
-        sizes = (len(each.image) * 4 // 3 + len(each.caption + each.alt) for each in self.study.pictures)
+        """The first of its pictures, as many as fit."""
+        sizes = (len(each.image + each.caption + each.alt) for each in self.study.pictures)
         fitting = zip(self.study.pictures, accumulate(sizes), strict=True)
         return [picture for picture, bytes_so_far in fitting if bytes_so_far <= most_bytes]
 
 
-def entry(file: str, groups: Mapping[str, xr.Dataset], dpi: float) -> Entry:
-    """Tell of a result; groups: as `report` takes them; dpi: of its pictures."""
+def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
+    """Tell of a result; groups: as `report` takes them."""
     data = groups["study"]
     judged = judgement(data)
     numbers = tables(data)[:1]
     return Entry(
         title=str(data.attrs.get("title") or file),
         file=file,
-        study=part("study", data, numbers, judged, dpi, most=FEW_PICTURES),
+        study=part(data, numbers, judged, most=FEW_PICTURES),
         others={phase: completeness(each).told() for phase, each in groups.items() if phase != "study"},
         finding=finding(judged) if judged is not None else None,
         problems=stated_problems(str(data.attrs.get("study", ""))),

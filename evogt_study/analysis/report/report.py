@@ -1,6 +1,6 @@
 """One page of a result to share: the question, what came out, in numbers and pictures, what failed, and how to redo it.
 
-The page needs nothing else and loads nothing; its one script is its own, and every text of the file is escaped.
+The page needs nothing else, loads nothing and runs nothing; every text of the file is escaped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.parts.marks import marks
-from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, webp
+from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, svg
 from evogt_study.analysis.plots.verdict import Judged
 from evogt_study.analysis.report.finding import finding, judgement
-from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, script, stated_problems, template
-from evogt_study.analysis.report.pointer import Marked, pointer_data
+from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, data_uri, stated_problems, template
 from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
@@ -43,19 +41,18 @@ FEW_POINTS = 12
 """Points of a sample that are shown: enough to see what they are like."""
 LONG = 200  # characters of a value that is shown
 DPI = 144.0
-"""Pixels an inch of pictures, which are drawn in print size: as a page shows them, half as large again."""
+"""Pixels an inch of images in pictures, which are drawn in print size: a page shows them half as large again."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page: the first `heads` columns name the row; left_out rows are not shown; runs: a row each."""
+    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
 
     title: str
     header: Sequence[str]
     body: Sequence[Sequence[str]]
     heads: int
     left_out: int = 0
-    runs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +66,6 @@ class Part:
     doubts: Sequence[str]
     tables: Sequence[Table]
     pictures: Sequence[Picture]
-    marked: Sequence[Marked]
     lacking: str
     headline: bool
 
@@ -84,11 +80,10 @@ class Parameter:
     count: int
 
 
-def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: float = DPI) -> str:
+def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
     """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
 
     state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
-    dpi: of its pictures, which are more than half of its bytes.
     """
     study = groups.get("study")
     main = study if study is not None else next(iter(groups.values()))
@@ -98,12 +93,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         numbers += progress_by_cell(main)
     unshown = numbers_of(main)[MOST_TABLES:] if study is not None else []
     judged = judgement(main) if study is not None else None
-    parts = {
-        phase: part(phase, data, *((numbers, judged) if data is main else ([], None)), dpi)
-        for phase, data in groups.items()
-    }
-    marked = {phase: (groups[phase], parts[phase].marked) for phase in sorted(parts, reverse=True)}  # the study first
-    own = script("page.js")
+    parts = {phase: part(data, *((numbers, judged) if data is main else ([], None))) for phase, data in groups.items()}
     page = template("report.html.j2").render(
         title=attributes.get("title") or path.stem,
         state=state,
@@ -128,31 +118,25 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "", dpi: f
         own_code=".py:" in attributes.get("study", ""),
         version=attributes.get("product_version", "unknown"),
         revision=attributes.get("git_revision", "unknown"),
-        marks=pointer_data(path.name, marked, replays(main)),
-        script=own.text,
-        script_hash=own.digest,
     )
     return page.lstrip()
 
 
-def part(
-    phase: str, data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, dpi: float, most: int = MOST_PICTURES
-) -> Part:
+def part(data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, most: int = MOST_PICTURES) -> Part:
     """Completeness, doubts and pictures of one phase, beside its tables."""
     lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
-    about, pictures, marked = kinds.subject(data), [], []
-    for number, choice in enumerate(kinds.fitting(data)[:most], 1):
-        name = f"{phase}-picture-{number}"
-        each = kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged))
-        pictures.append(picture(each, name, dpi))
-        marked.append(Marked(name, choice.variable, marks(each.figure)))
-    return Part(completeness(data), list(doubts(data)), numbers, pictures, marked, lacking, about is not None)
+    pictures = [
+        picture(kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged)))
+        for choice in kinds.fitting(data)[:most]
+    ]
+    headline = kinds.subject(data) is not None
+    return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, headline)
 
 
-def picture(each: Drawn, name: str, dpi: float) -> Picture:
+def picture(each: Drawn) -> Picture:
     """A drawn figure as the page shows it."""
     width, height = each.figure.get_size_inches()
-    return Picture(each.title, each.caption, each.alt, webp(each.figure, dpi), name, (width, height))
+    return Picture(each.title, each.caption, each.alt, data_uri(svg(each.figure, DPI)), (width, height))
 
 
 def tables(data: xr.Dataset) -> list[Table]:
@@ -227,7 +211,7 @@ def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
         for number in planned[:MOST_ROWS]
     ]
     title = "; ".join(f"{name}: {_described(data[name])}" for name in names)
-    return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS), runs=True)
+    return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS))
 
 
 def _labels(data: xr.DataArray | xr.Dataset, dims: Sequence[str], sizes: Sequence[int], number: int) -> list[str]:

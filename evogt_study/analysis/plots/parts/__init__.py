@@ -7,5 +7,4 @@
 - `arranged`: runs arranged into panels, series and samples
 - `boxes`: boxes of letter values
 - `points`: runs of a sample, with parameters at its points
-- `marks`: the marks of a drawn figure, for a page that shows their values
 """

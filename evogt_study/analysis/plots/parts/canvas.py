@@ -5,12 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from evogt_study.analysis.plots.parts.style import (
@@ -32,6 +35,8 @@ PANEL_WIDTH = 1.6
 """Inches from panel to panel, at the least: of less, a third are the numbers and the label to its left."""
 NOTE, COUNT = "note", "count"
 """Identifiers of the small print, and of the counts of runs inside the panels."""
+MOST_DRAWN = {"runs": 1000, "band": 10_000, "median": 10_000}
+"""Points by identifier of what has them, 0.1 or 0.2 MB of SVG each.  More are an image, also in SVG and PDF."""
 Given = Axes | Sequence[Axes] | Figure | None
 """Axes to draw on, as many as the picture has panels; an empty figure, whose width says how many panels stand in a row;
 None for a figure of our own."""
@@ -237,11 +242,22 @@ def without_notes(figure: Figure) -> str:
 def laid_out(canvas: Canvas) -> Figure:
     """The figure with its layout settled, which otherwise moves a little each time the figure is drawn.
 
-    Somebody else's figure is left as it is.
+    The layout of somebody else's figure is left as it is.
     """
+    for name, most in MOST_DRAWN.items():
+        artists = [each for axes in canvas.axes for each in axes.get_children() if each.get_gid() == name]
+        if sum(map(_corners, artists)) > most:
+            for each in artists:
+                each.set_rasterized(True)
     if canvas.own:
         settle(canvas.figure)
     return canvas.figure
+
+
+def _corners(artist: Artist) -> int:
+    """Points that an artist is drawn through."""
+    paths = artist.get_paths() if isinstance(artist, Collection) else [cast(Line2D, artist).get_path()]
+    return sum(len(np.asarray(path.vertices)) for path in paths)
 
 
 def settle(figure: Figure) -> None:

@@ -22,7 +22,6 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
-from PIL import Image
 
 from evogt_study.errors import InputError, cut, shortened
 from evogt_study.printable import shown
@@ -46,8 +45,6 @@ STYLES: tuple[tuple[str, Any], ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FORMATS = ("png", "pdf", "svg")
-# of red, green and blue on a page: close where bands are, pale, of which a shift would be another colour
-LEVELS = (0, 64, 112, 160, 200, 216, 228, 238, 247, 255)
 
 _LOCK = threading.Lock()
 
@@ -190,12 +187,15 @@ def _characters() -> frozenset[int]:
     return frozenset(FT2Font(findfont(FontProperties())).get_charmap())
 
 
-def svg(figure: Figure) -> str:
-    """The figure as SVG text, letters as outlines; the same figure gives the same text."""
+def svg(figure: Figure, dpi: float = 200.0) -> str:
+    """The figure as SVG text, letters as outlines; the same figure gives the same text.
+
+    dpi: of fields and of clouds of many points, which are images in it.
+    """
     stream = io.BytesIO()
     # without a salt the identifiers are random, and there is no other place to give one than the global settings
     with _LOCK, matplotlib.rc_context({"svg.hashsalt": "evogt", "svg.fonttype": "path"}):
-        figure.savefig(stream, format="svg", dpi=200, metadata={"Date": None})  # dpi: of what is an image in it
+        figure.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None})
     return stream.getvalue().decode()
 
 
@@ -203,19 +203,6 @@ def png(figure: Figure, dpi: float = 200.0) -> bytes:
     """The figure as PNG; the same figure gives the same bytes."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})  # else matplotlib's version is in it
-    return stream.getvalue()
-
-
-def webp(figure: Figure, dpi: float) -> bytes:
-    """The figure as WebP in `LEVELS` of each colour, a seventh of the bytes of SVG; the same figure, the same bytes.
-
-    Lines and letters look the same in these levels, and compress to half; a field has steps where it is flat.
-    """
-    stream, content = io.BytesIO(), io.BytesIO(png(figure, dpi))
-    pixels = np.asarray(Image.open(content).convert("RGB"))
-    nearest = np.abs(np.subtract.outer(np.arange(256), LEVELS)).argmin(axis=1)
-    levels = Image.fromarray(np.array(LEVELS, dtype=np.uint8)[nearest[pixels]])
-    levels.save(stream, "WEBP", lossless=True, quality=100, method=4)
     return stream.getvalue()
 
 

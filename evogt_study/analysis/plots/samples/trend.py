@@ -16,8 +16,6 @@ from evogt_study.inference.kernels import Array
 SPAN = 0.4
 """Share of the points that a value of the trend rests on: Cleveland's f is between 0.2 and 0.8; of 50 points, 20."""
 PLACES = 60
-MOST_MARKS = 2000
-"""Points of a panel that are drawn one by one; more are an image, also in SVG and PDF."""
 
 
 def trend(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
@@ -47,7 +45,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
         there = np.isfinite(y)
         axes.plot(
             x[there], y[there], color=mark.colour, marker="o", linestyle="none", markersize=2.4, alpha=0.45,
-            markeredgewidth=0.0, gid="runs", rasterized=int(there.sum()) > MOST_MARKS,
+            markeredgewidth=0.0, gid="runs",
         )  # fmt: skip
         runs.scale(axes, "x", place, narrow=len(chosen) > 1)
         if not runs.words[place]:  # words have no distances to weigh by

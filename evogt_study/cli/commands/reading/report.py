@@ -16,8 +16,7 @@ from evogt_study.printable import tell
 def report(file: Path, output: Path | None) -> None:
     """Write one HTML page of a result to share: question, finding, numbers, pictures, failures, commands.
 
-    The page needs nothing else and opens in any browser, without a network.  A click sorts a table, and on a mark of a
-    picture gives the command that replays its run.
+    The page needs nothing else and opens in any browser, without a network and without scripts.
     """
     # "." and the like have no name, and are refused where they are read
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
