@@ -12,7 +12,8 @@ from evogt_study.operations.progress import Event, Listener, in_words
 from evogt_study.printable import shown, tell
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
 LINE_SECONDS = 5.0
 
@@ -49,7 +50,7 @@ class _Lines:
 class _Bar:
     """A bar for each phase."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: RichProgress) -> None:
         self.bar = bar
         self.tasks: dict[str, TaskID] = {}
 

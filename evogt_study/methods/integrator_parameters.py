@@ -14,7 +14,7 @@ from evogt_study.schema.parameters import Parameter, admitted
 from evogt_study.schema.values import Value, Values
 
 
-def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
+def parameters_of_integrators(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
     """The parameters that belong to these integrators, by name; the case decides which of them are required."""
     each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
     return {
@@ -30,14 +30,14 @@ def declared(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
     }
 
 
-INTEGRATOR_PARAMETERS = declared(INTEGRATORS.values())
+INTEGRATOR_PARAMETERS = parameters_of_integrators(INTEGRATORS.values())
 """Parameters of the integrators of this package."""
 
 
 def known_parameters() -> dict[str, Parameter]:
     """Those of all integrators, installed packages' among them."""
     _load_installed()
-    return declared(INTEGRATORS.kinds.values())
+    return parameters_of_integrators(INTEGRATORS.kinds.values())
 
 
 @cache  # once a process: looking through what is installed took 2 to 7 ms

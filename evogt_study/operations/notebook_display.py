@@ -10,7 +10,7 @@ from typing import Any
 from evogt_study.operations.progress import Event, Listener, in_words
 from evogt_study.printable import shown
 
-SECONDS_BETWEEN = 0.2
+DISPLAY_SECONDS = 0.2
 """Between two changes of the output, which a person cannot tell from continuous ones; each is a message to the page."""
 
 
@@ -33,7 +33,7 @@ class NotebookDisplay:
         """Show the event, unless another has just been shown and this is not the last of its phase."""
         new = event.phase not in self.events
         self.events[event.phase] = event
-        if new or event.final or time.monotonic() - self.shown_at > SECONDS_BETWEEN:
+        if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
             self.shown_at = time.monotonic()
             self._show()
 

@@ -14,7 +14,7 @@ from evogt_study.baselines.references import FunctionReference, reference_of
 from evogt_study.baselines.stored_solution import feature_coefficients, what_to_store
 from evogt_study.errors import DivergedError, ParameterError, ProblemError
 from evogt_study.methods.evolution_parameters import PARAMETERS
-from evogt_study.methods.integrator_parameters import declared, integrator_of
+from evogt_study.methods.integrator_parameters import integrator_of, parameters_of_integrators
 from evogt_study.methods.own.user_code import PythonFile
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
@@ -223,7 +223,7 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         **{part.name: getattr(run.integrator, part.name) for part in fields_of(run.integrator)},
     }  # fmt: skip
     shown = {name: labels([value])[0] for name, value in parameters.items() if value is not None}
-    known = PARAMETERS | declared([type(run.integrator)])
+    known = PARAMETERS | parameters_of_integrators([type(run.integrator)])
     # a dictionary of another package may have parameters of its own
     about = {name: known[name] if name in known else formula_parameter(name) for name in shown}
     constants = {name: ((), label, about[name].attributes(label)) for name, label in shown.items()}

@@ -22,7 +22,7 @@ from evogt_study.storage.claims import living
 from evogt_study.storage.paths import claims_folder, progress_file
 from evogt_study.storage.writer_lock import Writer, writer_of
 
-SECONDS_BETWEEN = 1.0
+WATCH_SECONDS = 1.0
 """Between two events that are written down: a person looks no oftener, and writing one takes 0.2 ms."""
 
 
@@ -36,7 +36,7 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
     def listen(event: Event) -> None:
         nonlocal last
         now = time.monotonic()
-        if event.done and not event.final and now - last >= SECONDS_BETWEEN:
+        if event.done and not event.final and now - last >= WATCH_SECONDS:
             last = now
             with suppress(OSError, ResultError), written_whole(path) as temporary:  # a full disk is found by others
                 temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))

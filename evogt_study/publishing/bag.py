@@ -31,14 +31,14 @@ def write_bag(folder: Path, info: Mapping[str, str]) -> None:
     size = sum(path.stat().st_size for path in payload)
     # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
     lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
-    _write(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
-    _write(
+    _write_file(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    _write_file(
         folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
     )
-    _write(folder / MANIFEST, _manifest(folder, payload))
+    _write_file(folder / MANIFEST, _manifest(folder, payload))
     # after the other tag files, which this manifest lists; itself it cannot
     tags = [path for path in _files(folder) if path not in payload]
-    _write(folder / TAG_MANIFEST, _manifest(folder, tags))
+    _write_file(folder / TAG_MANIFEST, _manifest(folder, tags))
 
 
 def bag_findings(folder: Path) -> Iterator[str]:
@@ -109,5 +109,5 @@ def _plain(name: str) -> str:
 
 
 # "\n" on every system: else the same deposit would have other checksums on Windows
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -22,7 +22,7 @@ DIGITS = 16
 
 def digests(data: xr.Dataset) -> dict[str, str]:
     """The digest of every variable and coordinate of a result, the same before it is written and after it is read."""
-    found = {name: _digest(data.variables[name]) for name in sorted(map(str, data.variables))}
+    found = {name: _variable_digest(data.variables[name]) for name in sorted(map(str, data.variables))}
     return {"": _hash([_plain(data.attrs)]), **found}
 
 
@@ -50,7 +50,7 @@ def changed_runs(data: xr.Dataset, recorded: Container[str]) -> Iterator[str]:
     """
     made = {"", *(str(name) for name in data.coords if name not in recorded)}
     variables = {str(name): variable for name, variable in data.variables.items() if name not in made}
-    yield from _compared(data, lambda _: {name: _digest(each) for name, each in variables.items()}, made)
+    yield from _compared(data, lambda _: {name: _variable_digest(each) for name, each in variables.items()}, made)
 
 
 # names of both sides, so that a variable that was removed is reported like one that was changed
@@ -71,7 +71,7 @@ def _compared(
             yield f"{part} is damaged: it is not what was written"
 
 
-def _digest(variable: xr.Variable) -> str:
+def _variable_digest(variable: xr.Variable) -> str:
     """The hash of dimensions, values and attributes, of which one slab of values is in memory at a time."""
     dims, attributes = list(map(str, variable.dims)), _plain(variable.attrs)
     if variable.dtype.kind in "OUS":

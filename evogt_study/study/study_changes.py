@@ -41,11 +41,11 @@ def _lines(before: str, after: str) -> Iterator[str]:
         return
     for name in dict.fromkeys([*old, *new]):
         if name not in new:
-            yield f"{name} = {_shown(old[name])} removed"
+            yield f"{name} = {shortened(old[name])} removed"
         elif name not in old:
-            yield f"{name} = {_shown(new[name])} added"
+            yield f"{name} = {shortened(new[name])} added"
         elif old[name] != new[name]:
-            yield f"{name}: {_shown(old[name])} -> {_shown(new[name])}"
+            yield f"{name}: {shortened(old[name])} -> {shortened(new[name])}"
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -57,7 +57,3 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from _flat({str(number): each for number, each in enumerate(value, 1)}, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _shown(value: Any) -> str:
-    return shortened(value)

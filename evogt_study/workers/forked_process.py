@@ -34,7 +34,7 @@ LOOK_SECONDS = 0.5
 EARLY_SECONDS, FASTER = 0.1, 10.0
 """Seconds after which it is found that it will not do at `FASTER` times the pace of its first runs: workers that are
 needed all the same are there so much sooner."""
-BATCH_SECONDS = 0.1
+FORKED_SECONDS = 0.1
 """Seconds of a batch up to which the next is twice as long: finished runs are seen at once, and files are few."""
 # xarray imports them when it makes its first variable and when it writes, and a cluster needs them: 0.6 s
 IMPORTED_MEANWHILE = ("dask.array", "distributed")
@@ -104,4 +104,4 @@ def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Co
         while batch := list(itertools.islice(cases, size)):
             begun = time.monotonic()
             sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))
-            size = 2 * size if time.monotonic() - begun < BATCH_SECONDS else max(1, size // 2)
+            size = 2 * size if time.monotonic() - begun < FORKED_SECONDS else max(1, size // 2)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, is_measured, short_label
+from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged, is_measured, short_label
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import line_legend
@@ -32,6 +32,7 @@ from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import scatter
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.analysis.tables.pilot_choice import chosen
+from evogt_study.inference.kernels import Array
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other
 HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text that stands on lines

@@ -9,12 +9,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged
 from evogt_study.analysis.plots.parts.boxes import letter_boxes, letter_values
 from evogt_study.analysis.plots.parts.canvas import COUNT, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.analysis.plots.parts.legends import marker_legend
 from evogt_study.analysis.plots.parts.style import QUIET, Style, label_size, logarithmic, plain, style, tick_size
+from evogt_study.inference.kernels import Array
 
 EACH = 200  # runs of one group up to which every one is a point: more hide each other
 MOST_GROUPS = 24  # along one panel: the labels of more meet

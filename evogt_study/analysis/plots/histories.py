@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged, axes_of, label_of, numbers_in
+from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged, axes_of, label_of, numbers_in
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, new_canvas, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import line_legend
@@ -25,6 +25,7 @@ from evogt_study.analysis.plots.parts.style import (
     tick_size,
 )
 from evogt_study.errors import InputError
+from evogt_study.inference.kernels import Array
 
 WHOLE = 20  # runs up to which a band is of all of them; of more, from 5 % to 95 %
 MARKED = 15  # places up to which they are marked, less one

@@ -10,12 +10,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.histories import incomplete_told
-from evogt_study.analysis.plots.parts.arranged import Array, Places
+from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import QUIET, logarithmic, style, wrapped
 from evogt_study.analysis.plots.settling import growing, named_panels
 from evogt_study.inference.intervals import FEWEST
+from evogt_study.inference.kernels import Array
 from evogt_study.study.precision import half_width_of
 
 GOAL = 0.1

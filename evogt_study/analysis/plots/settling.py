@@ -10,14 +10,14 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from evogt_study.analysis.plots.histories import WANTED, incomplete_told
-from evogt_study.analysis.plots.parts.arranged import Arranged, Array, Places, arranged
+from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged
 from evogt_study.analysis.plots.parts.canvas import Canvas, Given, laid_out, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.legends import line_legend
 from evogt_study.analysis.plots.parts.style import label_size, logarithmic, plain, style
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval
-from evogt_study.inference.kernels import kernel_of
+from evogt_study.inference.kernels import Array, kernel_of
 from evogt_study.inference.tails import HEAVY, tail_index
 
 Key = tuple[int, int]

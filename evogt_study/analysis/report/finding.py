@@ -49,7 +49,7 @@ def finding(made: Judged) -> Finding | None:
     if not known:
         return None
     what = str(found.attrs["of"]).replace("_", " ")
-    sentences = [f"{_upper(_described(part, by, best, what, name))}." for name, part, best in known]
+    sentences = [f"{_upper(_describe_cell(part, by, best, what, name))}." for name, part, best in known]
     if len(known) == 1:
         return Finding(sentences[0])
     return Finding(_over_all(known, by, what), sentences[:MOST_CELLS], max(0, len(known) - MOST_CELLS))
@@ -77,7 +77,7 @@ def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) 
     )
 
 
-def _described(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> str:
+def _describe_cell(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> str:
     """One cell: the best label, the next one with the ratio and its interval, the chance, and the runs."""
     names, means = shown(cell, by), cell["value"].sel(statistic="mean").values
     others = [i for i in range(len(names)) if i != first and not np.isnan(means[i])]

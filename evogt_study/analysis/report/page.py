@@ -64,11 +64,11 @@ def stated_problems(study: str) -> list[StatedProblem]:
     if isinstance(several, list):
         several = {str(each): each for each in several}
     labelled = several if isinstance(several, dict) else {"": table.get("problem")}
-    found = [StatedProblem(str(label), _described(raw)) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
+    found = [StatedProblem(str(label), _describe_problem(raw)) for label, raw in list(labelled.items())[:MOST_PROBLEMS]]
     return [each for each in found if each.items]
 
 
-def _described(stated: object) -> Markup:
+def _describe_problem(stated: object) -> Markup:
     """What its kind shows of a problem; nothing of what no kind is for."""
     if isinstance(stated, str) and ":" in stated:
         return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)

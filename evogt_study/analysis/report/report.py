@@ -170,7 +170,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     # without a warning: n stands beside each number, and what is lacking above the tables
     header, body = rows(summary(array, over, planned=planned, missing="drop"))
     labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
-    title = _described(values) + f", over {over}"
+    title = _title_of(values) + f", over {over}"
     return Table(title, [*dims, *header[1:]], labelled, len(dims), len(groups) - len(shown))
 
 
@@ -210,7 +210,7 @@ def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
         [*_labels(data, dims, sizes, int(number)), *(f"{float(column[number]):.4g}" for column in columns)]
         for number in planned[:MOST_ROWS]
     ]
-    title = "; ".join(f"{name}: {_described(data[name])}" for name in names)
+    title = "; ".join(f"{name}: {_title_of(data[name])}" for name in names)
     return Table(title, [*dims, *names], body, len(dims), max(0, len(planned) - MOST_ROWS))
 
 
@@ -219,7 +219,7 @@ def _labels(data: xr.DataArray | xr.Dataset, dims: Sequence[str], sizes: Sequenc
     return [text_label(canonical(data[dim].values[i])) for dim, i in zip(dims, places, strict=True)]
 
 
-def _described(array: xr.DataArray) -> str:
+def _title_of(array: xr.DataArray) -> str:
     name, units = str(array.attrs.get("long_name", array.name)), str(array.attrs.get("units", "1"))
     return name if units in ("", "1") else f"{name} ({units})"
 

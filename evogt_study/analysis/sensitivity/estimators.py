@@ -51,7 +51,7 @@ class Estimator:
     compute: Callable[[Array, Sampled, Interval], tuple[list[Array], Array]]
 
 
-def chosen(name: str, sample: Sampled) -> tuple[str, Estimator]:
+def choose_estimator(name: str, sample: Sampled) -> tuple[str, Estimator]:
     """The estimator of that name; of none, the first of `ESTIMATORS` that the points are of.
 
     Raises ParameterError for a name that is none, InputError for points that are not of the estimator.

@@ -21,7 +21,7 @@ from evogt_study.analysis.blocks import (
 )
 from evogt_study.analysis.distinct import Numbers, planned_runs
 from evogt_study.analysis.notes import NOTE
-from evogt_study.analysis.sensitivity.estimators import OTHER, OUTPUTS, PARAMETER, chosen
+from evogt_study.analysis.sensitivity.estimators import OTHER, OUTPUTS, PARAMETER, choose_estimator
 from evogt_study.analysis.sensitivity.sampled import Sampled, design_of, sample_dimensions, sampled
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN
@@ -79,7 +79,7 @@ def sensitivity(
     over = dimensions(values, _default_over(values) if over is None else over)
     check_policy(missing)
     sample = sampled(values, over, parameters)
-    name, estimator = chosen(method, sample)
+    name, estimator = choose_estimator(method, sample)
     runs = planned_runs(values, planned)
     shape = (-1, len(sample.points), values.sizes[DRAWN] if sample.seeds else 1)
     members = estimator.members(sample)

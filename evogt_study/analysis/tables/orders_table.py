@@ -13,7 +13,7 @@ from evogt_study.analysis.blocks import BOUND
 from evogt_study.analysis.labels import across, shown
 from evogt_study.analysis.orders import observed_orders
 from evogt_study.analysis.tables.numbers import NumberFormat
-from evogt_study.analysis.tables.summary_table import Question, asked_variables, chosen
+from evogt_study.analysis.tables.summary_table import Question, asked_variables, select_runs
 from evogt_study.analysis.tables.tables import FORMATS, escaped, rendered
 from evogt_study.errors import InputError, ParameterError
 
@@ -52,7 +52,7 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
     Over the dimensions `over` that the variable has; the statistic is the question's first, or the mean.  Raises as
     `summary_table`, and InputError where there is no such axis, or which one is open.
     """
-    values = chosen(data[asked_variables(data, question)[0]], question.at)
+    values = select_runs(data[asked_variables(data, question)[0]], question.at)
     over = [dim for dim in question.over if dim in values.dims]
     numeric = [str(dim) for dim in values.dims if dim not in over and values[dim].dtype.kind in "iuf"]
     if not along and len(numeric) != 1:
@@ -62,7 +62,7 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
     of = question.statistics[0] if question.statistics else "mean"
     found = observed_orders(
         values, along or numeric[0], over, of=of, interval=question.interval, units=question.units,
-        missing=question.missing, planned=chosen(data["case_key"], question.at),
+        missing=question.missing, planned=select_runs(data["case_key"], question.at),
     )  # fmt: skip
     return orders_table(found, along or numeric[0], of, question.form, question.numbers)
 

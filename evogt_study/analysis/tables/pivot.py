@@ -116,7 +116,7 @@ def rendered_pivot(table: Pivot, form: str, numbers: NumberFormat = NumberFormat
     if form == "csv":
         return _csv(table, numbers)
     if form == "latex":
-        return _latex(table, numbers)
+        return _latex_pivot(table, numbers)
     body = [[*head, *(_text(cell, numbers) for cell in cells)] for head, cells in table.rows]
     return f"{rendered([*table.names, *table.across], body, form)}\n\n{table.legend}"
 
@@ -152,7 +152,7 @@ def _csv(table: Pivot, numbers: NumberFormat) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _latex(table: Pivot, numbers: NumberFormat) -> str:
+def _latex_pivot(table: Pivot, numbers: NumberFormat) -> str:
     """A tabular of booktabs; row heads that repeat those above are left out, as the paper does."""
     lines, above = [], ("",) * len(table.names)
     for head, cells in table.rows:

@@ -13,7 +13,7 @@ from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.sensitivity.estimators import OTHER, PARAMETER
 from evogt_study.analysis.sensitivity.sensitivity import known, sensitivity
 from evogt_study.analysis.tables.numbers import NumberFormat
-from evogt_study.analysis.tables.summary_table import Question, chosen
+from evogt_study.analysis.tables.summary_table import Question, select_runs
 from evogt_study.analysis.tables.tables import rendered, rows
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
@@ -53,10 +53,10 @@ def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | N
     variables = [*numeric_variables(data)]
     if name not in variables:
         raise InputError(f"`--sensitivity` must be one of {', '.join(variables)}, got {name!r}")
-    values = chosen(data[name], question.at)
+    values = select_runs(data[name], question.at)
     found = sensitivity(
         values, over, log=log, interval=question.interval, missing=question.missing,
-        planned=chosen(data["case_key"], question.at),
+        planned=select_runs(data["case_key"], question.at),
     )  # fmt: skip
     return sensitivity_table(
         largest_first(known(found, values)), question.form, replace(question.numbers, notation="plain")

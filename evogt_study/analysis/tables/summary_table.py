@@ -56,8 +56,8 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     """
     if question.form not in FORMATS:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
-    planned = chosen(data["case_key"], question.at)
-    values = {name: chosen(data[name], question.at) for name in asked_variables(data, question)}
+    planned = select_runs(data["case_key"], question.at)
+    values = {name: select_runs(data[name], question.at) for name in asked_variables(data, question)}
     _check_seed(values, question)
     if question.over == (NONE,):
         values = {name: each.expand_dims(NONE) for name, each in values.items()}
@@ -73,7 +73,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     return rendered_pivot(table, question.form, question.numbers)
 
 
-def chosen(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
+def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
     """The values at labels given as text.  Raises InputError, with what there is."""
     for name, label in at.items():
         if name not in values.dims:

@@ -13,7 +13,7 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.storage.atomic_files import check_result_place, make_folder
 from evogt_study.storage.paths import jobs_folder
 
-SUBMIT_SECONDS = 120
+ARRAY_SUBMIT_SECONDS = 120
 """Seconds in which a batch system has to answer: busy ones take tens of them."""
 
 
@@ -32,7 +32,7 @@ class BatchSystem:
     number: str
 
 
-SYSTEMS: Mapping[str, BatchSystem] = {
+ARRAY_SYSTEMS: Mapping[str, BatchSystem] = {
     "slurm": BatchSystem(
         "sbatch",
         "#SBATCH",
@@ -61,9 +61,9 @@ def job_script(
     directives: further lines for the batch system, such as "--time=4:00:00".  Raises InputError for an unknown system,
     or a directive of more than one line.
     """
-    if system not in SYSTEMS:
-        raise InputError(f"`--cluster` must be one of {', '.join(SYSTEMS)}, got {system!r}")
-    known = SYSTEMS[system]
+    if system not in ARRAY_SYSTEMS:
+        raise InputError(f"`--cluster` must be one of {', '.join(ARRAY_SYSTEMS)}, got {system!r}")
+    known = ARRAY_SYSTEMS[system]
     for directive in directives:
         if not directive.strip() or not directive.isprintable():
             raise InputError(f"`--directive` must be one line for {system}, such as --time=4:00:00, got {directive!r}")
@@ -99,17 +99,19 @@ def make_jobs_folder(result: Path) -> None:
 
 def submitted(system: str, script: str) -> str:
     """Submit a script, and return what the batch system says.  Raises InputError where it refuses."""
-    command = SYSTEMS[system].submit
+    command = ARRAY_SYSTEMS[system].submit
     try:
         done = subprocess.run(  # noqa: S603  # a fixed name
-            [command], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_SECONDS
+            [command], input=script, capture_output=True, text=True, check=False, timeout=ARRAY_SUBMIT_SECONDS
         )
     except OSError as error:
         raise InputError(
             f"`--cluster {system}` must have {command} on this machine, got: {error.strerror}; --print shows the script"
         ) from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s; try again") from None
+        raise InputError(
+            f"`--cluster {system}`: {command} gave no answer in {ARRAY_SUBMIT_SECONDS} s; try again"
+        ) from None
     if done.returncode:
         raise InputError(f"`--cluster {system}`: {command} refused the job: {done.stderr or done.stdout}")
     return done.stdout.strip()

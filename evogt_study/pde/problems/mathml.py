@@ -22,7 +22,7 @@ NAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 _INDEXED = re.compile(r"([A-Za-z]+)_?(\d+)")
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "−"}
 SPACE = Markup('<mspace width="0.17em"></mspace>')  # TeX's thin space, 3/18 em
-SUM, PRODUCT, SCRIPT, ATOM = range(4)
+SUM, PRODUCT, RAISED, ATOM = range(4)
 """How firmly a piece holds together: one that is looser than its place asks for stands in parentheses."""
 
 
@@ -109,13 +109,13 @@ def _joined(node: ast.BinOp) -> _Piece:
     left, right = node.left, node.right
     if isinstance(node.op, ast.Div):
         fraction = Markup("<mfrac>{}{}</mfrac>").format(_at_least(SUM, left), _at_least(SUM, right))
-        return _Piece(fraction, SCRIPT)
+        return _Piece(fraction, RAISED)
     if isinstance(node.op, ast.Pow):
         return _power(left, right)
     if isinstance(node.op, ast.Mult):
         # digits after a space would read as a part of the number before
         sign = operator("·") if isinstance(right, ast.Constant) else SPACE
-        return _Piece(row(_at_least(PRODUCT, left), sign, _at_least(SCRIPT, right)), PRODUCT)
+        return _Piece(row(_at_least(PRODUCT, left), sign, _at_least(RAISED, right)), PRODUCT)
     sign = operator(_SIGNS[type(node.op)])
     return _Piece(row(_at_least(SUM, left), sign, _at_least(PRODUCT, right)), SUM)
 
@@ -124,7 +124,7 @@ def _power(base: ast.expr, exponent: ast.expr) -> _Piece:
     above = _at_least(SUM, exponent)
     if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id not in ("exp", "sqrt", "abs"):
         return _applied(base.func.id, base.args[0], above)
-    return _Piece(Markup("<msup>{}{}</msup>").format(_at_least(ATOM, base), above), SCRIPT)
+    return _Piece(Markup("<msup>{}{}</msup>").format(_at_least(ATOM, base), above), RAISED)
 
 
 def _applied(function: str, argument: ast.expr, power: Markup | None = None) -> _Piece:
@@ -136,8 +136,8 @@ def _applied(function: str, argument: ast.expr, power: Markup | None = None) -> 
         return _Piece(fenced(inner, "|", "|"), ATOM)
     # a fraction as an exponent would be too small to read
     if function == "exp" and not any(isinstance(part, ast.Div) for part in ast.walk(argument)):
-        return _Piece(Markup("<msup><mi>e</mi>{}</msup>").format(inner), SCRIPT)
+        return _Piece(Markup("<msup><mi>e</mi>{}</msup>").format(inner), RAISED)
     called = Markup("<mi>{}</mi>").format(NAMED.get(function, function))
     if power is not None:
         called = Markup("<msup>{}{}</msup>").format(called, power)
-    return _Piece(row(called, fenced(inner)), SCRIPT)
+    return _Piece(row(called, fenced(inner)), RAISED)

@@ -21,11 +21,10 @@ from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensi
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
+from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, LABEL, Status
 from evogt_study.study.typed_points import listed
-
-Array = npt.NDArray[np.float64]
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of the three that a page's width holds
 MOST_LISTED = 6  # values that a caption lists, the others are counted

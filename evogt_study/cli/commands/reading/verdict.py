@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.analysis.tables.summary_table import chosen
+from evogt_study.analysis.tables.summary_table import select_runs
 from evogt_study.analysis.tables.verdict_table import verdict_lines
 from evogt_study.analysis.verdict import verdict as judged
 from evogt_study.cli.chosen_runs import runs_of_phase
@@ -43,9 +43,9 @@ def verdict(
     at = read_point(",".join(points))
     with warnings_at_the_end(IncompleteWarning):
         found = judged(
-            chosen(data[variable], at), axis, names(over), better=better, interval=Interval(confidence=confidence),
-            units=None if units is None else names(units), planned=chosen(data["case_key"], at),
-            seconds=chosen(data["wall_seconds"], at),
+            select_runs(data[variable], at), axis, names(over), better=better, interval=Interval(confidence=confidence),
+            units=None if units is None else names(units), planned=select_runs(data["case_key"], at),
+            seconds=select_runs(data["wall_seconds"], at),
         )  # fmt: skip
         tell_lines(verdict_lines(found))
     warn(doubts(data))
