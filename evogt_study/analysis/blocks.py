@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import distinct
-from evogt_study.analysis.distinct import Numbers
+from evogt_study.analysis.distinct import Numbers, count_runs
 from evogt_study.analysis.notes import NOTE
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
@@ -74,7 +73,7 @@ def reduced(
     """`kernel` over the dimensions `over`, taken together as the last one: a Dataset, in memory, of its `outputs`.
 
     kernel: values and the numbers of their runs, each (..., sizes of `along`, n), -> one array for each output, of
-    shape (...) and its own dimensions.  runs: `distinct.planned_runs` of the values, None where each is of a run of its
+    shape (...) and its own dimensions.  runs: `planned_runs` of the values, None where each is of a run of its
     own; values without a run are NaN to the kernel.  A dimension that `runs` does not have is one of the values
     alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.  sizes: of
     dimensions of `outputs` that the values do not have, but for `BOUND`.
@@ -171,8 +170,8 @@ def tell_missing_runs(values: xr.DataArray, found: xr.Dataset, runs: xr.DataArra
         present = reduced(values, own, lambda samples, _: [kernels.count(samples).astype(float)], {"present": ()})[
             "present"
         ]
-        n_planned = distinct.count(runs.values)
-        n_ok = distinct.count(runs.where(present > 0, -1).values)
+        n_planned = count_runs(runs.values)
+        n_ok = count_runs(runs.where(present > 0, -1).values)
     tell_missing(n_planned - n_ok, n_planned, values.name, missing)
     return found.drop_vars(RUNS)
 

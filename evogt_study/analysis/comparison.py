@@ -9,7 +9,6 @@ import numpy.typing as npt
 import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 import xarray as xr
 
-from evogt_study.analysis import distinct
 from evogt_study.analysis.blocks import (
     BOUND,
     COUNTS,
@@ -20,7 +19,7 @@ from evogt_study.analysis.blocks import (
     tell_missing,
     tell_missing_runs,
 )
-from evogt_study.analysis.distinct import Numbers, planned_runs
+from evogt_study.analysis.distinct import Numbers, join_numbers, keep_first, mark_first, planned_runs
 from evogt_study.analysis.labels import position
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import Layout, layout
@@ -108,10 +107,10 @@ def compare(
     laid_out = layout(values, over_dims, units, runs, along=[dim])
 
     def on_pairs(samples: Array, cells: Numbers) -> list[Array]:
-        pairs = distinct.firsts(distinct.together(cells))
+        pairs = mark_first(join_numbers(cells))
         there = pairs & ~np.isnan(samples).any(axis=-2)
         first, second = (laid_out.means(np.where(there, samples[..., each, :], np.nan)) for each in (0, 1))
-        alone = [laid_out.means(distinct.once(samples[..., each, :], cells[..., each, :])) for each in (0, 1)]
+        alone = [laid_out.means(keep_first(samples[..., each, :], cells[..., each, :])) for each in (0, 1)]
         return [*_compared(first, second, alone, better, interval, proportion), *_pair_counts(laid_out, pairs, there)]
 
     outputs = {**{name: new for name, (new, _) in _OUTPUTS.items()}, **dict.fromkeys(RUNS, ())}
@@ -163,7 +162,7 @@ def ranking(
     def on_labels(samples: Array, cells: Numbers) -> list[Array]:
         shared = common_values(samples, cells)
         best, n_common = _bests(laid_out.means(shared), better)
-        numbers = kernel(distinct.once(shared, cells))
+        numbers = kernel(keep_first(shared, cells))
         return [numbers, _places(numbers, better), best, *laid_out.counts(samples, cells), n_common]
 
     outputs = dict.fromkeys((by, "place", "best", *COUNTS, *RUNS), (dim,)) | {"n_common": ()}
@@ -180,7 +179,7 @@ def common_values(samples: Array, cells: Numbers) -> Array:
     part = np.asarray(there.any(axis=-1))
     common = np.asarray((there | ~part[..., None]).all(axis=-2) & part.any(axis=-1, keepdims=True))
     # 0 for a label that takes no part: -1 would take the whole point away from the others
-    common = distinct.firsts(np.where(common, distinct.together(np.where(part[..., None], cells, 0)), -1))
+    common = mark_first(np.where(common, join_numbers(np.where(part[..., None], cells, 0)), -1))
     return np.where(common[..., None, :] & part[..., None], samples, np.nan)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis import distinct
+from evogt_study.analysis.distinct import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
 from evogt_study.storage.slabs import slabs
@@ -74,8 +74,8 @@ class Completeness:
 
 def completeness(data: xr.Dataset) -> Completeness:
     """Fates of the planned runs of one phase of a result, of whose messages one slab is in memory at a time."""
-    runs, status = distinct.run_numbers(data[distinct.KEYS]), data["status"].values
-    once = distinct.first_cells(runs)
+    runs, status = run_numbers(data[KEYS]), data["status"].values
+    once = mark_first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     found = _Messages()
     for slab in slabs(status.shape):
@@ -105,14 +105,14 @@ class _Messages:
             )
 
 
-def _lacking(data: xr.Dataset, runs: distinct.Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
+def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
     """Count runs in this state by each axis of several values; `runs` and where they are `wrong` are over the axes."""
     if not (wrong & (runs >= 0)).any():
         return []
     lacking = []
     for axis, name in enumerate(map(str, data["status"].dims)):
         labels = data[name].values
-        once = distinct.firsts(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
+        once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
         places = np.flatnonzero(bad)
         first = places[:MOST_VALUES]

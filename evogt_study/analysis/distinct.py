@@ -49,12 +49,12 @@ def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataA
     return None if planned is None else xr.DataArray(run_numbers(planned), dims=planned.dims)
 
 
-def count(numbers: Numbers) -> int:
+def count_runs(numbers: Numbers) -> int:
     """Number of distinct runs."""
     return int(np.unique(numbers[numbers >= 0]).size)
 
 
-def firsts(numbers: Numbers) -> npt.NDArray[np.bool_]:
+def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
     """The first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
     if (numbers[..., 1:] > numbers[..., :-1]).all():  # as of runs that all differ: no sort
         return numbers >= 0
@@ -67,12 +67,12 @@ def firsts(numbers: Numbers) -> npt.NDArray[np.bool_]:
     return found
 
 
-def once(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
+def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
     """The samples (..., n) with each run's first value, and NaN for its others and where there is no run."""
-    return np.where(firsts(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
+    return np.where(mark_first(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
 
 
-def together(numbers: Numbers) -> Numbers:
+def join_numbers(numbers: Numbers) -> Numbers:
     """Numbers (..., n) of the distinct columns of (..., k, n); -1 where a cell of the column has no run."""
     found = numbers[..., 0, :]
     for each in range(1, numbers.shape[-2]):
@@ -82,6 +82,6 @@ def together(numbers: Numbers) -> Numbers:
     return np.where((numbers < 0).any(axis=-2), -1, found)
 
 
-def first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
+def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
     """The first cell of each run along all axes."""
-    return firsts(numbers.reshape(1, -1)).reshape(numbers.shape)
+    return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis import distinct
 from evogt_study.analysis.blocks import each_once
-from evogt_study.analysis.distinct import Numbers
+from evogt_study.analysis.distinct import Numbers, keep_first, mark_first
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 
@@ -43,7 +42,7 @@ class Layout:
 
         Values of what is left of it would weigh some pooled points more than others.
         """
-        values = self.blocks(distinct.once(samples, cells))
+        values = self.blocks(keep_first(samples, cells))
         if self.within == 1:
             return values
         planned, there = self._runs(samples, cells)
@@ -66,8 +65,8 @@ class Layout:
     def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
         """Runs planned of each unit, and runs with a value, two of (..., count)."""
         runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
-        planned = self.blocks(distinct.firsts(runs)).sum(axis=-1)
-        return planned, (~np.isnan(self.blocks(distinct.once(samples, runs)))).sum(axis=-1)
+        planned = self.blocks(mark_first(runs)).sum(axis=-1)
+        return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
 
 
 def layout(

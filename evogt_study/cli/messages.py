@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.cli import result_display
 from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.progress_display import display
+from evogt_study.cli.result_display import format_counts, format_messages
 from evogt_study.operations.progress import Progress
 from evogt_study.printable import tell
 from evogt_study.results.netcdf import opened
@@ -53,8 +53,8 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
         if phase == "study" or phase in failed:
-            tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {result_display.counted(each)}")
-            print_lines(result_display.messages(each))
+            tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {format_counts(each)}")
+            print_lines(format_messages(each))
             warn(doubtful[phase])
     if failed:
         raise SystemExit(SOME_FAILED)

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import xarray as xr
 
-from evogt_study.analysis import distinct
 from evogt_study.analysis.completeness import Completeness
+from evogt_study.analysis.distinct import KEYS, count_runs, run_numbers
 from evogt_study.results.bookkeeping import software_sets
 
 MOST_MESSAGES = 10
 
 
-def counted(found: Completeness) -> str:
+def format_counts(found: Completeness) -> str:
     """ "240 runs, 238 ok, 2 failed"; "160 points, 64 runs, 64 ok" where some points are the same run."""
     points = "" if found.points == found.planned else f"{found.points} points, "
     return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 
 
-def lacking(found: Completeness) -> Iterator[str]:
+def format_missing(found: Completeness) -> Iterator[str]:
     """Runs that are not ok, and those that are not run, by the values of each axis, where there are any."""
     for axis in found.lacking:
         shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
@@ -27,19 +27,19 @@ def lacking(found: Completeness) -> Iterator[str]:
         yield f"  {axis.state} by {axis.axis}: " + ", ".join(shown) + more
 
 
-def messages(found: Completeness) -> Iterator[str]:
+def format_messages(found: Completeness) -> Iterator[str]:
     """Messages of runs that are not ok, most frequent first, each with one case that has it."""
     for message in found.messages[:MOST_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
 
 
-def software(data: xr.Dataset) -> Iterator[str]:
+def format_software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
     sets = software_sets(data)
     if len(sets) < 2:
         return
-    runs, numbers = distinct.run_numbers(data[distinct.KEYS]), data["software"].values
+    runs, numbers = run_numbers(data[KEYS]), data["software"].values
     for number, entry in enumerate(sets):
-        count = distinct.count(runs[numbers == number])
+        count = count_runs(runs[numbers == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))

@@ -28,7 +28,7 @@ ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
 
 
 # extra variables are allowed: a later minor version, or a user's function, may record more
-def schema(result: Stored) -> Iterator[str]:
+def check_schema(result: Stored) -> Iterator[str]:
     """Dimensions, variables and attributes are those that are documented, and coordinates those of the study."""
     yield from _global_attributes(result)
     yield from _coordinates(result)
@@ -71,7 +71,7 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
 
 
 def _coordinates(result: Stored) -> Iterator[str]:
-    """The study's own coordinates are in the file; `choice` checks those that earlier phases chose."""
+    """The study's own coordinates are in the file; `check_choice` checks those that earlier phases chose."""
     for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
         found = result.data.coords.get(name)
         wanted = np.asarray(values)
@@ -90,7 +90,7 @@ def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
 
 
-def keys(result: Stored) -> Iterator[str]:
+def check_keys(result: Stored) -> Iterator[str]:
     """Case keys are those that the study asks for."""
     plan = result.plan
     asked = plan.keys.astype(str)
@@ -107,7 +107,7 @@ def keys(result: Stored) -> Iterator[str]:
 
 # equal keys come of parameters that a case does not use: the values were computed once and copied, so they are equal
 # bit for bit whatever the software
-def twins(result: Stored) -> Iterator[str]:
+def check_twins(result: Stored) -> Iterator[str]:
     """Cases with equal keys, which are one computation, have equal values."""
     keys = result.keys[result.keys != ""]
     if len(np.unique(keys)) == len(keys):
@@ -123,8 +123,8 @@ def twins(result: Stored) -> Iterator[str]:
         yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.told('there')}"
 
 
-# `twins` and the sample compare numbers; this finds those that were edited in the file, or written by another program
-def values(result: Stored) -> Iterator[str]:
+# `check_twins` and the sample compare numbers; this finds what another program has changed in the file
+def check_values(result: Stored) -> Iterator[str]:
     """Each run's fate and its numbers fit together: only runs that are ok have values, and these have an error."""
     data = result.data
     status = data["status"].values
@@ -162,7 +162,7 @@ def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[
         yield f"{np.count_nonzero(wrong)} runs {told}, e.g. {point(result.plan.space, first)}"
 
 
-def completeness(result: Stored) -> Iterator[str]:
+def check_completeness(result: Stored) -> Iterator[str]:
     """Every planned run was run, and something came of it."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
     status = result.data["status"].values
@@ -172,7 +172,7 @@ def completeness(result: Stored) -> Iterator[str]:
             yield from _where(result, planned & (status == fate), told)
 
 
-def choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
+def check_choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
     """The earlier phase's choice in the file is the one that its runs lead to."""
     table = Table(earlier.plan)
     table.add_all([records_of(earlier.data)])  # as `run` fills it, so that ties go the same way

@@ -11,7 +11,14 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InPythonError
-from evogt_study.operations import checks
+from evogt_study.operations.checks import (
+    check_choice,
+    check_completeness,
+    check_keys,
+    check_schema,
+    check_twins,
+    check_values,
+)
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.digests import changed
 from evogt_study.results.integrity import damaged_parts
@@ -104,12 +111,12 @@ def _checked(
         except InPythonError as error:
             sample, left_out = 0, str(error)
     phases = stored(path, groups, code, folder=folder)
-    findings = [line for result in phases.values() for line in _told(result, checks.schema, checks.keys)]
-    findings += [line for result in phases.values() for line in _told(result, checks.completeness)]
-    unfit = [line for result in phases.values() for line in _told(result, checks.values)]
+    findings = [line for result in phases.values() for line in _told(result, check_schema, check_keys)]
+    findings += [line for result in phases.values() for line in _told(result, check_completeness)]
+    unfit = [line for result in phases.values() for line in _told(result, check_values)]
     if unfit:
         return Verification(path, {}, (*findings, *unfit), (), "no run was computed again")
-    findings += [line for result in phases.values() for line in _told(result, checks.twins)]
+    findings += [line for result in phases.values() for line in _told(result, check_twins)]
     findings += _choices(phases)
     recomputed = [judged(replayed(result, index), result) for result, index in drawn(phases, sample, seed)]
     findings += [line for _, wrong in recomputed for line in wrong]
@@ -136,7 +143,7 @@ def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
         if phase.name not in phases:
             yield f"the study has a {phase.name}, but the file lacks its runs"
         elif phase.choice is not None:
-            yield from checks.choice(last, phases[phase.name], phase.choice)
+            yield from check_choice(last, phases[phase.name], phase.choice)
 
 
 # the sample depends on the seed and the file alone, so that a finding can be shown to others

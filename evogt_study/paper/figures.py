@@ -12,7 +12,7 @@ from evogt_study.analysis.report.page import Drawn
 from evogt_study.paper.reproduction import Results
 
 
-def drawn(results: Results) -> list[Drawn]:
+def draw_figures(results: Results) -> list[Drawn]:
     """The paper's two figures, where the studies that they show are among the results."""
     found = []
     if "nonseparable_2d_field" in results:

@@ -18,7 +18,6 @@ from evogt_study.methods.own.user_code import DeclaredCode
 from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.older_code_keys import OlderCodeKeys
 from evogt_study.planning.plan import Plan
-from evogt_study.results import store
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import chosen_so_far, filled_as_needed
 from evogt_study.results.netcdf import loaded, opened
@@ -34,6 +33,7 @@ from evogt_study.results.run_sources import (
 )
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import remove_shards, shard_files, shard_folder
+from evogt_study.results.store import drop_stored, store_runs
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.reserved_names import EARLIER_PHASES
 from evogt_study.schema.variables import BOOKKEEPING, FINAL, Status
@@ -190,7 +190,7 @@ class FinishedRuns:
         lost: Iterable[RunRecords] = (
             records for source in own for records in self._own_records(source, lambda keys: ~self.asked(keys))
         )
-        return store.keep(self.path, lost, self.asked, self.changed)
+        return store_runs(self.path, lost, self.asked, self.changed)
 
     # called once the result is on disk: until then its shards are the only copy of new runs
     def clear(self) -> None:
@@ -198,7 +198,7 @@ class FinishedRuns:
         # shards of another format are not ours to remove; damaged ones have nothing that could still be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
-        store.forget(self.path, self.asked)
+        drop_stored(self.path, self.asked)
 
     def warn(self, kept: int) -> None:
         """Warn of runs that were put into the store, and of files that changed or were not read; one line each."""

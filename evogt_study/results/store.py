@@ -18,7 +18,7 @@ from evogt_study.storage.paths import STORE, store_folder
 
 
 # into the store before the new result replaces the old one: a crash in between leaves runs twice, never not at all
-def keep(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
+def store_runs(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
     """Put those runs into the store of `result` that are neither `asked` for nor in it, and return their number."""
     folder, count = store_folder(result), 0
     kept = set(ShardFolder(folder).keys().astype(str).tolist())
@@ -32,7 +32,7 @@ def keep(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) ->
     return count
 
 
-def forget(result: Path, asked: Knows) -> None:
+def drop_stored(result: Path, asked: Knows) -> None:
     """Remove what the store of `result` keeps of runs that are all `asked` for: the result holds them."""
     folder = ShardFolder(store_folder(result))
     for path, head in folder.heads():
@@ -60,7 +60,7 @@ class Kept:
         return sum(head.size for _, head in self.shards)
 
 
-def kept(result: Path) -> Kept:
+def stored_runs(result: Path) -> Kept:
     """Read the heads of what is kept beside a result."""
     folder = ShardFolder(store_folder(result))
     return Kept(folder.path, list(folder.heads()), list(folder.unread.values()))
@@ -74,9 +74,9 @@ def stores_in(folder: Path) -> Iterator[Path]:
 
 
 # unfinished files too: the lock of the result is held, so that nobody is writing them
-def prune(result: Path, before: float | None = None) -> Kept:
+def prune_store(result: Path, before: float | None = None) -> Kept:
     """Remove what is kept beside a result, and return it; before: only what was put there before this time."""
-    found = kept(result)
+    found = stored_runs(result)
     gone = [(path, head) for path, head in found.shards if before is None or path.stat().st_mtime < before]
     for path, _ in gone:
         path.unlink(missing_ok=True)
@@ -89,12 +89,12 @@ def prune(result: Path, before: float | None = None) -> Kept:
 
 
 # Shards are copied and then removed, since a rename does not reach another disk.
-def move(result: Path, to: Path) -> Kept:
+def move_store(result: Path, to: Path) -> Kept:
     """Move what is kept beside one result to another, on whatever disk, and return it.
 
     Raises ResultError where the disk refuses; each shard is in one of the places then.
     """
-    found, folder = kept(result), store_folder(to)
+    found, folder = stored_runs(result), store_folder(to)
     if folder == found.folder:
         raise InputError(f"`TO` must be another result than FROM, got {to}")
     try:

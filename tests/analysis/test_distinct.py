@@ -9,8 +9,8 @@ import xarray as xr
 from conftest import written_result
 
 import evogt_study as evs
-from evogt_study.analysis import distinct
 from evogt_study.analysis.blocks import IncompleteWarning
+from evogt_study.analysis.distinct import count_runs, join_numbers, keep_first, run_numbers
 from evogt_study.analysis.report.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
@@ -163,7 +163,7 @@ def test_first_cells_are_those_of_a_search_one_by_one():
     for _ in range(50):
         numbers = rng.integers(-1, 6, size=(3, 2, rng.integers(1, 9)))
         samples = np.where(rng.random(numbers.shape) < 0.3, np.nan, numbers.astype(float))
-        once, tuples = distinct.once(samples, numbers), distinct.together(numbers)
+        once, tuples = keep_first(samples, numbers), join_numbers(numbers)
         for row, column in np.ndindex(3, 2):
             seen: list[int] = []
             for place, number in enumerate(numbers[row, column]):
@@ -179,9 +179,9 @@ def test_first_cells_are_those_of_a_search_one_by_one():
 
 def test_truth_values_and_empty_keys_are_no_runs():
     keys = xr.DataArray(np.array([["a", "", "b"], ["a", "c", ""]], dtype=object), dims=("p", "seed"))
-    assert distinct.run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
-    assert distinct.count(distinct.run_numbers(keys)) == 3
-    assert distinct.run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]
+    assert run_numbers(keys).tolist() == [[0, -1, 2], [0, 3, -1]]
+    assert count_runs(run_numbers(keys)) == 3
+    assert run_numbers(keys != "").tolist() == [[0, -1, 2], [3, 4, -1]]
 
 
 def test_values_of_xarray_alone_take_their_keys(path):

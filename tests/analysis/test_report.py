@@ -19,7 +19,7 @@ from drawable import AXES, PILOT, own, small
 from evogt_study.analysis.completeness import completeness
 from evogt_study.analysis.report.report import MOST_ROWS, MOST_TABLES, commands, progress_by_cell, report, tables
 from evogt_study.cli.main import main
-from evogt_study.cli.result_display import counted
+from evogt_study.cli.result_display import format_counts
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
@@ -214,7 +214,7 @@ def test_points_that_are_the_same_run_are_counted_apart(changed, told):
         keys[place] = keys[5] if key else key
     assert f"What varies; {told}" in Page(report(Path("x.nc"), {"study": data})).text
     points = told.partition(" ")[0] + " points, " if "different" in told else ""
-    assert counted(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
+    assert format_counts(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
 
 
 @pytest.mark.long

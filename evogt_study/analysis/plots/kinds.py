@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis import distinct
+from evogt_study.analysis.distinct import KEYS, count_runs, mark_first_cells, run_numbers
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.notes import NOTE
 from evogt_study.analysis.plots.budget import MOST_CELLS, budget, has_budget, limits
@@ -205,7 +205,7 @@ def _default(data: xr.Dataset, kind: str) -> str:
         return found[0]
     found_subject = subject(data)
     if found_subject is None:
-        planned = data["status"].values[distinct.first_cells(distinct.run_numbers(data[distinct.KEYS]))]
+        planned = data["status"].values[mark_first_cells(run_numbers(data[KEYS]))]
         arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
         if lacks_error(data):
             raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
@@ -414,7 +414,7 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
         there = np.isfinite(x) & np.isfinite(y)
         if not there.any():
             return "No run has a value."
-        points = distinct.count(distinct.run_numbers(here[distinct.KEYS])[there])
+        points = count_runs(run_numbers(here[KEYS])[there])
         return (
             f"A cloud of {points} points: {title_of(data[across])} from {x[there].min():.3g} to "
             f"{x[there].max():.3g}, {title_of(data[variable])} from {y[there].min():.3g} to {y[there].max():.3g}."

@@ -11,7 +11,7 @@ import click
 
 from evogt_study.errors import InputError
 from evogt_study.printable import tell
-from evogt_study.results.store import Kept, kept, move, prune, stores_in
+from evogt_study.results.store import Kept, move_store, prune_store, stored_runs, stores_in
 from evogt_study.storage.paths import store_folder
 from evogt_study.storage.writer_lock import only_writer
 from evogt_study.workers.interruption import seconds
@@ -35,7 +35,7 @@ def list_(places: tuple[Path, ...]) -> None:
 
     A line for each change tells why they are not asked for, and when they were put there.
     """
-    found = [kept(result) for result in _results(places)]
+    found = [stored_runs(result) for result in _results(places)]
     for each in found:
         tell(_told(each))
         for path, head in each.shards:
@@ -57,7 +57,7 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     before = None if older_than is None else time.time() - seconds(older_than, "--older-than")
     for result in _results(places):
         with only_writer(result):
-            tell(f"removed {_told(prune(result, before))}")
+            tell(f"removed {_told(prune_store(result, before))}")
 
 
 @store.command("move")
@@ -71,7 +71,7 @@ def move_(source: Path, target: Path) -> None:
         # in one order, so that two commands never wait for each other; a set, since both may be the same
         for result in sorted({source.resolve(), target.resolve()}):
             locks.enter_context(only_writer(result))
-        tell(f"moved to {_told(move(source, target))}")
+        tell(f"moved to {_told(move_store(source, target))}")
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:

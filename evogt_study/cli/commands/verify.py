@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.cli import result_display
 from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.messages import tell_unfinished
 from evogt_study.cli.options import code_option
+from evogt_study.cli.result_display import format_counts
 from evogt_study.operations.verify import Verification
 from evogt_study.operations.verify import verify as verified
 from evogt_study.printable import tell
@@ -43,7 +43,7 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
 def _told(made: Verification) -> bool:
     """Print the outcome of one check; True where all is well."""
     for phase, data in made.phases.items():
-        tell(f"{made.path} ({phase}): {result_display.counted(completeness(data))}")
+        tell(f"{made.path} ({phase}): {format_counts(completeness(data))}")
     for line in made.recomputed:
         tell(f"  computed again: {line}")
     for line in made.findings:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis import distinct
+from evogt_study.analysis.distinct import KEYS, Numbers, count_runs, mark_first, run_numbers
 from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.plots.parts.style import plain, typeset
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
@@ -91,7 +91,7 @@ class Arranged:
     label: str
     values: Array
     status: npt.NDArray[np.int8]
-    runs: distinct.Numbers
+    runs: Numbers
     panels: Place
     series: Place
     along: Place
@@ -182,10 +182,10 @@ class Arranged:
         reasons = [
             f"{number} {state.name.replace('_', ' ') if state != Status.ok else 'without a value'}"
             for state in Status
-            if (number := distinct.count(self.runs[lost & (self.status == state)]))
+            if (number := count_runs(self.runs[lost & (self.status == state)]))
         ]
         more = f" ({', '.join(reasons)})" if reasons else ""
-        return f"{distinct.count(self.runs[present]):,} of {distinct.count(self.runs):,} runs{more}"
+        return f"{count_runs(self.runs[present]):,} of {count_runs(self.runs):,} runs{more}"
 
     def placed(self) -> str:
         """Arrangement in words: "error against N = 20, 40, for dictionary = a, b, over 10 values of seed, at k = 6"."""
@@ -470,13 +470,13 @@ def _ordered(array: xr.DataArray, order: Sequence[str], over: Sequence[str]) -> 
 
 def _fate(
     data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]
-) -> tuple[npt.NDArray[np.int8], distinct.Numbers]:
+) -> tuple[npt.NDArray[np.int8], Numbers]:
     """Status and number of each run, (P, S, X, n), -1 for its repeats; without bookkeeping all are planned, and ok."""
-    if {"status", distinct.KEYS} <= set(data.variables):
-        keys = data[distinct.KEYS]
-        numbers = _ordered(xr.DataArray(distinct.run_numbers(keys), dims=keys.dims), order, over)
+    if {"status", KEYS} <= set(data.variables):
+        keys = data[KEYS]
+        numbers = _ordered(xr.DataArray(run_numbers(keys), dims=keys.dims), order, over)
         status = _ordered(data["status"], order, over).astype(np.int8)
-        return status, np.where(distinct.firsts(numbers), numbers, -1)
+        return status, np.where(mark_first(numbers), numbers, -1)
     shape = _ordered(data[variable], order, over).shape[:4]
     return np.full(shape, Status.ok, dtype=np.int8), np.arange(math.prod(shape)).reshape(shape)
 

@@ -13,11 +13,11 @@ import xarray as xr
 
 from evogt_study import cli
 from evogt_study.analysis.completeness import completeness
-from evogt_study.cli import result_display
 from evogt_study.cli.chosen_runs import no_result, runs_so_far
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.messages import print_lines, tell_unfinished, warn
 from evogt_study.cli.options import from_option
+from evogt_study.cli.result_display import format_counts, format_messages, format_missing, format_software
 from evogt_study.errors import InputError
 from evogt_study.operations.watching import computation_of
 from evogt_study.printable import tell
@@ -114,7 +114,7 @@ def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
     """Print what became of the runs of each phase."""
     for phase, data in phases.items():
         found = completeness(data)
-        tell(f"{path} ({phase}): {result_display.counted(found)}")
-        print_lines(result_display.lacking(found))
-        print_lines(result_display.messages(found))
-        print_lines(result_display.software(data))
+        tell(f"{path} ({phase}): {format_counts(found)}")
+        print_lines(format_missing(found))
+        print_lines(format_messages(found))
+        print_lines(format_software(data))
