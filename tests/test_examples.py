@@ -114,6 +114,15 @@ def test_the_documented_questions_have_answers(capsys):
     assert names["best"]["settled"].all()
 
 
+def test_the_recipes_of_statistics_print_what_the_page_shows(capsys):
+    page = (ROOT / "docs/statistics.md").read_text()
+    recipes = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    assert len(recipes) == 2
+    for code, shown in recipes:
+        exec(code, {})
+        assert capsys.readouterr().out == shown
+
+
 @pytest.mark.long
 def test_the_readmes_script_is_that_of_the_example(tmp_path):
     assert code_blocks("README.md", "python")[0] == (ROOT / "studies" / "examples" / "lorenz.py").read_text()
