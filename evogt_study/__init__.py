@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.analysis import plots
     from evogt_study.analysis.accessor import open as open
-    from evogt_study.analysis.beyond_the_mean import return_level, shares_of_variance
+    from evogt_study.analysis.beyond_the_mean import shares_of_variance
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
-    from evogt_study.analysis.published_verdict import published_verdict
     from evogt_study.analysis.sensitivity.sensitivity import sensitivity
     from evogt_study.analysis.statistics import summary
     from evogt_study.analysis.verdict import verdict
@@ -87,8 +86,7 @@ _named = lazy_names(
         ".numerics.quadrature": "QuadratureRule",
         ".inference.intervals": "Interval",
         ".analysis.comparison": "compare ranking",
-        ".analysis.published_verdict": "published_verdict",
-        ".analysis.beyond_the_mean": "return_level shares_of_variance",
+        ".analysis.beyond_the_mean": "shares_of_variance",
         ".analysis.verdict": "verdict",
         ".operations.evaluate": "evaluate",
         ".operations.joining.concat": "concat",
@@ -115,9 +113,9 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary"
 __all__ = [
     "Dictionary", "Event", "Interval", "Lifting", "Limits", "Listener", "NaturalFace", "NonSeparable",
     "NonlinearReaction", "Potential", "Problem", "QuadratureRule", "Separable", "Statement", "Study", "Tensor",
-    "compare", "concat", "errors", "evaluate", "merge", "observed_orders", "plots", "problems", "published_verdict",
-    "ranking", "replay", "return_level", "run", "sample", "sensitivity", "shares_of_variance", "solve", "summary",
-    "table", "together", "verdict", "verify",
+    "compare", "concat", "errors", "evaluate", "merge", "observed_orders", "plots", "problems", "ranking",
+    "replay", "run", "sample", "sensitivity", "shares_of_variance", "solve", "summary", "table", "together", "verdict",
+    "verify",
 ]  # fmt: skip
 
 

@@ -8,8 +8,7 @@
 - `comparison`: labels compared on common seeds
 - `verdict`: which label is best, and how sure that is
 - `verdict_words`: a verdict in a sentence
-- `published_verdict`: a verdict from means and standard deviations alone
-- `beyond_the_mean`: return levels, and shares of a variance
+- `beyond_the_mean`: shares of a variance
 - `orders`: observed orders of convergence
 - `sensitivity`: shares of parameters in the variance of a number
 - `distinct`: points of a study to distinct runs, which count once

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.beyond_the_mean import return_level, shares_of_variance
+from evogt_study.analysis.beyond_the_mean import shares_of_variance
 from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
@@ -97,7 +97,7 @@ class Result:
         self._data = data
 
     def __repr__(self) -> str:
-        names = "summary, compare, ranking, verdict, orders, sensitivity, return_level, shares, plot, failures, runs"
+        names = "summary, compare, ranking, verdict, orders, sensitivity, shares, plot, failures, runs"
         return f"ds.evogt: {names}"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
@@ -123,12 +123,6 @@ class Result:
         """`analysis.verdict.verdict` on the labels of `dim`, by the other error norms and the times of its runs too."""
         own = {"seconds": self._data.get("wall_seconds"), "metrics": self._norms(variable)}
         return verdict(self._values(variable), dim, over, planned=self._planned(), **{**own, **options})
-
-    def return_level(
-        self, period: float = 1000.0, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
-    ) -> xr.Dataset:
-        """`analysis.beyond_the_mean.return_level`: the level that one seed in `period` is above."""
-        return return_level(self._values(variable), period, over, planned=self._planned(), **options)
 
     def shares(self, variable: str = "error", parameters: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
         """`analysis.beyond_the_mean.shares_of_variance`: parameters and seeds in the variance of a variable."""

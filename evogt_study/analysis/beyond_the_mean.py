@@ -1,72 +1,19 @@
-"""Tails of large sweeps, and shares of parameters and seeds in the variance of a number."""
+"""Shares of parameters and seeds in the variance of a number."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.blocks import BOUND, COUNTS, RUNS, check_policy, dimensions, reduced, tell_missing_runs
-from evogt_study.analysis.distinct import Numbers, planned_runs
+from evogt_study.analysis.blocks import BOUND, dimensions
 from evogt_study.analysis.statistics import kept_coordinates
-from evogt_study.analysis.units import layout
-from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference import tails, variance_shares
+from evogt_study.errors import InputError
+from evogt_study.inference import variance_shares
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.kernels import Array
 
 SOURCE = "source"
-
-
-def return_level(
-    values: xr.DataArray,
-    period: float = 1000.0,
-    over: str | Iterable[str] = "seed",
-    *,
-    interval: Interval = Interval(),
-    units: str | Iterable[str] | None = None,
-    missing: str = "warn",
-    planned: xr.DataArray | None = None,
-) -> xr.Dataset:
-    """The level that one unit in `period` is above: "one seed in a thousand is worse than this".
-
-    A unit's value is its largest over the other pooled points.  Returns a Dataset over the other dimensions:
-    return_level; return_level_ci (bound); extrapolated, whether order statistics do not bound it, and a generalised
-    Pareto distribution of the largest tenth of the values was fitted; n_ok, n_planned.  NaN below 40 units.
-
-    Raises InputError for an unknown dimension, ParameterError for a period of one or less.  Options: as for `summary`.
-    """
-    dims = dimensions(values, over)
-    check_policy(missing)
-    if not period > 1.0:
-        raise ParameterError("period", "above 1", period, remedy="use e.g. 1000: one run in a thousand")
-    runs = planned_runs(values, planned)
-    laid_out = layout(values, dims, units, runs)
-
-    def on_samples(samples: Array, cells: Numbers) -> list[Array]:
-        each = laid_out.units(samples, cells)
-        largest = np.fmax.reduce(each, axis=-1, initial=np.nan)  # a maximum would take NaN along
-        rows = largest.reshape(math.prod(largest.shape[:-1]), laid_out.count)
-        levels = [tails.return_level(row, period, interval.confidence) for row in rows]
-        lead = largest.shape[:-1]
-        level, low, high, beyond = (np.array(each, dtype=float) for each in zip(*levels, strict=True))
-        limits = np.stack([low, high], axis=-1).reshape(*lead, 2)
-        return [level.reshape(lead), limits, beyond.reshape(lead), *laid_out.counts(samples, cells)]
-
-    outputs = {
-        "return_level": (),
-        "return_level_ci": (BOUND,),
-        "extrapolated": (),
-        **dict.fromkeys((*COUNTS, *RUNS), ()),
-    }
-    found = reduced(values, laid_out.dims, on_samples, outputs, runs=runs)
-    found = found.assign({name: found[name].astype(np.int64) for name in (*COUNTS, *RUNS)})
-    found = tell_missing_runs(values, found, runs, missing)
-    found["extrapolated"] = found["extrapolated"].astype(bool)
-    found["return_level"].attrs = {"long_name": f"level that one in {period:g} is above, of {values.name}"}
-    return found.assign_coords(kept_coordinates(values, dims) | {BOUND: ["lower", "upper"]})
 
 
 def shares_of_variance(

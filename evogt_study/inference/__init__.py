@@ -10,6 +10,6 @@
 - `variance_shares`: a nested analysis of variance
 - `sequential`: seeds until a number is known
 - `pair_tests`: two samples, paired and unpaired
-- `tails`: whether a mean is known, and return levels
+- `tails`: whether a mean is known
 - `sensitivity`: Sobol indices and elementary effects of samples
 """

@@ -59,18 +59,6 @@ def max_t(units: Array, how: Interval, ratios: bool) -> Pairs:
     return Pairs(np.where(infinite, apart, fit.ratio), fit.error, means.from_t(fit, ends, logs), p_value)
 
 
-def holm(p_values: Array) -> Array:
-    """p-values of several tests adjusted by Holm's method, over the last axis."""
-    count = p_values.shape[-1]
-    order = np.argsort(p_values, axis=-1)
-    factors = np.arange(count, 0, -1)
-    # no p-value is adjusted to less than one that was smaller
-    stepped = np.maximum.accumulate(np.take_along_axis(p_values, order, axis=-1) * factors, axis=-1)
-    found = np.empty_like(stepped)
-    np.put_along_axis(found, order, np.minimum(stepped, 1.0), axis=-1)
-    return found
-
-
 def best_in_a_run(units: Array, better: str) -> Array:
     """Share of common units (L, n) at which each label is best, (L,); equal ones share."""
     best = _is_best(units, better)

@@ -162,7 +162,7 @@ def test_it_is_shown_without_being_swamped(data):
     checked = re.findall(r"<input id='section-[^']*' class='xr-section-summary-in' type='checkbox' +(checked)? *", html)
     assert checked[-1] == ""  # attributes are folded
     assert len(repr(data).splitlines()) < 60
-    assert "summary, compare, ranking, verdict, orders, sensitivity, return_level, shares, plot" in repr(data.evogt)
+    assert "summary, compare, ranking, verdict, orders, sensitivity, shares, plot" in repr(data.evogt)
 
 
 @pytest.mark.long

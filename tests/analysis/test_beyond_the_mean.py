@@ -1,31 +1,15 @@
-"""Return levels and shares of a variance over labels."""
+"""Shares of a variance over labels."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import evogt_study as evs
-from evogt_study.errors import InputError, ParameterError
+from evogt_study.errors import InputError
 
 
 def labelled(values, *dims, **coords):
     return xr.DataArray(values, dims=dims, coords=coords, name="error")
-
-
-def test_one_seed_in_a_hundred_is_worse():
-    values = labelled(np.random.default_rng(0).exponential(1.0, (2, 5000)), "epsilon", "seed", epsilon=[0.1, 0.2])
-    found = evs.return_level(values, 100)
-    assert found["return_level"].dims == ("epsilon",)
-    assert not found["extrapolated"].any()
-    np.testing.assert_allclose(found["return_level"], np.log(100.0), rtol=0.1)
-    assert (found["return_level_ci"][:, 0] < np.log(100.0)).all()
-    assert (found["return_level_ci"][:, 1] > np.log(100.0)).all()
-    worst = evs.return_level(values, 100, ["epsilon", "seed"])  # the worse one of each seed's two
-    np.testing.assert_allclose(worst["return_level"], np.log(200.0), rtol=0.1)
-    assert int(worst["n_ok"]) == 5000
-    assert evs.return_level(values, 1e5)["extrapolated"].all()
-    with pytest.raises(ParameterError, match="`period` must be above 1, got 1; use e.g. 1000"):
-        evs.return_level(values, 1)
 
 
 def test_shares_of_a_variance_name_their_sources():
@@ -48,11 +32,7 @@ def test_shares_of_a_variance_name_their_sources():
 
 
 @pytest.mark.filterwarnings("error")
-def test_infinite_values_are_of_the_tail_and_have_no_shares():
+def test_infinite_values_have_no_shares():
     values = xr.DataArray(np.random.default_rng(0).lognormal(size=(2, 200)), dims=("N", "seed"), name="error")
     values[0, :7] = np.inf
-    found = evs.return_level(values, 20)
-    assert (float(found["return_level"][0]), bool(found["extrapolated"][0])) == (float(values[0].quantile(0.95)), True)
-    assert np.isfinite(float(found["return_level"][1]))
-    assert float(evs.return_level(values, 1000)["return_level"][0]) == np.inf
     assert np.isnan(evs.shares_of_variance(values)["share"]).all()

@@ -42,7 +42,7 @@ def paths(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", [(), ("distribution",), ("dependence",), ("heat_map",), ("settling",)])
+@pytest.mark.parametrize("kind", [(), ("distribution",), ("dependence",), ("heat_map",)])
 def test_no_picture_is_drawn_of_another_error(evogt, paths, tmp_path, kind):
     code, out, err = evogt("plot", paths["plain"], *kind, "-o", tmp_path / "picture.png")
     assert (code, out, err.count("\n")) == (2, "", 1)

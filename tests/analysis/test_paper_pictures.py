@@ -1,21 +1,21 @@
-"""Pictures for papers: short labels, notes beside, letter values, anchored slopes, a pilot's choice, fronts, arrows."""
+"""Pictures for papers: short labels, notes beside, letter values, anchored slopes, a pilot's choice."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
 from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small, texts
 from matplotlib.figure import Figure
 
 import evogt_study as evs
 import evogt_study.analysis.accessor  # which ds.evogt comes with
-from evogt_study.analysis.plots import Places, dependence, kinds, png, sensitivity, work_accuracy
+from evogt_study.analysis.plots import Places, dependence, kinds, png
 from evogt_study.analysis.plots.dependence import anchor
+from evogt_study.analysis.plots.parts.arranged import label_of
 from evogt_study.analysis.plots.parts.boxes import letter_values
-from evogt_study.analysis.plots.parts.labels import SHORT, labelled, titled
-from evogt_study.analysis.plots.work import front
-from evogt_study.errors import InputError
+from evogt_study.analysis.plots.parts.labels import labelled, titled
+from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.study.study import Study
 
 RESULTS = Path(__file__).parents[2] / "data" / "results"
@@ -28,17 +28,31 @@ def failing(tmp_path_factory):
 
 def test_every_short_label_is_set_and_is_shorter_than_its_name():
     figure = Figure()
-    for long, short in SHORT.items():
-        figure.text(0.5, 0.5, short)
-        assert len(short) <= 40
-        assert len(short.replace("$", "")) <= len(long)
+    for each in [each for each in (*VARIABLES.values(), *BOOKKEEPING.values()) if each.label]:
+        figure.text(0.5, 0.5, each.label)
+        assert len(each.label) <= 40
+        assert len(each.label.replace("$", "")) <= len(each.long_name)
     png(figure, 20)  # mathematics that cannot be read is an error here
 
 
-def test_short_labels_are_of_the_packages_names_alone():
-    assert labelled("final relative L2 error on the validation rule", 40, "median {}") == "median relative $L^2$ error"
-    assert labelled("my $x^2$ error", 40) == r"my \$x^2\$ error"
-    assert labelled("a\nwide label of a file's own", 12) == "a wide label\nof a file's\nown"
+def named(**attributes):
+    return xr.DataArray([1.0], dims="seed", name="y", attrs=attributes)
+
+
+def test_a_label_of_a_file_is_mathematics_and_its_long_name_is_not():
+    error = VARIABLES["error"].attributes
+    assert labelled(label_of(named(**error)), 40, "median {}") == "median relative $L^2$ error"
+    assert label_of(named(long_name="my $x^2$ error")) == r"my \$x^2\$ error"
+    assert label_of(named(label="rate $r$", units="1/s")) == "rate $r$ (1/s)"
+    assert labelled(label_of(named(long_name="a\nwide label of a file's own")), 12) == "a wide label\nof a file's\nown"
+
+
+@pytest.mark.parametrize("label", ["", "$", "$\\unknown$", "$x" + "x" * 100 + "$", 3, ["$x$"], "$\\frac{1}{$"])
+def test_a_label_that_cannot_be_typeset_is_left_out(label):
+    assert label_of(named(label=label, long_name="a name")) in ("a name", r"\$")
+
+
+def test_a_label_of_a_parameter_is_short_or_has_its_symbol():
     assert titled("number of output features N", "N", 48) == "number of output features $N$"
     assert titled("number of output features N", "N", 20) == "$N$"
     assert titled("wave number (1/m)", "k", 40) == "wave number $k$ (1/m)"
@@ -139,47 +153,3 @@ def test_a_choice_is_the_smaller_of_equals_and_never_one_with_a_failed_run():
     pilot["error"][0, 0, 0] = np.nan  # of gamma = 1, the smallest
     rings = points(dependence(pilot).axes[0], "chosen")
     assert rings[:, 0].tolist() == [2.0, 2.0]
-
-
-def test_the_front_is_of_those_that_no_other_beats():
-    rng = np.random.default_rng(1)
-    for x, y in (rng.integers(0, 6, (2, 12)).astype(float) for _ in range(50)):
-        beaten = [
-            any(x[j] <= x[i] and y[j] <= y[i] and (x[j], y[j]) != (x[i], y[i]) for j in range(12)) for i in range(12)
-        ]
-        assert sorted(front(x, y)) == [i for i in range(12) if not beaten[i]]
-        assert (np.diff(x[front(x, y)]) >= 0.0).all()
-    assert len(front(np.empty(0), np.empty(0))) == 0
-
-
-def test_groups_of_work_are_joined_along_numbers_and_the_front_is_told():
-    with evs.open(RESULTS / "feature_count.nc") as data:
-        figure = work_accuracy(data)
-        said = kinds.drawn(data, "work").alt
-        best = points(figure.axes[0], "front")
-        assert len(points(figure.axes[0], "median")) == 15
-        assert "joined along N" in footnote(figure)
-        # how many there are is for the clock of the machine that computed the result
-        assert said.count(" s (N = ") == min(len(best), kinds.MOST_TOLD)
-        assert (f" and {len(best) - kinds.MOST_TOLD} more" in said) == (len(best) > kinds.MOST_TOLD)
-        with pytest.raises(InputError, match="`--by` must be one of the axes"):
-            work_accuracy(data, places=Places(by="q"))
-
-
-def test_an_interval_beyond_the_axis_has_an_arrow_head():
-    design = '{"kind": "sample", "rule": "sobol", "parameters": {"a": {}, "b": {}}}'
-    unit = np.random.default_rng(3).random((24, 2))
-    data = xr.Dataset(
-        {"error": ("point", unit[:, 0] * unit[:, 1] + np.random.default_rng(4).normal(0, 0.4, 24))},
-        {"point": ("point", np.arange(24), {"design": design}), "a": ("point", unit[:, 0]), "b": ("point", unit[:, 1])},
-    )
-    data["status"] = ("point", np.ones(24, dtype=np.int8))
-    data["case_key"] = ("point", np.arange(24).astype(str).astype(object))
-    figure = sensitivity(data)
-    (axes,) = figure.axes
-    left, right = axes.get_xlim()
-    ends = [segment[:, 0] for each in axes.collections for segment in each.get_segments()]
-    beyond = sum(int(low < left) + int(high > right) for low, high in ends)
-    assert len(points(axes, "beyond")) == beyond > 0
-    assert set(points(axes, "beyond")[:, 0]) <= {left, right}
-    assert "arrow heads: on beyond the axis" in footnote(figure)

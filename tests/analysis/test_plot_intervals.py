@@ -1,4 +1,4 @@
-"""Intervals, verdicts and precision in pictures: what is drawn is what the statistics say."""
+"""Intervals and verdicts in pictures: what is drawn is what the statistics say."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from drawable import footnote, small, texts
 
 import evogt_study as evs
-from evogt_study.analysis.plots import Places, dependence, distribution, kinds, precision, verdict
+from evogt_study.analysis.plots import Places, dependence, distribution, kinds, verdict
 from evogt_study.analysis.plots.parts.arranged import arranged
 from evogt_study.errors import InputError
 
@@ -65,37 +65,3 @@ def test_a_verdict_shows_ratios_to_the_best(data):
     assert said.startswith("Ratios of means to the best by dictionary, of final relative L2 error")
     with pytest.raises(InputError, match="`--by` must be an axis of several labels, and --over have 6 points"):
         verdict(small())
-
-
-@pytest.mark.parametrize(
-    ("stated", "goals"),
-    [
-        ("", [0.1]),
-        ('[precision]\nhalf_width = "20 %"', [0.2]),
-        ('[precision]\nvariable = "rank"\nhalf_width = "20 %"', [0.1]),
-        ("[precision]\nhalf_width = 1e-3", []),
-        ("[precision]\nhalf_width = []", [0.1]),
-        ("[[[", [0.1]),
-    ],
-)
-def test_precision_is_marked_at_what_the_study_asks_for(data, stated, goals):
-    figure = precision(data.assign_attrs(study=stated))
-    assert [line.get_ydata()[0] for line in lines(figure, "goal")][:1] == goals
-    assert [part for part in footnote(figure).split("; ") if part.startswith("dotted")] == [
-        f"dotted: {goal:.0%} of the median" for goal in goals
-    ]
-
-
-def test_precision_is_half_the_width_of_the_interval(data):
-    one = data.sel(dictionary=["gtransnet"], epsilon=[0.1])
-    figure = precision(one)
-    line = lines(figure, "half width")[0]
-    found = evs.summary(one["error"], statistics=["mean", "ci"]).squeeze()
-    half = float(found["ci"].diff("bound").squeeze() / 2.0 / found["mean"])
-    assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (20, pytest.approx(half))
-    assert line.get_xdata()[0] >= 6
-    assert "precision" not in {choice.kind for choice in kinds.fitting(data)}
-    asked = data.assign_attrs(study="[precision]\nof = 'mean'\n")
-    assert "precision" in {choice.kind for choice in kinds.fitting(asked)}
-    with pytest.raises(InputError, match="`--over` must name axes with at least 6 runs together"):
-        precision(small())

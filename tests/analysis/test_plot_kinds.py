@@ -19,11 +19,8 @@ from evogt_study.analysis.plots.heat_map import heat_map
 from evogt_study.analysis.plots.histories import histories
 from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, arranged
 from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter
-from evogt_study.analysis.plots.settling import MOST as MOST_SETTLED
-from evogt_study.analysis.plots.settling import settled, settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.analysis.plots.verdict import comparable
-from evogt_study.analysis.plots.work import work_accuracy
 from evogt_study.cli.commands.reading.plot import plot
 from evogt_study.errors import InputError
 from evogt_study.study.study import Study
@@ -355,76 +352,12 @@ def test_rank_has_a_point_for_each_run():
     assert footnote(figure) == "12 of 12 runs"
 
 
-def test_work_has_the_median_of_each_group_and_the_front_of_each_problem():
-    data = small()
-    figure = work_accuracy(data)
-    assert [axes.get_title() for axes in figure.axes] == ["k = 1", "k = 2"]
-    for k, axes in enumerate(figure.axes):
-        own = data.isel(k=k)
-        expected = np.stack([own[name].median("seed") for name in ("wall_seconds", "error")], axis=1)
-        np.testing.assert_allclose(points(axes, "median"), expected)
-        on_front = {tuple(point) for point in points(axes, "front")}
-        best = [p for p in expected if not any((q <= p).all() and (q < p).any() for q in expected)]
-        assert on_front == {tuple(point) for point in best}
-    bars = [each for each in figure.axes[0].collections if each.get_gid() == "quartiles"]
-    assert bars[1].get_segments()[0][:, 1] == pytest.approx(
-        data["error"].isel(k=0, dictionary=0).quantile([0.25, 0.75])
-    )
-    assert "points: medians over seed; bars: quartiles" in footnote(figure)
-
-
-def test_work_has_a_panel_for_each_of_several_problems():
-    """As for a parameter of one, so that methods are compared, which have the axis before."""
-    labels = np.array(["steady", "moving"], dtype=object)
-    data = small().assign_coords(k=labels).rename(k="problem", dictionary="method")
-    assert [axes.get_title() for axes in work_accuracy(data).axes] == ["steady", "moving"]
-
-
 def test_a_cloud_of_very_many_points_is_thinned_and_says_so():
     data = many(5000, ("a",))
     data["other"] = data["error"] * 2
     figure = scatter(data, "other")
     assert len(points(figure.axes[0])) == MOST
     assert "3,000 of them left out, evenly" in footnote(figure)
-
-
-def test_settling_ends_at_the_mean_of_all():
-    data = small()
-    figure = settling(data)
-    line = next(line for line in figure.axes[0].get_lines() if line.get_gid() == "mean")
-    assert line.get_xdata().tolist() == [2, 3]
-    assert line.get_ydata()[-1] == pytest.approx(float(data["error"].isel(dictionary=0, k=0).mean()))
-    sizes, mean, low, high = settled({(0, 0): np.array([1.0, 2.0, 6.0, 3.0, 4.0, 5.0, 7.0])}, "mean")[0, 0]
-    assert sizes.tolist() == [2, 3, 4, 5, 6, 7]
-    np.testing.assert_allclose(mean[[0, 1, -1]], [1.5, 3.0, 4.0])
-    assert np.isnan(low[:4]).all()  # of fewer than six there is no interval
-    assert (low[4:] < mean[4:]).all()
-    assert (mean[4:] < high[4:]).all()
-
-
-def test_settling_counts_the_runs_that_have_a_value(failing):
-    """Of N = 40 the second seed diverged: the mean of two is of the first and third."""
-    figure = settling(failing, places=Places(at={"kind": "fast"}, by="N"))
-    sample = failing["error"].sel(kind="fast", N=40).values
-    known = sample[np.isfinite(sample)]
-    line = [line for line in figure.axes[0].get_lines() if line.get_gid() == "mean"][-1]
-    assert line.get_xdata().tolist() == [2, 3]
-    np.testing.assert_allclose(line.get_ydata(), [known[:2].mean(), known.mean()])
-    assert "3/4 at N = 40" in footnote(figure)
-
-
-@pytest.mark.parametrize("places", [Places(at={"kind": "bad"}), Places(at={"kind": "bad"}, panel="N"), Places()])
-def test_settling_without_values_is_an_empty_picture(failing, places):
-    figure = settling(failing, places=places)
-    assert png(figure)
-    assert "failed" in footnote(figure)
-    bad = [line for axes in figure.axes for line in axes.get_lines() if line.get_gid() == "mean"]
-    assert len(bad) == (0 if places.at else 6)
-
-
-def test_settling_of_very_many_uses_the_first():
-    figure = settling(many(MOST_SETTLED + 1, ("a",)))
-    assert "the first 2,000 of each 2,001 are used" in footnote(figure)
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -580,7 +513,7 @@ def test_what_fits_a_result(failing, one_seed, all_failed, without_seed, chosen)
     assert fitting(small()) == [
         ("distribution", "error"), ("dependence", "error"), ("histories", "error_history"),
         ("histories", "energy_history"), ("histories", "norm_history"), ("spectrum", "singular_values"),
-        ("rank", "error"), ("work", "error"), ("fields", "field"),
+        ("rank", "error"), ("fields", "field"),
     ]  # fmt: skip
     assert ("histories", "trace") in fitting(failing)
     assert "distribution" not in dict(fitting(one_seed))  # the same points as in the dependence
@@ -600,15 +533,7 @@ WORDS = """
 
 def test_what_has_the_name_of_something_else_is_not_drawn_as_that(tmp_path):
     data = runs(own(tmp_path, "[axes]\na = [1.0, 2.0, 3.0]\nseed = [0, 1, 2]\n", WORDS))
-    assert fitting(data) == [("distribution", "error"), ("dependence", "error"), ("work", "error")]
-
-
-def test_a_sample_with_one_seed_has_its_sensitivity(tmp_path):
-    source = "def method(a, b, seed):\n    return a * b + b\n"
-    sample = '[[sample]]\nname = "p"\nrule = "sobol"\ncount = 32\na = { from = 0, to = 1 }\nb = { from = 0, to = 1 }\n'
-    data = runs(own(tmp_path, f"[axes]\nseed = [0]\n{sample}", source))
-    assert "sensitivity" in dict(fitting(data))
-    assert kinds.drawn(data, "sensitivity", kinds.Wish())
+    assert fitting(data) == [("distribution", "error"), ("dependence", "error")]
 
 
 def test_what_a_study_is_about(failing, all_failed, without_seed):
@@ -659,7 +584,7 @@ def test_nothing_to_draw_says_what_became_of_the_runs(all_failed):
 def test_a_variable_without_any_value_is_an_empty_picture(failing):
     empty = failing.copy(deep=True)
     empty["error"][:] = np.nan
-    for draw in (distribution, dependence, heat_map, work_accuracy, settling):
+    for draw in (distribution, dependence, heat_map):
         assert footnote(draw(empty)).startswith("0 of 36 runs (12 failed, 22 without a value, 2 diverged)") or (
             footnote(draw(empty)).startswith("0 of 36 runs")
         )
@@ -689,14 +614,12 @@ MISTAKES = {
     ),
     "one number of each run here, error_history has more, over time": lambda: dependence(small(), "error_history"),
     "put it into `record`": lambda: spectrum(small().drop_vars("singular_values")),
-    "`error_time` must be in the file to draw the budget; put them into": lambda: kinds.drawn(small(), "budget"),
     "`field` must be in the file": lambda: fields(small().drop_vars("field")),
     "`--at` must name dimensions of the field (dictionary, k, seed, time, x), got 'z'": lambda: fields(
         small(), Places(at={"z": 1})
     ),
     "`time` must be a number, got 'late'": lambda: fields(small(), Places(at={"time": "late"})),
     "a heat map must have two axes": lambda: heat_map(small().isel(k=0)),
-    "at least 3 runs together, got 2": lambda: settling(small().isel(seed=[0, 1])),
     "`--output` must end in .png, .pdf, .svg, got .gif": lambda: encoded(distribution(small()), "gif"),
 }
 
@@ -718,7 +641,6 @@ def overlap(one, other):
 PICTURES = {
     **{choice.kind: lambda choice=choice: drawn(1, *choice).figure for choice in kinds.fitting(small())},
     "heat_map": lambda: heat_map(small()),
-    "settling": lambda: settling(small()),
     "slice": lambda: drawn(3, "fields", "field").figure,
     "many": lambda: distribution(many(8334)),
 }

@@ -374,7 +374,7 @@ def test_evogt_plot_draws_what_fits_and_says_what(failing, tmp_path):
     done = run("plot", failing, "-o", tmp_path / "it.svg")
     assert done.exit_code == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["it_dependence.svg", "it_distribution.svg", "it_trace.svg", "it_work.svg"]
+    assert names == ["it_dependence.svg", "it_distribution.svg", "it_trace.svg"]
     for name in names:
         assert str(tmp_path / name) in done.output
     assert "22 of 36 runs (12 failed, 2 diverged)" in done.output
@@ -401,7 +401,7 @@ def test_evogt_plot_of_the_pilot(with_pilot, tmp_path):
     [
         (
             ["plot", "{file}", "bars"],
-            "`KIND` must be one of distribution, dependence, heat_map, budget, sensitivity, trend, pairs,",
+            "`KIND` must be one of distribution, dependence, heat_map, trend, histories,",
         ),
         (["plot", "{file}", "--along", "tau"], "`--along` must be one of kind, N, seed, got 'tau'"),
         (["plot", "{file}", "--at", "N=11"], "`N` must be one of 10, 20, 40, got '11'"),

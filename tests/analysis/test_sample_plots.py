@@ -1,4 +1,4 @@
-"""Pictures of a sample: bars of sensitivity, trends, pairs; axes of one's own, and settings that somebody changed."""
+"""Pictures of a sample: trends; axes of one's own, and settings that somebody changed."""
 
 import json
 
@@ -6,11 +6,11 @@ import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
-from drawable import footnote, points, texts
+from drawable import footnote, points, small, texts
 from matplotlib.figure import Figure
 from scipy.stats import qmc
 
-from evogt_study.analysis.plots import Places, dependence, distribution, pairs, sensitivity, trend
+from evogt_study.analysis.plots import Places, dependence, distribution, trend
 from evogt_study.analysis.plots.kinds import Wish, drawn, fitting
 from evogt_study.analysis.plots.parts.canvas import Look, grid
 from evogt_study.analysis.plots.samples.trend import smooth
@@ -39,22 +39,7 @@ def data():
 
 
 def test_a_sample_has_its_own_pictures_and_none_over_the_number_of_a_point(data):
-    assert [choice.kind for choice in fitting(data)] == ["distribution", "sensitivity", "trend", "pairs", "settling"]
-    told = drawn(data, "sensitivity").alt
-    assert told.startswith("total Sobol index of relative error: gamma 0.")
-    assert "; from 59 of 64; failures in a corner: gamma mostly from" in told
-
-
-def test_bars_are_in_order_with_the_seed_last_and_say_in_which_corner_runs_fail(data):
-    figure = sensitivity(data)
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [r"$\gamma$", "dictionary", "$k$", "seed"]
-    widths = [bar.get_width() for bar in axes.patches]
-    assert len(widths) == 7
-    assert widths[0] == max(widths[:3])
-    assert footnote(figure).startswith(
-        "59 of 64 points; lines: 95 % intervals; failures in a corner: gamma mostly from"
-    )
+    assert [choice.kind for choice in fitting(data)] == ["distribution", "trend"]
 
 
 def test_a_trend_is_a_smooth_line_through_every_run(data):
@@ -76,16 +61,7 @@ def test_a_line_is_its_own_trend_and_few_points_have_none():
     assert len(smooth(x[:3], x[:3])[0]) == 0
 
 
-def test_pairs_have_a_panel_each_and_crosses_where_runs_fail(data):
-    figure = pairs(data)
-    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    assert len(panels) == 3
-    assert [len(points(axes, "lost")) for axes in panels] == [5, 5, 5]
-    assert {"a", "b", "$k$", "relative error"} <= set(texts(figure))
-    assert "crosses: no run has a value" in footnote(figure)
-
-
-@pytest.mark.parametrize(("draw", "count"), [(distribution, 1), (sensitivity, 1), (trend, 3), (pairs, 3)])
+@pytest.mark.parametrize(("draw", "count"), [(distribution, 1), (trend, 3)])
 def test_pictures_are_drawn_on_axes_that_are_given_and_leave_the_rest_of_the_figure(data, draw, count):
     figure = Figure(figsize=(9.0, 3.0))
     axes = figure.subplots(1, count + 1)
@@ -109,11 +85,10 @@ def test_a_narrow_figure_has_fewer_panels_in_a_row_and_the_size_that_was_asked_f
     four = data.assign_coords(tau=("point", 10.0 ** (-12 + 6 * UNIT[:, 1])))
     design = {"kind": "sample", "parameters": {"gamma": {}, "k": {}, "tau": {}, "dictionary": {}}}
     four["point"].attrs = {"design": json.dumps(design)}
-    figure = drawn(four, "pairs", Wish(look=Look(size=(3.4, 5.0)))).figure
+    figure = drawn(four, "trend", Wish(look=Look(size=(3.4, 5.0)))).figure
     assert tuple(figure.get_size_inches()) == (3.4, 5.0)
-    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    assert len({round(axes.get_position().x1, 2) for axes in panels}) == 2
-    assert len(panels) == 6
+    assert len({round(axes.get_position().x1, 2) for axes in figure.axes}) == 2
+    assert len(figure.axes) == 4
     assert [grid(count, Figure(figsize=(6.5, 1.0))) for count in (1, 3, 4, 6)] == [(1, 1), (1, 3), (2, 2), (2, 3)]
     assert [grid(6, Figure(figsize=(width, 1.0))) for width in (1.0, 3.0, 3.4)] == [(6, 1), (6, 1), (3, 2)]
 
@@ -133,10 +108,9 @@ def test_title_and_labels_are_typed_with_mathematics(data):
     look = Look("Errors at $\\gamma$", xlabel="shape $\\gamma_1$", ylabel="$e$ for 5 $")
     figure = drawn(data, "trend", Wish(places=Places(along="gamma"), look=look)).figure
     assert {"Errors at $\\gamma$", "shape $\\gamma_1$", "$e$ for 5 $"} <= set(texts(figure))
-    bars = drawn(data, "sensitivity", Wish(look=Look("Shares", ylabel="parameter"))).figure
-    assert bars.axes[0].get_ylabel() == "parameter"
-    title = next(text for text in bars.texts if text.get_text() == "Shares").get_window_extent()
-    legend, panel = bars.legends[0].get_window_extent(), bars.axes[0].get_window_extent()
+    figure = drawn(small(), "distribution", Wish(look=Look("Errors"))).figure
+    title = next(text for text in figure.texts if text.get_text() == "Errors").get_window_extent()
+    legend, panel = figure.legends[0].get_window_extent(), figure.axes[0].get_window_extent()
     assert title.y0 > legend.y1 > legend.y0 > panel.y1  # one above the other
     with pytest.raises(InputError, match="`--xlabel` must have mathematics .* reads, got .*unknown"):
         drawn(data, "trend", Wish(look=Look(xlabel=r"$\unknown$")))
@@ -144,8 +118,7 @@ def test_title_and_labels_are_typed_with_mathematics(data):
         drawn(data, "trend", Wish(look=Look("one"), ax=Figure().subplots(1, 3)))
 
 
-def test_a_result_without_a_sample_has_none_of_these_pictures(data):
+def test_a_result_without_a_sample_has_no_trend(data):
     plain = data.isel(point=0).drop_vars(["point", "gamma", "k", "dictionary"])
-    for draw in (sensitivity, trend, pairs):
-        with pytest.raises(InputError, match="`--over` must name the dimension of a sample"):
-            draw(plain)
+    with pytest.raises(InputError, match="`--over` must name the dimension of a sample"):
+        trend(plain)

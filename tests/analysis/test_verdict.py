@@ -8,7 +8,6 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference.intervals import Interval
 
 RESULTS = Path(__file__).parents[2] / "data" / "results"
 
@@ -158,29 +157,3 @@ def test_what_cannot_be_judged_is_told(arguments, options, error, said):
     assert said in str(caught.value)
     with pytest.raises(InputError, match="`dim` must have at least two labels, dictionary has 1"):
         evs.verdict(labelled(drawn(1, 8)), "dictionary")
-
-
-def test_a_published_table_is_judged_as_its_runs_are():
-    """Table main1d at epsilon = 0.2 as printed, against its 20 runs."""
-    moments = {"transnet": (4.50e-2, 5.43e-2), "gtransnet": (3.60e-4, 1.52e-4), "gaussian_rf": (4.48e-1, 3.00e-1)}
-    found = evs.published_verdict({**moments, "uniform_elm": (3.37e-1, 2.76e-1)}, runs=20)
-    with evs.open(RESULTS / "oscillatory_1d.nc") as ds:
-        runs = evs.verdict(ds.error.sel(epsilon=0.2), "dictionary")
-    assert bool(found["settled"])
-    np.testing.assert_allclose(found["effect"], runs["effect"], rtol=0.01)
-    apart = lambda made: ((made["effect_ci"] > 1.0).all("bound") | (made["effect_ci"] < 1.0).all("bound")).values  # noqa: E731
-    np.testing.assert_array_equal(apart(found), apart(runs))
-    np.testing.assert_allclose(found["best_run"], runs["best_run"], atol=0.05)
-
-
-def test_equal_published_numbers_are_not_told_apart_and_wrong_ones_refused():
-    found = evs.published_verdict({"a": (1.0, 1.0), "b": (1.0, 1.0)}, runs=10, interval=Interval(confidence=0.9))
-    np.testing.assert_allclose(found["best_run"], 0.5, atol=0.02)
-    assert (bool(found["settled"]), float(found["p_value"][0])) == (False, 1.0)
-    normal = evs.published_verdict({"a": (-1.0, 1.0), "b": (2.0, 1.0)}, runs=10)
-    assert (normal.attrs["effect"], float(normal["effect"][0])) == ("difference", -3.0)
-    for moments in ({"a": (1.0, 1.0)}, {"a": (1.0, -1.0), "b": (1.0, 1.0)}, {"a": (1.0, np.nan), "b": (1.0, 1.0)}):
-        with pytest.raises(InputError, match="`moments` must be finite"):
-            evs.published_verdict(moments, runs=10)
-    with pytest.raises(InputError, match="`runs` must be at least 2, got 1"):
-        evs.published_verdict({"a": (1.0, 1.0), "b": (2.0, 1.0)}, runs=1)

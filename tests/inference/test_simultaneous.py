@@ -7,7 +7,6 @@ from evogt_study.inference.intervals import Interval
 from evogt_study.inference.simultaneous import (
     best_in_a_run,
     best_on_average,
-    holm,
     max_t,
     pairs_of,
     winner,
@@ -15,12 +14,6 @@ from evogt_study.inference.simultaneous import (
 )
 
 UNITS = np.array([[1.0, 2.0, 3.0, 2.0], [2.0, 1.0, 6.0, 2.0], [9.0, 9.0, 9.0, 9.0]])
-
-
-def test_p_values_by_holm_are_those_of_r():
-    """p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") by its definition: p_(i) (m - i + 1), made to rise, at most 1."""
-    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03, 0.005])), [0.03, 0.06, 0.06, 0.02])
-    assert holm(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
 
 
 def test_chances_and_winners_in_the_head():

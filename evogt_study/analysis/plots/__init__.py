@@ -10,20 +10,15 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `distribution`: a number over the seeds
 - `dependence`: a number against a parameter
 - `heat_map`: a number over two axes
-- `budget`: what the final error is made of
 - `histories`: what changes along a dimension
 - `scatter`: one number against another
-- `work`: a number against work, and the front of the best
-- `samples`: sensitivity, trends and pairs of sampled parameters
-- `settling`: how a mean settles as seeds are added
-- `precision`: how well a number is known
+- `samples`: a number against sampled parameters
 - `verdict`: which label is best
 - `spectrum`: singular values
 - `fields`: exact and numerical fields
 - `kinds`: which pictures fit a result
 """
 
-from evogt_study.analysis.plots.budget import budget
 from evogt_study.analysis.plots.dependence import dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
@@ -32,18 +27,13 @@ from evogt_study.analysis.plots.histories import energy_histories, histories
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.parts.canvas import Look
 from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
-from evogt_study.analysis.plots.precision import precision
-from evogt_study.analysis.plots.samples.pairs import pairs
-from evogt_study.analysis.plots.samples.sensitivity import sensitivity
 from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error, scatter
-from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import spectrum
 from evogt_study.analysis.plots.verdict import verdict
-from evogt_study.analysis.plots.work import work_accuracy
 
 __all__ = [
-    "STYLES", "Look", "Places", "budget", "dependence", "distribution", "encoded", "energy_histories", "field_curves",
-    "field_panels", "fields", "heat_map", "histories", "pairs", "pdf", "png", "precision", "rank_error", "scatter",
-    "sensitivity", "settling", "spectrum", "svg", "trend", "verdict", "work_accuracy",
+    "STYLES", "Look", "Places", "dependence", "distribution", "encoded", "energy_histories", "field_curves",
+    "field_panels", "fields", "heat_map", "histories", "pdf", "png", "rank_error", "scatter", "spectrum", "svg",
+    "trend", "verdict",
 ]  # fmt: skip

@@ -12,8 +12,6 @@ from matplotlib.figure import Figure
 
 from evogt_study.analysis.distinct import KEYS, count_runs, mark_first_cells, run_numbers
 from evogt_study.analysis.labels import numeric_variables
-from evogt_study.analysis.notes import NOTE
-from evogt_study.analysis.plots.budget import MOST_CELLS, budget, has_budget, limits
 from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
@@ -34,15 +32,10 @@ from evogt_study.analysis.plots.parts.arranged import (
 from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look, restyled, without_notes
 from evogt_study.analysis.plots.parts.labels import explained
 from evogt_study.analysis.plots.parts.points import sampled_runs
-from evogt_study.analysis.plots.precision import precision
-from evogt_study.analysis.plots.samples.pairs import pairs
-from evogt_study.analysis.plots.samples.sensitivity import indices, sensitivity
 from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import rank_error
-from evogt_study.analysis.plots.settling import settling
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
 from evogt_study.analysis.plots.verdict import Judged, comparable, contested, verdict
-from evogt_study.analysis.plots.work import WORK, front, work_accuracy, work_groups
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
@@ -50,10 +43,6 @@ from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
-ENOUGH = 20
-"""Runs of a sample from which on its settling says something: as many as the paper's."""
-MOST_TOLD = 6
-"""Points of a front that words name: two a panel of three."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +74,7 @@ class Kind:
     """A kind of picture.
 
     title: with a place for the variable, and of groups for the axes `along` and `by`; fits: the variables that it is
-    worth drawing for without being asked to; spoken: whether the words are part of the caption too; runs: as they are
-    arranged in the picture, None where it is of no groups.
+    worth drawing for without being asked to; runs: as they are arranged in the picture, None where it is of no groups.
     """
 
     title: str
@@ -94,7 +82,6 @@ class Kind:
     fits: Callable[[xr.Dataset, str | None, Places], list[str]]
     draw: Callable[[xr.Dataset, str, Wish], Figure]
     words: Callable[[xr.Dataset, str, Places], str]
-    spoken: bool = False
     runs: Callable[[xr.Dataset, str, Places], Arranged | None] = lambda *_: None
 
 
@@ -135,8 +122,8 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     # a scatter of a sample is of no groups, and has what was asked for along it
     along, by = (asked.places.along, asked.places.by) if runs is None else (runs.along.name, runs.series.name)
     title = KINDS[kind].title.format(variable.replace("_", " "), along=along, by=by)
-    shown = "" if runs is None else _shown(kind, data, variable, asked, runs)
-    spoken = f"{alt}{_sentence(alone, alt)}" if KINDS[kind].spoken or not (asked.notes and shown) else ""
+    shown = "" if runs is None else _shown(data, variable, asked, runs)
+    spoken = f"{alt}{_sentence(alone, alt)}" if not (asked.notes and shown) else ""
     return Drawn(
         name=variable if kind == "histories" else kind,
         title=title[:1].upper() + title[1:],
@@ -146,13 +133,10 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     )
 
 
-def _shown(kind: str, data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
-    """A sentence on what a picture of groups shows: its variable, axes, what is held or pooled, and runs.
-
-    Runs are left out where the words that follow count them.
-    """
+def _shown(data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
+    """A sentence on what a picture of groups shows: its variable, axes, what is held or pooled, and runs."""
     own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
-    counts = f"; {runs.counted()}" if wish.notes and not KINDS[kind].spoken else ""
+    counts = f"; {runs.counted()}" if wish.notes else ""
     told = f"{runs.placed()}{own}{counts}"
     return f"{told[:1].upper()}{told[1:]}."
 
@@ -274,29 +258,14 @@ def _spectra(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     return [SINGULAR_VALUES] if several and bool(np.isfinite(data[SINGULAR_VALUES].values).any()) else []
 
 
-def _scatters(across: str) -> Callable[[xr.Dataset, str | None, Places], list[str]]:
-    def fits(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
-        if about != "error" or not {"error", across} <= set(data.data_vars):
-            return []
-        # one's own method may return something else of these names
-        if data[across].dtype.kind not in "iufb" or own_dimensions(data, across) or own_dimensions(data, "error"):
-            return []
-        there = np.isfinite(data["error"].values) & np.isfinite(data[across].values)
-        return ["error"] if len(np.unique(data[across].values[there])) > 2 else []
-
-    return fits
-
-
-def _settlings(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
-    if name is None or own_dimensions(data, name):
+def _ranks(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
+    if about != "error" or not {"error", "rank"} <= set(data.data_vars):
         return []
-    return [name] if _sample_size(data, name, places) >= ENOUGH else []
-
-
-def _precisions(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
-    """Fits a study that asks for a precision; others show the same numbers as `settling`."""
-    asked = "[precision]" in str(data.attrs.get("study", ""))
-    return _settlings(data, name, places) if asked else []
+    # one's own method may return something else of these names
+    if data["rank"].dtype.kind not in "iufb" or own_dimensions(data, "rank") or own_dimensions(data, "error"):
+        return []
+    there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
+    return ["error"] if len(np.unique(data["rank"].values[there])) > 2 else []
 
 
 def _verdicts(data: xr.Dataset, name: str | None, places: Places) -> list[str]:
@@ -319,18 +288,6 @@ def _of_samples(data: xr.Dataset, name: str | None, places: Places) -> list[str]
         return []
     sample = drawn_dimensions(data)
     return [name] if any(dim in data[name].dims and dim not in places.at for dim in sample) else []
-
-
-def _sensitivity_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    found, by, _ = indices(data, variable, places)
-    first = found.isel({by: 0}) if by else found
-    name = "total_order" if "total_order" in first else "mu_star"
-    told = ", ".join(
-        f"{text} {float(value):.2g}" for text, value in zip(first["parameter"].values, first[name].values, strict=True)
-    )
-    counts = f"{int(first['n_ok'])} of {int(first['n_planned'])}"
-    doubts = [f"; {note}" for note in [str(first[NOTE].item())] if note]
-    return f"{first[name].attrs['long_name']}: {told}; from {counts}{''.join(doubts)}."
 
 
 def _sample_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -381,14 +338,6 @@ def _judged(data: xr.Dataset, variable: str, places: Places) -> Arranged:
     return arranged(data, variable, places, pooled=bool(places.over))
 
 
-def _budgeted(data: xr.Dataset, variable: str, places: Places) -> Arranged:
-    return replace(
-        arranged(data, variable, places, most=MOST_CELLS),
-        title="parts of the final error",
-        label="parts of the final error",
-    )
-
-
 def _history_words(data: xr.Dataset, variable: str, places: Places) -> str:
     dim = own_dimension(data, variable)
     runs = _series(data, variable, places)
@@ -421,33 +370,6 @@ def _scatter_words(across: str) -> Callable[[xr.Dataset, str, Places], str]:
         )
 
     return words
-
-
-def _work_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs, work = work_groups(data, variable, places)
-    told = []
-    for panel, (x, y) in enumerate(zip(work.medians, runs.medians, strict=True)):
-        there = np.argwhere(np.isfinite(x) & np.isfinite(y))
-        best = there[front(*(each[tuple(there.T)] for each in (x, y)))]
-        told += [f"{y[one, at]:.3g} in {x[one, at]:.3g} s ({runs.told(panel, one, at)})" for one, at in best]
-    more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
-    ends = f"The front of {runs.title}: {'; '.join(told[:MOST_TOLD])}{more}" if told else "No run has a value"
-    return f"{ends}. {runs.counted()}."
-
-
-def _settling_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = _series(data, variable, places)
-    means = np.full(runs.planned.shape[:3], np.nan)
-    for position in np.ndindex(*means.shape):
-        sample = runs.sample(*position)
-        means[position] = sample.mean() if len(sample) else np.nan
-    return _said(runs, means, "Bands that narrow as runs are added, to means of")
-
-
-def _precision_words(data: xr.Dataset, variable: str, places: Places) -> str:
-    runs = _series(data, variable, places)
-    sizes = (np.isfinite(runs.values).reshape(*runs.values.shape[:3], -1).sum(axis=-1)).astype(float)
-    return _said(runs, sizes, "Lines that fall as runs are added, to numbers of values of")
 
 
 def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
@@ -490,37 +412,11 @@ KINDS: Mapping[str, Kind] = {
         lambda *asked: _medians_of(cells(*asked)),
         runs=cells,
     ),
-    "budget": Kind(
-        "what the final error is made of",
-        "Shares of the squared error by cause, medians over the seeds.",
-        lambda data, about, places: ["error_retained"] if has_budget(data) and about in (None, "error") else [],
-        lambda data, _, wish: budget(data, wish.places, ax=wish.ax),
-        lambda data, _, places: limits(data, places),
-        spoken=True,
-        runs=_budgeted,
-    ),
-    "sensitivity": Kind(
-        "what the variance of {} is made of",
-        "Shares of the sampled parameters in the variance: total (light) and first order (dark), with 95 % intervals.",
-        _of_samples,
-        lambda data, variable, wish: sensitivity(data, variable, wish.places, ax=wish.ax),
-        _sensitivity_words,
-        spoken=True,
-    ),
     "trend": Kind(
         "{} against the sampled parameters",
         "Every run against each parameter of the sample; lines are local linear fits.",
         _of_samples,
         lambda data, variable, wish: trend(data, variable, wish.places, ax=wish.ax),
-        _sample_words,
-    ),
-    "pairs": Kind(
-        "{} over pairs of sampled parameters",
-        "A point for each run, coloured by its value; crosses have none.",
-        lambda data, name, places: [
-            each for each in _of_samples(data, name, places) if len(sampled_runs(data, each, places).names) > 1
-        ],
-        lambda data, variable, wish: pairs(data, variable, wish.places, ax=wish.ax),
         _sample_words,
     ),
     "histories": Kind(
@@ -541,33 +437,9 @@ KINDS: Mapping[str, Kind] = {
     "rank": Kind(
         "{} against rank",
         "Each run's error against the rank of its retained space.",
-        _scatters("rank"),
+        _ranks,
         lambda data, variable, wish: rank_error(data, variable, wish.places, ax=wish.ax),
         _scatter_words("rank"),
-    ),
-    "work": Kind(
-        "{} against work",
-        "Median errors against median wall times, with quartiles; grey: the front of the best.",
-        _scatters(WORK),
-        lambda data, variable, wish: work_accuracy(data, variable, wish.places, ax=wish.ax),
-        _work_words,
-        runs=lambda *asked: work_groups(*asked)[0],
-    ),
-    "settling": Kind(
-        "mean {} and the number of runs",
-        "The mean (the median where it is not known), with its interval, as runs are added.",
-        _settlings,
-        lambda data, variable, wish: settling(data, variable, wish.places, ax=wish.ax),
-        _settling_words,
-        runs=_series,
-    ),
-    "precision": Kind(
-        "how well {} is known",
-        "Half the width of the 95 % interval, in parts of the number, as runs are added.",
-        _precisions,
-        lambda data, variable, wish: precision(data, variable, wish.places, ax=wish.ax),
-        _precision_words,
-        runs=_series,
     ),
     "verdict": Kind(
         "verdict on {}",

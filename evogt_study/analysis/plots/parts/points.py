@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
@@ -20,7 +19,7 @@ from evogt_study.inference.kernels import Array
 
 @dataclass(frozen=True, eq=False)
 class SampledRuns:
-    """Values (n, k) of one variable at n points (n, D) of D parameters, NaN where a run has none; planned (n,).
+    """Values (n, k) of one variable at n points (n, D) of D parameters, NaN where a run has none.
 
     words: of each parameter what its numbers stand for, empty of numbers.  counted: runs in the picture, in words.
     """
@@ -32,29 +31,19 @@ class SampledRuns:
     points: Array
     words: tuple[tuple[str, ...], ...]
     values: Array
-    planned: npt.NDArray[np.bool_]
     notes: tuple[str, ...]
 
-    @property
-    def medians(self) -> Array:
-        """Median over the seeds of each point, (n,); NaN where there is none."""
-        found = np.full(len(self.values), np.nan)
-        there = (~np.isnan(self.values)).any(axis=1)
-        found[there] = np.nanmedian(self.values[there], axis=1)
-        return found
-
-    def scale(self, axes: Axes, which: str, place: int, *, narrow: bool) -> None:
-        """Scale axis "x" or "y" for a parameter: logarithmic where it suits, words at the places of words."""
+    def scale(self, axes: Axes, place: int, *, narrow: bool) -> None:
+        """Scale the horizontal axis for a parameter: logarithmic where it suits, words at the places of words."""
         if self.words[place]:
             labels = [plain(word) for word in self.words[place]]
-            (axes.set_xticks if which == "x" else axes.set_yticks)(range(len(labels)), labels=labels)
-            (axes.set_xlim if which == "x" else axes.set_ylim)(-0.6, len(labels) - 0.4)
+            axes.set_xticks(range(len(labels)), labels=labels)
+            axes.set_xlim(-0.6, len(labels) - 0.4)
         else:
-            logarithmic(axes, which, self.points[:, place])
-            log = getattr(axes, f"get_{which}scale")() == "log"
-            if narrow and log and np.ptp(np.log10(self.points[:, place])) > 3:
+            logarithmic(axes, "x", self.points[:, place])
+            if narrow and axes.get_xscale() == "log" and np.ptp(np.log10(self.points[:, place])) > 3:
                 room = 4 if axes.figure.figure.get_figwidth() >= TEXT_WIDTH else 3  # numbers that do not meet
-                getattr(axes, f"{which}axis").set_major_locator(LogLocator(numticks=room))
+                axes.xaxis.set_major_locator(LogLocator(numticks=room))
 
     # words: by the golden ratio, of which any number of multiples fills the width evenly
     def spread(self, place: int) -> Array:
@@ -86,9 +75,9 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
     runs = arranged(data, variable, wanted, wanted=())
     sample = sampled(here[variable], over)
     count = len(sample.points)
-    values, planned = runs.values[0, 0, 0].reshape(count, -1), runs.runs[0, 0, 0].reshape(count, -1) >= 0
+    values = runs.values[0, 0, 0].reshape(count, -1)
     titles = tuple(title_of(here[name]) if name in here.coords else name for name in sample.names)
     return SampledRuns(
-        runs.title, runs.label, sample.names, titles, sample.points, sample.words, values, planned.any(axis=1),
+        runs.title, runs.label, sample.names, titles, sample.points, sample.words, values,
         (runs.counted(), *runs.notes),
     )  # fmt: skip

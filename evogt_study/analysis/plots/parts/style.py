@@ -7,7 +7,6 @@ draw at the same time.
 from __future__ import annotations
 
 import io
-import textwrap
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -151,11 +150,6 @@ def marked(axes: Axes, positions: Any, width: float) -> None:
             kept.append(i)
     axes.set_xticks(places[kept], labels=[short(place) for place in places[kept]])
     axes.minorticks_off()
-
-
-def wrapped(text: str, width: int) -> str:
-    """A label on lines of about `width` characters."""
-    return "\n".join(textwrap.wrap(plain(text, 160), width))
 
 
 def plain(text: str, limit: int = LABEL_LIMIT) -> str:

@@ -47,7 +47,7 @@ def trend(data: xr.Dataset, variable: str = "error", places: Places | None = Non
             x[there], y[there], color=mark.colour, marker="o", linestyle="none", markersize=2.4, alpha=0.45,
             markeredgewidth=0.0, gid="runs",
         )  # fmt: skip
-        runs.scale(axes, "x", place, narrow=len(chosen) > 1)
+        runs.scale(axes, place, narrow=len(chosen) > 1)
         if not runs.words[place]:  # words have no distances to weigh by
             logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
             axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")

@@ -62,8 +62,8 @@ def plot(
 ) -> None:
     """Draw a result: one KIND of picture, or without one all that fit, and tell what was drawn.
 
-    KIND is distribution, dependence, heat_map, budget, sensitivity, trend, pairs, histories, spectrum, rank, work,
-    settling, precision, verdict or fields.  Every picture says on how many of the planned runs it rests.
+    KIND is distribution, dependence, heat_map, trend, histories, spectrum, rank, verdict or fields.  Every picture says
+    on how many of the planned runs it rests.
     """
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
