@@ -38,6 +38,9 @@ EXCLUDED_ATTRIBUTES = {
 }  # fmt: skip
 """Variables and global attributes, by their old or new names, that are not compared, each with the reason."""
 
+ADDED = dict.fromkeys(("label", "headline", "warning", "warning_limit"), "methods declare variables by attributes")
+"""Attributes of variables that stored results may lack, each with the reason."""
+
 
 def counted(number, what):
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
@@ -115,7 +118,7 @@ def missing(what, stored, now):
 def unequal_attributes(stored, now):
     old, new = ({renamed(name): repr(renamed(value)) for name, value in each.items()} for each in (stored, now))
     for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name):
+        if old.get(name) != new.get(name) and (name in old or name not in ADDED):
             yield f"attribute {name} {old.get(name)}, now {new.get(name)}"
 
 
@@ -135,16 +138,12 @@ def unequal_values(stored, now):
         yield f"{count} of {stored.size} values differ{amount}"
 
 
-def versions_of(path):
-    with netCDF4.Dataset(path) as file:
-        return json.loads(file.versions)
-
-
 def use_kernels_of(path):
     """Start this program again with the kernels of OpenBLAS that computed a result, unless they are in use."""
     from evogt_study.results.provenance import environment
 
-    recorded, here = versions_of(path), environment()["versions"]
+    with netCDF4.Dataset(path) as file:
+        recorded, here = json.loads(file.versions), environment()["versions"]
     kernels = recorded["blas"].split()[-1]
     if recorded["blas"] != here["blas"] and os.environ.get("OPENBLAS_CORETYPE") != kernels:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "OPENBLAS_CORETYPE": kernels})
