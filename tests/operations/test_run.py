@@ -357,19 +357,6 @@ def test_pilot_without_usable_candidate_says_so(own_study, client):
         evs.run(own_study(source, PILOT.replace("BROKEN", "0")), client=client)
 
 
-def test_runs_that_disagree_on_a_shape_are_settled_by_the_first(own_study, client):
-    source = """
-        import numpy as np
-        def method(seed):
-            return {"error": 1.0, "path": ("a" if seed != 1 else "b", np.ones(3))}
-    """
-    data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
-    assert data.path.dims == ("seed", "a")
-    assert data.status.values.tolist() == [1, 2, 1]
-    assert "over (b), but a variable of numbers over (a) in other runs" in str(data.message.values[1])
-    assert np.isnan(data.error.values[1])
-
-
 def test_dataset_of_a_method_keeps_its_labels(own_study, client, tmp_path):
     source = """
         import numpy as np, xarray as xr

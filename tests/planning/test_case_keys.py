@@ -68,19 +68,6 @@ def test_keys_of_shipped_studies_stay_as_they_were(name):
     assert [(plan.space.size, content_hash(keys_of(plan))) for plan in plans] == SHIPPED[name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("large") else ())
-        for name in sorted(str(path.relative_to(STUDIES)) for path in STUDIES.rglob("*.toml"))
-    ],
-)
-def test_keys_made_together_are_those_made_one_by_one(name):
-    study = Study.from_file(STUDIES / name)
-    for plan in provisional_plans(study):
-        assert plan.keys.astype(str).tolist() == keys_of(plan)
-
-
 MANY = """
 name = "many"
 [problem]

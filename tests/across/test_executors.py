@@ -1,0 +1,59 @@
+"""Each executor writes the same result, bit for bit except wall times."""
+
+import subprocess
+import sys
+
+import pytest
+from helpers import PARABOLA, PILOTED
+from judge import Judge
+
+import evogt_study as evs
+from evogt_study.operations.array.task import work
+from evogt_study.operations.run import run_to_file
+
+VARIED = """
+import numpy as np
+import xarray as xr
+def method(seed, mode="a"):
+    if seed == 5 and mode == "b":
+        raise ValueError(f"no luck with {mode}")
+    path = xr.DataArray(np.exp(-np.arange(seed + 1.0)), dims="step", attrs={"units": "m"})
+    return {"path": path, "total": float(path.sum()), "n": seed, "even": seed % 2 == 0, "word": mode * seed}
+"""
+AXES = '[axes]\nmode = ["a", "b"]\nseed = { start = 0, count = 8 }\n'
+
+
+def by_tasks(study, path, client):
+    """Two tasks at once, which claim parts of the study in the folder of the result."""
+    command = [sys.executable, "-m", "evogt_study", "work", study.file, "-o", path, "--part"]
+    tasks = [subprocess.Popen([*command, f"{number}/2"], stderr=subprocess.DEVNULL) for number in (1, 2)]
+    assert [task.wait(120) for task in tasks] == [0, 0]
+
+
+EXECUTORS = {
+    "this machine": lambda study, path, client: run_to_file(study, path, workers=2),
+    "a Dask client": lambda study, path, client: run_to_file(study, path, client=client),
+    "a task": lambda study, path, client: work(study, path, 1, 1),
+    "tasks in a folder": by_tasks,
+}
+LONG = ("this machine", "a task", "tasks in a folder")
+
+
+@pytest.fixture
+def studies(own_study, small_study, tmp_path):
+    """Failures and arrays of several lengths; a pilot; a method of the package, whose runs share stages."""
+    (tmp_path / "small.toml").write_text(small_study)
+    small, piloted = evs.Study.from_file(tmp_path / "small.toml"), own_study(PARABOLA, PILOTED, "piloted")
+    (tmp_path / "varied.py").write_text(VARIED)
+    (tmp_path / "varied.toml").write_text(f'name = "varied"\nmethod = "varied.py:method"\n{AXES}')
+    return {"small": small, "piloted": piloted, "varied": evs.Study.from_file(tmp_path / "varied.toml")}
+
+
+@pytest.mark.parametrize(
+    "executor", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXECUTORS]
+)
+@pytest.mark.parametrize("name", ["small", "piloted", "varied"])
+def test_each_executor_writes_the_same_result(studies, result_of, client, tmp_path, name, executor):
+    expected, path = result_of(studies[name], tmp_path / "expected" / f"{name}.nc"), tmp_path / "found" / f"{name}.nc"
+    EXECUTORS[executor](studies[name], path, client)
+    assert list(Judge().differences(expected, path)) == []

@@ -1,0 +1,116 @@
+"""One key for one run: made together or one by one, and of a study given in Python, as text or in a written file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evogt_study as evs
+from evogt_study.planning.plan import provisional_plans
+
+STUDIES = Path(__file__).parents[2] / "studies"
+LONG = ("large/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")
+
+
+def keys_of(study):
+    """The keys of each phase, as its plan makes them together; "" for a point that is not planned."""
+    return [plan.keys.astype(str).tolist() for plan in provisional_plans(study)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name.startswith(LONG) else ())
+        for name in sorted(str(path.relative_to(STUDIES)) for path in STUDIES.rglob("*.toml"))
+    ],
+)
+def test_keys_of_a_plan_are_those_of_its_cases_bound_one_by_one(name):
+    study = evs.Study.from_file(STUDIES / name)
+    one_by_one = [
+        [case.key if case else "" for case in map(plan.case, range(plan.space.size))]
+        for plan in provisional_plans(study)
+    ]
+    assert keys_of(study) == one_by_one
+
+
+SOURCE = "def f(a=0, b=0, c=0, d=0, seed=0):\n    return {'v': 1.0}\n"
+RULE, EXCLUDED = {"match": {"a": 1}, "set": {"b": 5}}, {"match": {"c": 3, "a": 2}}
+BOX = {"a": {"from": 0, "to": 1}, "b": {"choice": [3, 4]}}
+# arguments of evs.Study, and the same as sections of a study file
+STATED = {
+    "axes and constants": (
+        {"axes": {"a": [1, 2.5, -3], "b": ["x", "%s é"]}, "constants": {"c": [1, [2, "y"]], "d": True}},
+        '[axes]\na = [1, 2.5, -3]\nb = ["x", "%s é"]\n[constants]\nc = [1, [2, "y"]]\nd = true\n',
+    ),
+    "consecutive seeds": ({"axes": {"seed": range(9)}}, "[axes]\nseed = { start = 0, count = 9 }\n"),
+    "parameters that change together": (
+        {"axes": {"seed": [0, 1]}, "designs": evs.together("level", a=[1, 2], b=[0.1, 0.2])},
+        '[axes]\nseed = [0, 1]\n[[together]]\nname = "level"\na = [1, 2]\nb = [0.1, 0.2]\n',
+    ),
+    "a sample": (
+        {"designs": evs.sample("point", "sobol", 8, **BOX)},
+        '[[sample]]\nname = "point"\nrule = "sobol"\ncount = 8\na = { from = 0, to = 1 }\nb = { choice = [3, 4] }\n',
+    ),
+    "a table": (
+        {"designs": evs.table("case", [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])},
+        '[[table]]\nname = "case"\nrows = [{ a = 1, b = "x" }, { a = 2, b = "y" }]\n',
+    ),
+    "a rule and an exclusion": (
+        {"axes": {"a": [1, 2], "c": [3, 4]}, "constants": {"b": 0}, "when": [RULE], "exclude": [EXCLUDED]},
+        "[axes]\na = [1, 2]\nc = [3, 4]\n[constants]\nb = 0\n"
+        "[[when]]\nmatch = { a = 1 }\nset = { b = 5 }\n[[exclude]]\nmatch = { c = 3, a = 2 }\n",
+    ),
+    "a pilot": (
+        {"axes": {"a": [1, 2], "seed": [0, 1]}, "pilot": {
+            "parameter": "b", "seeds": [7, 8], "by": ["a"], "candidates": [0.5, 1], "minimise": "v"
+        }},
+        '[axes]\na = [1, 2]\nseed = [0, 1]\n[pilot]\nparameter = "b"\nseeds = [7, 8]\nby = ["a"]\n'
+        'candidates = [0.5, 1]\nminimise = "v"\n',
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("keys")
+    (made / "toy.py").write_text(SOURCE)
+    return made
+
+
+def check_one_key(folder, arguments, text):
+    """The keys are equal for arguments in Python, the text that states the same, and the file that Python writes."""
+    (folder / "text.toml").write_text(f'name = "toy"\nmethod = "toy.py:f"\n{text}', encoding="utf-8")
+    (folder / "written.toml").unlink(missing_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = evs.Study("toy.py:f", name="toy", **arguments)
+        written = study.to_file(folder / "written.toml")
+    keys = keys_of(study)
+    assert keys_of(evs.Study.from_file(folder / "text.toml")) == keys
+    assert keys_of(evs.Study.from_file(written)) == keys
+    return keys
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_python_text_and_a_written_file_give_one_key(folder, name):
+    check_one_key(folder, *STATED[name])
+
+
+TEXTS = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), max_size=6)
+SCALARS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), TEXTS
+)
+
+
+def stated(value):
+    """The value in JSON, which is TOML too, since no text has a control character."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+@settings(max_examples=30, deadline=None)
+@given(axis=SCALARS, constant=st.one_of(SCALARS, st.lists(SCALARS, max_size=3)))
+def test_any_value_has_one_key(folder, axis, constant):
+    text = f"[axes]\na = [{stated(axis)}]\n[constants]\nc = {stated(constant)}\n"
+    check_one_key(folder, {"axes": {"a": [axis]}, "constants": {"c": constant}}, text)

@@ -1,0 +1,108 @@
+"""The judge of the shipped results accepts equal values and finds one bit that differs."""
+
+import shutil
+import subprocess
+import sys
+
+import netCDF4
+import numpy as np
+import pytest
+from judge import RENAMED, ROOT, Judge
+
+STORED = ROOT / "data" / "results" / "p1_fem_target.nc"  # three runs, which take a second
+
+
+def changed(file, folder, change):
+    """A copy of a result in a new folder, in which one thing is changed."""
+    folder.mkdir()
+    copy = folder / file.name
+    shutil.copy(file, copy)
+    with netCDF4.Dataset(copy, "r+") as opened:
+        change(opened)
+    return copy
+
+
+def flip(file):
+    """Change the last bit of one value."""
+    values = np.asarray(file["error"][:])
+    values.view(np.int64)[1] ^= 1
+    file["error"][:] = values
+
+
+def put(name, values):
+    return lambda file: file[name].__setitem__(slice(None), np.array(values))
+
+
+CHANGES = {
+    "nothing": (lambda file: None, 0),
+    "one bit": (flip, 1),
+    "wall times": (put("wall_seconds", [7.0, 7.0, 7.0]), 0),
+    "a date": (lambda file: file.setncattr("date_created", "1999-12-31"), 0),
+    "a title": (lambda file: file.setncattr("title", "other"), 1),
+    "units": (lambda file: file["error"].setncattr("units", "m"), 1),
+    "an attribute that a method declares": (lambda file: file["error"].setncattr("label", "e"), 0),
+    "the type of an attribute": (lambda file: file["status"].setncattr("flag_values", np.arange(6)), 1),
+    "a name": (lambda file: file.renameVariable("error", "run_error"), 2),
+    "a status": (put("status", np.array([1, 2, 1], np.int8)), 1),
+    "a message": (put("message", ["", "x", ""]), 1),
+    "a coordinate": (put("epsilon", [1.0, 2.0, 3.0]), 1),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_a_difference(tmp_path, name):
+    change, count = CHANGES[name]
+    found = list(Judge().differences(STORED, changed(STORED, tmp_path / "other", change)))
+    assert len(found) == count, found
+
+
+@pytest.mark.parametrize(("keys", "lines"), [("abc", (1, 0)), ("aac", (1, 1)), ("a", (1, 1))])
+def test_new_keys_have_to_group_the_same_cases(tmp_path, keys, lines):
+    new = [key * 20 for key in keys.ljust(3)]
+    other = changed(STORED, tmp_path / "other", put("case_key", new))
+    assert tuple(len(list(Judge(new_keys).differences(STORED, other))) for new_keys in (False, True)) == lines
+
+
+def test_a_sign_of_zero_is_a_difference_and_another_nan_is_none(tmp_path):
+    one, other = (
+        changed(STORED, tmp_path / name, put("error", values))
+        for name, values in (("a", [0.0, np.nan, 2.0]), ("b", [-0.0, -np.nan, 2.0]))
+    )
+    assert list(Judge().differences(one, other)) == [
+        "study: error: 1 of 3 values differ, by at most 0.0e+00 of the largest"
+    ]
+
+
+def test_names_are_mapped_to_new_ones(tmp_path, monkeypatch):
+    def rename(file):
+        file.renameVariable("error", "run_error")
+        file.renameVariable("wall_seconds", "run_seconds")
+        file["run_seconds"][:] = 7.0
+        file.setncattr("phase", "main")
+
+    other = changed(STORED, tmp_path / "other", rename)
+    assert list(Judge().differences(STORED, other)) == [
+        "phase main only in the computed result", "phase study only in the stored result",
+    ]  # fmt: skip
+    for old, new in {"error": "run_error", "wall_seconds": "run_seconds", "study": "main"}.items():
+        monkeypatch.setitem(RENAMED, old, new)
+    assert list(Judge().differences(STORED, other)) == []
+
+
+@pytest.mark.long
+def test_the_program_computes_and_compares(tmp_path):
+    def judge(*options):
+        command = [sys.executable, ROOT / "tests" / "judge.py", "--workers", "1", *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    alone = changed(STORED, tmp_path / "alone", lambda file: None).parent
+    first = judge("--baseline", alone, "--keep", tmp_path / "kept")
+    assert first.returncode in (0, 1), first.stderr  # other versions of NumPy may give other last digits
+    same = judge("--baseline", tmp_path / "kept")
+    assert (same.returncode, same.stderr) == (0, "")
+    assert same.stdout.splitlines()[-2:] == ["p1_fem_target: no differences", "all studies: no differences"]
+    other = judge("--baseline", changed(tmp_path / "kept" / STORED.name, tmp_path / "flipped", flip).parent)
+    assert other.returncode == 1
+    assert "    study: error: 1 of 3 values differ, by at most " in other.stdout
+    assert judge("--baseline", tmp_path / "none").returncode == 2
+    assert judge("--keep", tmp_path / "kept").returncode == 2
