@@ -38,9 +38,6 @@ EXCLUDED_ATTRIBUTES = {
 }  # fmt: skip
 """Variables and global attributes, by their old or new names, that are not compared, each with the reason."""
 
-ADDED = dict.fromkeys(("label", "headline", "warning", "warning_limit"), "methods declare variables by attributes")
-"""Attributes of variables that stored results may lack, each with the reason."""
-
 
 def counted(number, what):
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
@@ -118,7 +115,7 @@ def missing(what, stored, now):
 def unequal_attributes(stored, now):
     old, new = ({renamed(name): repr(renamed(value)) for name, value in each.items()} for each in (stored, now))
     for name in sorted(old.keys() | new.keys()):
-        if old.get(name) != new.get(name) and (name in old or name not in ADDED):
+        if old.get(name) != new.get(name):
             yield f"attribute {name} {old.get(name)}, now {new.get(name)}"
 
 

@@ -39,10 +39,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        ".chosen_study": "read_study result_of",
-        ".computing": "run_study work_on",
-        ".messages": "print_result",
-        ".reporting": "check_page write_report",
+        "evogt_study.cli.chosen_study": "read_study result_of",
+        "evogt_study.cli.computing": "run_study work_on",
+        "evogt_study.cli.messages": "print_result",
+        "evogt_study.cli.reporting": "check_page write_report",
         "evogt_study.analysis.tables.orders_table": "eoc_table",
         "evogt_study.analysis.tables.sensitivity_table": "shares_table",
     },

@@ -32,9 +32,9 @@ __all__ = ["BUILT_IN", "Statement", "evaluate", "oscillatory_1d", "parse", "targ
 __getattr__ = lazy_names(
     __name__,
     {
-        ".benchmarks": "BUILT_IN oscillatory_1d target_1d",
-        ".evaluation": "evaluate",
-        ".grammar": "parse",
-        ".statement": "Statement",
+        "evogt_study.problems.benchmarks": "BUILT_IN oscillatory_1d target_1d",
+        "evogt_study.problems.evaluation": "evaluate",
+        "evogt_study.problems.grammar": "parse",
+        "evogt_study.problems.statement": "Statement",
     },
 )
