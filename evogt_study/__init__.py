@@ -39,12 +39,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evogt_study.lazy_names import lazy_names
+from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
     from evogt_study import errors, problems
+    from evogt_study.accessor import open as open
     from evogt_study.analysis import plots
-    from evogt_study.analysis.accessor import open as open
     from evogt_study.analysis.beyond_the_mean import shares_of_variance
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
@@ -92,7 +92,7 @@ _named = lazy_names(
         "evogt_study.operations.joining.concat": "concat",
         "evogt_study.operations.joining.merge": "merge",
         "evogt_study.analysis.orders": "observed_orders",
-        "evogt_study.analysis.accessor": "open",
+        "evogt_study.accessor": "open",
         "evogt_study.analysis.sensitivity.sensitivity": "sensitivity",
         "evogt_study.operations.replay": "replay",
         "evogt_study.operations.solve": "solve",
@@ -121,7 +121,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _GIVE_DATASETS:
-        import_module("evogt_study.analysis.accessor")
+        import_module("evogt_study.accessor")
     if name in _MODULES:
         return import_module(_MODULES[name])
     return _named(name)

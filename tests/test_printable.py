@@ -2,7 +2,7 @@
 
 import pytest
 
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 
 @pytest.mark.parametrize(

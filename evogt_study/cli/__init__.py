@@ -21,7 +21,7 @@ Commands declare their options at once, and import what they do when it is done:
 
 from typing import TYPE_CHECKING
 
-from evogt_study.lazy_names import lazy_names
+from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
     from evogt_study.analysis.tables.orders_table import eoc_table

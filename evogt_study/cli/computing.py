@@ -14,8 +14,8 @@ from evogt_study.cli.progress_display import display
 from evogt_study.cli.run_options import RunOptions
 from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarning
 from evogt_study.operations.run import run_to_file
-from evogt_study.printable import tell
 from evogt_study.storage.paths import jobs_folder
+from evogt_study.text import tell
 from evogt_study.workers.interruption import interruptible, winding_down
 from evogt_study.workers.limits import WORKER_SECONDS, Limits
 

@@ -13,8 +13,8 @@ import click
 
 from evogt_study.cli.exit_codes import BAD_INPUT, INTERRUPTED, SOME_FAILED
 from evogt_study.errors import EvogtError, InputError, shortened
-from evogt_study.numerics.registry import Registry
-from evogt_study.printable import tell
+from evogt_study.registry import Registry
+from evogt_study.text import tell
 
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",

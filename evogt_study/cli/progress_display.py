@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from evogt_study.operations.progress import Event, Listener, in_words
-from evogt_study.printable import shown, tell
+from evogt_study.text import shown, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

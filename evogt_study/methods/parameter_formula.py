@@ -20,14 +20,14 @@ class ParameterFormula:
     @staticmethod
     def read(text: str) -> ParameterFormula:
         """Read a formula.  Raises FormulaError for anything outside the grammar."""
-        from evogt_study.problems.grammar import parse  # with SymPy, which a study without formulas does not need
+        from evogt_study.formulas import parse  # with SymPy, which a study without formulas does not need
 
         expression = parse(text)
         return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
 
     def number(self, values: Mapping[str, float]) -> float:
         """The formula's value; infinite or NaN where it has none."""
-        from evogt_study.problems.evaluation import evaluate
+        from evogt_study.formulas import evaluate
 
         with np.errstate(all="ignore"):
             return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))

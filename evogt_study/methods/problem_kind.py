@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard
 
-from evogt_study.numerics.registry import Registry
+from evogt_study.registry import Registry
 
 if TYPE_CHECKING:
     from evogt_study.methods.protocol import Method

@@ -13,6 +13,7 @@ import numpy as np
 
 from evogt_study import problems
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
+from evogt_study.formulas import RESERVED
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
 from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
@@ -26,7 +27,6 @@ from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
 from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
-from evogt_study.problems.grammar import RESERVED
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from evogt_study.errors import ProblemError
+from evogt_study.formulas import SPACE
 from evogt_study.methods.protocol import Output
 from evogt_study.methods.reference_cache import once
 from evogt_study.numerics import diagnostics
@@ -16,7 +17,6 @@ from evogt_study.numerics.certificates.reference import SpectralReference, spect
 from evogt_study.numerics.pipeline import NORMS, Share, Solution
 from evogt_study.numerics.problem import Problem
 from evogt_study.pde.methods.variables import VARIABLES, outside_ball
-from evogt_study.problems.grammar import SPACE
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
 

@@ -17,7 +17,7 @@ from evogt_study.methods.own.user_code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.own.user_function import UserFunction, solves_a_problem
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
-from evogt_study.numerics.registry import Registry
+from evogt_study.registry import Registry
 
 METHODS: Registry[Any] = Registry("method", GROUP)
 """Types with a function `of` a `MethodSpec`.  A method of this distribution is known by its name alone; code of another

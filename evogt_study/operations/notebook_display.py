@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from evogt_study.operations.progress import Event, Listener, in_words
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 DISPLAY_SECONDS = 0.2
 """Between two changes of the output, which a person cannot tell from continuous ones; each is a message to the page."""

@@ -12,7 +12,7 @@ import click
 from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.options import check_one_of
 from evogt_study.cli.workers_ahead import workers_ahead
-from evogt_study.printable import tell, tell_lines
+from evogt_study.text import tell, tell_lines
 
 
 @click.command(short_help="Run the paper's studies and judge each published number.")

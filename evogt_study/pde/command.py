@@ -9,7 +9,7 @@ import click
 
 from evogt_study import cli
 from evogt_study.cli.options import study_file_argument
-from evogt_study.printable import tell
+from evogt_study.text import tell
 
 if TYPE_CHECKING:
     from evogt_study.operations.advise import Advice

@@ -19,12 +19,11 @@ Its names are imported when they are used: with SymPy that takes half a second, 
 
 from typing import TYPE_CHECKING
 
-from evogt_study.lazy_names import lazy_names
+from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
+    from evogt_study.formulas import evaluate, parse
     from evogt_study.problems.benchmarks import BUILT_IN, oscillatory_1d, target_1d
-    from evogt_study.problems.evaluation import evaluate
-    from evogt_study.problems.grammar import parse
     from evogt_study.problems.statement import Statement
 
 __all__ = ["BUILT_IN", "Statement", "evaluate", "oscillatory_1d", "parse", "target_1d"]
@@ -33,8 +32,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "evogt_study.problems.benchmarks": "BUILT_IN oscillatory_1d target_1d",
-        "evogt_study.problems.evaluation": "evaluate",
-        "evogt_study.problems.grammar": "parse",
+        "evogt_study.formulas": "evaluate parse",
         "evogt_study.problems.statement": "Statement",
     },
 )

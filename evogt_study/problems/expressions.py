@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import sympy
 
+from evogt_study.formulas import SPACE, evaluate, prepared, repeated, symbol
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import NonSeparable, Separable, SpaceTimeFunction
-from evogt_study.problems.evaluation import evaluate, prepared, repeated
-from evogt_study.problems.grammar import SPACE, symbol
 
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)

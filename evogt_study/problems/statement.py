@@ -17,6 +17,7 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Lifting, Potential, Problem
 from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
@@ -35,7 +36,6 @@ from evogt_study.problems.expressions import (
     split,
 )
 from evogt_study.problems.geometry import boundary_of, domain_of
-from evogt_study.problems.grammar import RESERVED, parameters_of, parse
 from evogt_study.problems.terms import SOLUTION, SplitTerms, SymbolicTerms, parsed, symbolic_terms
 from evogt_study.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 

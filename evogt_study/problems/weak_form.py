@@ -17,12 +17,11 @@ from functools import lru_cache, reduce
 import numpy as np
 import sympy
 
+from evogt_study.formulas import SPACE, evaluate_all
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.problems.evaluation import evaluate_all
 from evogt_study.problems.expressions import COORDINATES
-from evogt_study.problems.grammar import SPACE
 
 BOUND = 1e-4
 """Relative defects up to this one count as quadrature error.

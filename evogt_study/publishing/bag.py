@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 DECLARATION = "bagit.txt"
 PAYLOAD = "data"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evogt_study.printable import shown
 from evogt_study.publishing.contents import Deposit, DepositedStudy
+from evogt_study.text import shown
 
 
 def guide(deposit: Deposit) -> str:

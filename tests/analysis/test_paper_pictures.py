@@ -9,7 +9,7 @@ from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small
 from matplotlib.figure import Figure
 
 import evogt_study as evs
-import evogt_study.analysis.accessor  # which ds.evogt comes with
+import evogt_study.accessor  # which ds.evogt comes with
 from evogt_study.analysis.plots import Places, dependence, kinds, png
 from evogt_study.analysis.plots.dependence import anchor
 from evogt_study.analysis.plots.parts.arranged import label_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.analysis.accessor import open as opened
+from evogt_study.accessor import open as opened
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.analysis.tables.summary_table import Question, summary_table
 

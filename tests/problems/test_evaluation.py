@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import FormulaError
-from evogt_study.problems.evaluation import evaluate_all, prepared, repeated
-from evogt_study.problems.grammar import parse
+from evogt_study.formulas import evaluate_all, parse, prepared, repeated
 
 SHAPE = (3, 7)
 PARAMETERS = {"c": 1.75, "k": -0.5}

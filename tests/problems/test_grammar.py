@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import FormulaError
-from evogt_study.problems.evaluation import evaluate
-from evogt_study.problems.grammar import FUNCTIONS, MAX_DEPTH, MAX_EXPONENT, MAX_LENGTH, parameters_of, parse
+from evogt_study.formulas import FUNCTIONS, MAX_DEPTH, MAX_EXPONENT, MAX_LENGTH, evaluate, parameters_of, parse
 
 EPS = 2.0**-52
 VALUES = {"x": 0.37, "y": 0.81, "z": 0.12, "t": 0.6, "k": 2.5, "epsilon": 0.1, "long_name2": 1.25, "E": 0.7, "I": 1.9}
@@ -226,7 +225,7 @@ EXPENSIVE = [
 PROGRAM = """
 import multiprocessing, sys
 from evogt_study.errors import FormulaError
-from evogt_study.problems.grammar import parse
+from evogt_study.formulas import parse
 
 def attempt(text):
     try:

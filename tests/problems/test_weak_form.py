@@ -7,8 +7,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
+from evogt_study.formulas import parse
 from evogt_study.problems import statement as statement_module
-from evogt_study.problems.grammar import parse
 from evogt_study.problems.statement import Statement
 from evogt_study.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from evogt_study.errors import ParameterError
 from evogt_study.methods.problem_kind import kind_of
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from evogt_study.analysis.labels import heads
 from evogt_study.analysis.notes import NOTE, NOTED, heavy
 from evogt_study.analysis.tables.numbers import NumberFormat
 from evogt_study.errors import InputError
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 FORMATS = ("text", "markdown", "latex", "csv")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from evogt_study.cli.chosen_runs import check_finished
-from evogt_study.printable import tell
 from evogt_study.publishing.publish import publish as published
+from evogt_study.text import tell
 
 
 @click.command()

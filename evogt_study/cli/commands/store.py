@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from evogt_study.errors import InputError
-from evogt_study.printable import tell
 from evogt_study.results.store import Kept, move_store, prune_store, stored_runs, stores_in
 from evogt_study.storage.paths import store_folder
 from evogt_study.storage.writer_lock import only_writer
+from evogt_study.text import tell
 from evogt_study.workers.interruption import seconds
 
 _places = click.argument("places", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))

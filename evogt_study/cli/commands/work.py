@@ -8,7 +8,7 @@ import click
 
 from evogt_study import cli
 from evogt_study.cli.options import from_option, part_of, result_option, study_file_argument
-from evogt_study.printable import tell
+from evogt_study.text import tell
 
 
 @click.command()

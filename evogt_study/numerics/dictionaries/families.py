@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evogt_study.numerics.registry import Registry
+from evogt_study.registry import Registry
 
 if TYPE_CHECKING:
     from evogt_study.numerics.dictionaries.base import Dictionary

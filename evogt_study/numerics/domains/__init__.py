@@ -24,7 +24,7 @@ from evogt_study.numerics.domains.disk import Disk
 from evogt_study.numerics.domains.mesh import Mesh
 from evogt_study.numerics.domains.polygon import Polygon
 from evogt_study.numerics.domains.unit_cube import UnitCube
-from evogt_study.numerics.registry import Registry
+from evogt_study.registry import Registry
 
 __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "content_of", "domain_from"]
 

@@ -21,7 +21,7 @@ from evogt_study.numerics.integrators.base import Integrator
 from evogt_study.numerics.integrators.implicit_midpoint import ImplicitMidpoint
 from evogt_study.numerics.integrators.stabilized_semi_implicit import StabilizedSemiImplicit
 from evogt_study.numerics.integrators.starting import Start
-from evogt_study.numerics.registry import Registry
+from evogt_study.registry import Registry
 
 __all__ = ["INTEGRATORS", "ImplicitMidpoint", "Integrator", "StabilizedSemiImplicit", "Start"]
 

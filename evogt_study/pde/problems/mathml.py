@@ -13,9 +13,9 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from evogt_study.errors import FormulaError, cut
-from evogt_study.printable import shown
-from evogt_study.problems.grammar import syntax_tree
+from evogt_study.formulas import syntax_tree
 from evogt_study.schema.parameters import GREEK
+from evogt_study.text import shown
 
 NAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
 """Functions that are called otherwise in print."""

@@ -23,7 +23,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from evogt_study.errors import InputError, cut, shortened
-from evogt_study.printable import shown
+from evogt_study.text import shown
 
 COLUMN_WIDTH = 3.4  # inches, of one column of a two-column paper
 TEXT_WIDTH = 6.5  # of the whole page

@@ -9,7 +9,7 @@ import click
 from evogt_study.analysis.export import write_table
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.errors import InputError
-from evogt_study.printable import tell
+from evogt_study.text import tell
 
 
 @click.command()

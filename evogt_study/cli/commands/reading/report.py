@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evogt_study.cli.reporting import check_page, write_report
-from evogt_study.printable import tell
+from evogt_study.text import tell
 
 
 @click.command()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -76,4 +77,19 @@ def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
         return found
     for entry in entries:
         found.setdefault(entry.group, {})[entry.name] = entry
+    return found
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The function ``__getattr__`` of a package: modules, relative to it where they begin with a dot, and their names.
+
+    Type checkers know the names by imports under ``if TYPE_CHECKING``.
+    """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+
+    def found(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name], package), name)
+
     return found
