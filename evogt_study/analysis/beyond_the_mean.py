@@ -10,7 +10,7 @@ import xarray as xr
 from evogt_study.analysis.blocks import BOUND, dimensions
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.errors import InputError
-from evogt_study.inference import variance_shares
+from evogt_study.inference import sensitivity as variance_shares
 from evogt_study.inference.intervals import Interval
 
 SOURCE = "source"

@@ -24,11 +24,11 @@ from evogt_study.analysis.labels import position
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import Layout, layout
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference import kernels, pair_tests
-from evogt_study.inference.intervals import Interval, ratio_interval
+from evogt_study.inference import comparisons as pair_tests
+from evogt_study.inference import kernels
+from evogt_study.inference.intervals import Interval, ratio_error, ratio_interval
 from evogt_study.inference.kernels import Array, kernel_of
 from evogt_study.inference.order_statistics import quantile_interval
-from evogt_study.inference.standard_errors import ratio_error
 
 Mask = npt.NDArray[np.bool_]
 BETTER = ("lower", "higher")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from evogt_study.inference import kernels, tails
+from evogt_study.inference import kernels
+from evogt_study.inference import order_statistics as tails
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.tails import HEAVY
+from evogt_study.inference.order_statistics import HEAVY
 
 NOTE = "note"
 FEW = 10

@@ -16,7 +16,7 @@ from evogt_study.analysis.units import Layout, layout
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Kernel, kernel_of
-from evogt_study.inference.resampling import resampled_statistic
+from evogt_study.inference.means import resampled_statistic
 
 
 def observed_orders(

@@ -23,10 +23,9 @@ from evogt_study.analysis.notes import FEW, FEW_OF_STD, NOTE, NOTED, noted, tail
 from evogt_study.analysis.units import layout
 from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
-from evogt_study.inference.intervals import Interval
+from evogt_study.inference.comparisons import share_intervals
+from evogt_study.inference.intervals import Interval, standard_error
 from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probability_of
-from evogt_study.inference.pair_tests import share_intervals
-from evogt_study.inference.standard_errors import standard_error
 from evogt_study.schema.variables import TRUTH_MEANINGS
 
 __all__ = ["DEFAULT", "IncompleteWarning", "Interval", "UndefinedIntervalWarning", "summary"]

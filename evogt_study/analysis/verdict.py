@@ -15,10 +15,10 @@ from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN, Layout, layout
 from evogt_study.analysis.verdict_words import sentence
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.inference import simultaneous
+from evogt_study.inference import comparisons as simultaneous
+from evogt_study.inference.comparisons import win_interval
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.pair_tests import win_interval
 
 PAIR, STATISTIC, METRIC = "pair", "statistic", "metric"
 BY = ("mean", "median", "worst")

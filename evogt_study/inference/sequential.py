@@ -17,9 +17,9 @@ import scipy  # which imports its parts when they are first used, most of a seco
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
+from evogt_study.inference.comparisons import share_intervals
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.pair_tests import share_intervals
 
 OF = ("mean", "median", "ratio")
 FIRST = 20

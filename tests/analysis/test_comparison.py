@@ -13,8 +13,8 @@ import evogt_study as evs
 from evogt_study.analysis.blocks import IncompleteWarning
 from evogt_study.analysis.comparison import compare, ranking
 from evogt_study.errors import IncompleteError, InputError, ParameterError
+from evogt_study.inference.comparisons import signed_rank_tests, wilcoxon, win_interval
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.pair_tests import signed_rank_tests, wilcoxon, win_interval
 
 RELAXED = settings(deadline=None, max_examples=50)  # machines are shared
 

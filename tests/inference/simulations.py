@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evogt_study.inference.comparisons import max_t
 from evogt_study.inference.intervals import Interval, interval
+from evogt_study.inference.order_statistics import HEAVY, tail_index
 from evogt_study.inference.sequential import FIRST, Goal, look, next_sizes
-from evogt_study.inference.simultaneous import max_t
-from evogt_study.inference.tails import HEAVY, tail_index
 
 SEED = 20_261_122
 SAMPLES = 10_000

@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
+from evogt_study.inference.comparisons import best_in_a_run, best_on_average, max_t, pairs_of, winner, winners_without
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.simultaneous import (
-    best_in_a_run,
-    best_on_average,
-    max_t,
-    pairs_of,
-    winner,
-    winners_without,
-)
 
 UNITS = np.array([[1.0, 2.0, 3.0, 2.0], [2.0, 1.0, 6.0, 2.0], [9.0, 9.0, 9.0, 9.0]])
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.stats
 from scipy.stats import mstats
 
-from evogt_study.inference import resampling
+from evogt_study.inference import means as resampling
+from evogt_study.inference.intervals import ratio_error, standard_error
 from evogt_study.inference.kernels import kernel_of
-from evogt_study.inference.standard_errors import ratio_error, standard_error
 
 
 @pytest.mark.parametrize("of", ["mean", "median", "std", "geometric_mean", "q25", "q90"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evogt_study.inference.variance_shares import components, share_intervals, shares
+from evogt_study.inference.sensitivity import components, share_intervals, shares
 
 RAIL = np.array([[55, 53, 54], [26, 37, 32], [78, 91, 85], [92, 100, 96], [49, 51, 50], [80, 85, 83]], dtype=float)
 """Travel times of ultrasound on six rails, three each: the data `Rail` of R's package nlme."""

@@ -20,9 +20,9 @@ from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError
+from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.simultaneous import pairs_of, winner
 
 MOST_CELLS = 24
 """Rows of a picture: with more their labels meet on a page."""

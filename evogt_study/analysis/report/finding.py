@@ -15,7 +15,7 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.verdict import Judged, contested, judged
 from evogt_study.analysis.verdict import PAIR
-from evogt_study.inference.simultaneous import pairs_of, winner
+from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.study.typed_points import listed
 
 MOST_CELLS = 12

@@ -10,10 +10,13 @@ import numpy as np
 from evogt_study.analysis.blocks import BOUND
 from evogt_study.analysis.sensitivity.sampled import Sampled
 from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference import polynomial_chaos
+from evogt_study.inference import sensitivity as layouts
+from evogt_study.inference import sensitivity as morris
+from evogt_study.inference import sensitivity as sobol
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.sensitivity import layouts, morris, polynomial_chaos, sobol
-from evogt_study.inference.sensitivity.shares import Shares
+from evogt_study.inference.sensitivity import Shares
 
 PARAMETER, OTHER = "parameter", "other"
 """Dimensions of the indices: the parameter, and the other one of a pair."""

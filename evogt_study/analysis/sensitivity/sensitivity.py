@@ -26,10 +26,10 @@ from evogt_study.analysis.sensitivity.sampled import Sampled, design_of, sample_
 from evogt_study.analysis.statistics import kept_coordinates
 from evogt_study.analysis.units import DRAWN
 from evogt_study.errors import InputError, warn
+from evogt_study.inference import sensitivity as failures
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, logarithms, without_infinite
-from evogt_study.inference.sensitivity import failures
-from evogt_study.inference.sensitivity.polynomial_chaos import FEWEST_POINTS
+from evogt_study.inference.polynomial_chaos import FEWEST_POINTS
 from evogt_study.schema.variables import Status
 
 CORNER = ("failure_p", "failure_range")

@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 from scipy.stats import qmc
 
+from evogt_study.inference import polynomial_chaos
+from evogt_study.inference import sensitivity as sobol
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.sensitivity import polynomial_chaos, sobol
 
 
 def ishigami(u):

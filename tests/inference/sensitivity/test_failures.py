@@ -3,7 +3,7 @@
 import numpy as np
 from known_indices import points
 
-from evogt_study.inference.sensitivity.failures import corners
+from evogt_study.inference.sensitivity import corners
 
 
 def test_a_corner_is_found_with_its_ranges():

@@ -3,7 +3,7 @@
 from known_indices import points
 from SALib.sample import morris, sobol
 
-from evogt_study.inference.sensitivity.layouts import is_morris, saltelli_block
+from evogt_study.inference.sensitivity import is_morris, saltelli_block
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
 

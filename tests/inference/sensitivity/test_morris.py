@@ -5,8 +5,9 @@ from known_indices import ishigami
 from SALib.analyze import morris as salib
 from SALib.sample import morris as trajectories
 
+from evogt_study.inference import sensitivity as layouts
+from evogt_study.inference import sensitivity as morris
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.sensitivity import layouts, morris
 
 PROBLEM = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[0, 1]] * 3}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from known_indices import FUNCTIONS, by_polynomials, held, ishigami, points
 
-from evogt_study.inference.sensitivity.polynomial_chaos import indices
+from evogt_study.inference.polynomial_chaos import indices
 
 
 @pytest.mark.long

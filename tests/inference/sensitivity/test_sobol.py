@@ -5,8 +5,8 @@ import pytest
 from known_indices import FUNCTIONS, by_blocks, held, saltelli
 from SALib.analyze import sobol as salib
 
+from evogt_study.inference import sensitivity as sobol
 from evogt_study.inference.intervals import Interval
-from evogt_study.inference.sensitivity import sobol
 
 
 def values_of(name, count=128, seed=1):

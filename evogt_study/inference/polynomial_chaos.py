@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy  # which imports its parts when they are first used, 0.04 s for scipy.linalg
 
 from evogt_study.inference.kernels import Array
-from evogt_study.inference.sensitivity.shares import Shares, unknown
+from evogt_study.inference.sensitivity import Shares, unknown
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
