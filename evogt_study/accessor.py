@@ -26,8 +26,7 @@ from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
 from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import finished_so_far, open_result
-from evogt_study.schema.reserved_names import PILOT
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, PILOT, Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import xarray as xr
 from evogt_study.cli.messages import tell_unfinished
 from evogt_study.errors import InputError
 from evogt_study.results.netcdf import open_result, opened_so_far
-from evogt_study.schema.reserved_names import EARLIER_PHASES
+from evogt_study.schema.variables import EARLIER_PHASES
 from evogt_study.storage.paths import description
 
 

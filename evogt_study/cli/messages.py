@@ -13,7 +13,7 @@ from evogt_study.cli.progress_display import display
 from evogt_study.cli.result_display import format_counts, format_messages
 from evogt_study.operations.progress import Progress
 from evogt_study.results.netcdf import opened
-from evogt_study.schema.doubts import doubts
+from evogt_study.schema.variables import doubts
 from evogt_study.storage.paths import description
 from evogt_study.text import tell
 

@@ -16,9 +16,8 @@ from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import opened_so_far
 from evogt_study.results.stored_plan import Stored, any_phase, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords
-from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import find, text_label
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import PILOT, Status
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.typed_points import listed
 from evogt_study.workers.batch import Batch, computed

@@ -41,9 +41,8 @@ from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
-from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import Status, warn_of_doubts
 from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.claims import living
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder

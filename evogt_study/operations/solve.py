@@ -31,9 +31,9 @@ from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.operations.evaluate import stored_solution
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.schema.doubts import warn_of_doubts
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
+from evogt_study.schema.variables import warn_of_doubts
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
 

@@ -22,8 +22,7 @@ import numpy.typing as npt
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.declared_sizes import oversized
 from evogt_study.results.provenance import PLAN
-from evogt_study.schema.reserved_names import EARLIER_PHASES
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import EARLIER_PHASES, Status
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.seal import is_whole, sealed_keys
 from evogt_study.storage.slabs import slabs

@@ -24,8 +24,7 @@ from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_VERSION, lackin
 from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE, no_netcdf
-from evogt_study.schema.reserved_names import EARLIER_PHASES
-from evogt_study.schema.variables import Status
+from evogt_study.schema.variables import EARLIER_PHASES, Status
 from evogt_study.storage.atomic_files import make_folder, written_whole
 from evogt_study.storage.hdf5_lock import HDF5_LOCK
 from evogt_study.storage.paths import description

@@ -7,9 +7,20 @@ it carries the attributes it came with.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import DoubtWarning, warn
+
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 CONTENT = "coverage_content_type"
 """Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
@@ -109,3 +120,60 @@ DESIGN = "design"
 distribution of each parameter along it."""
 CANDIDATE = "candidate"
 """The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""
+
+
+PILOT = "pilot"
+EARLIER_PHASES = (PILOT,)
+"""Names of the phases that a study may have before its last: in a result each is a group."""
+TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, *EARLIER_PHASES, "bound"})  # bound: of intervals in summaries
+"""Names that the result file, or a summary of it, has a use for."""
+TAKEN_REASON = "the result file uses this one"
+LONGEST_NAME = 240
+"""Bytes of a name in UTF-8.  NC_MAX_NAME is 256; netCDF4 reads no more than 255, and `OWN_VALUES` may be appended."""
+HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
+"""Attributes in which HDF5 keeps dimensions."""
+
+
+def objection(name: str) -> str | None:
+    """Why a variable, coordinate, dimension or parameter must have another name; None where it may have this one."""
+    if name in TAKEN:
+        return TAKEN_REASON
+    if re.fullmatch(r"string\d+", name):
+        return "xarray gives this one to the characters of strings"
+    if name.startswith("_nc4_non_coord_"):
+        return "NetCDF reads this one back without its beginning"
+    if len(name.encode()) > LONGEST_NAME:
+        return f"the result file has room for {LONGEST_NAME} bytes"
+    return None
+
+
+def holds_attribute(name: str) -> bool:
+    """True where an attribute of this name can be written; an underscore at the beginning is for NetCDF's own."""
+    return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
+
+
+def doubts(data: xr.Dataset) -> Iterator[str]:
+    """One line for each variable that is above its limit in some runs: in how many, how far, why, and the remedy.
+
+    The limits are attributes of the variables.
+    """
+    for name, variable in data.data_vars.items():
+        if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
+            continue
+        values, limit = variable.values, float(variable.attrs[LIMIT])
+        count = _runs(data, values > limit)  # NaN, where a run recorded none, is above nothing
+        if count:
+            ok = _runs(data, data["status"].values == Status.ok) if "status" in data else 1
+            told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
+            yield f"{name} is above {limit:g} ({told}): {variable.attrs.get(WARNING, '')}"
+
+
+def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
+    """Number of different runs there."""
+    return len(np.unique(data["case_key"].values[where])) if "case_key" in data else int(np.count_nonzero(where))
+
+
+def warn_of_doubts(data: xr.Dataset) -> None:
+    """Give a `DoubtWarning` for each of `doubts`."""
+    for line in doubts(data):
+        warn(line, DoubtWarning)

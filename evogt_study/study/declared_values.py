@@ -11,8 +11,8 @@ from typing import Any
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.parameters import anything
-from evogt_study.schema.reserved_names import TAKEN_REASON, objection
 from evogt_study.schema.values import Value, text_label
+from evogt_study.schema.variables import TAKEN_REASON, objection
 
 
 @dataclass(frozen=True, eq=False)

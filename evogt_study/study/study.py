@@ -16,8 +16,8 @@ from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
 from evogt_study.methods.registry import known_method, load_method
 from evogt_study.schema.parameters import Parameter
-from evogt_study.schema.reserved_names import PILOT
 from evogt_study.schema.values import Value, Values, labels, text_label
+from evogt_study.schema.variables import PILOT
 from evogt_study.storage.atomic_files import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
 from evogt_study.study.declared_values import Declared

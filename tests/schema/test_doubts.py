@@ -7,7 +7,7 @@ from helpers import read_study, section
 import evogt_study as evs
 from evogt_study.errors import DoubtWarning
 from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
-from evogt_study.schema.doubts import doubts
+from evogt_study.schema.variables import doubts
 from evogt_study.study.study import Study
 
 OSCILLATORY = evs.problems.oscillatory_1d(epsilon=0.2)

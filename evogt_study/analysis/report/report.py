@@ -27,9 +27,8 @@ from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.tables import rows
 from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.schema.doubts import doubts
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
 from evogt_study.study.typed_points import listed
 
 _PATH = re.compile(r"\S*[/\\](\S+)")

@@ -11,8 +11,7 @@ import numpy as np
 
 from evogt_study.errors import ReturnError
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.reserved_names import holds_attribute, objection
-from evogt_study.schema.variables import OWN_VALUES
+from evogt_study.schema.variables import OWN_VALUES, holds_attribute, objection
 
 ALONE = "value"
 """Name of a value that is returned without one."""

@@ -19,8 +19,8 @@ from evogt_study.methods.own.user_code import UserCode, signature_parameters
 from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec, StageCache
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.reserved_names import objection
 from evogt_study.schema.values import Values, canonical_json, is_composite
+from evogt_study.schema.variables import objection
 
 PROBLEM = "problem"
 """The argument by which a function asks for the study's problem."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evogt_study.errors import StudyError
-from evogt_study.schema.reserved_names import TAKEN_REASON, objection
 from evogt_study.schema.values import text_label
+from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.designs.listed import read_listed, read_together

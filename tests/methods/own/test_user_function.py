@@ -15,8 +15,7 @@ from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.dataset import dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.run_table import Table
-from evogt_study.schema.reserved_names import LONGEST_NAME, PILOT
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, PILOT, Status
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
 
 AXES = "[axes]\nseed = [0, 1, 2]\n"

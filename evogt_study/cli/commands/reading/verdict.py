@@ -15,7 +15,7 @@ from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
-from evogt_study.schema.doubts import doubts
+from evogt_study.schema.variables import doubts
 from evogt_study.study.typed_points import read_point
 from evogt_study.text import tell_lines
 
