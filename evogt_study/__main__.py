@@ -6,7 +6,7 @@ import signal
 from types import FrameType
 
 from evogt_study.cli.main import main
-from evogt_study.storage.hdf5_lock import unlock_where_no_locks_are
+from evogt_study.storage.hdf5 import unlock_where_no_locks_are
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Instead of 700: imports make half a million objects that stay, and looking through them takes a quarter second."""

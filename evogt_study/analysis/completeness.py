@@ -14,7 +14,7 @@ import xarray as xr
 from evogt_study.analysis.distinct import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
-from evogt_study.storage.slabs import slabs
+from evogt_study.storage.arrays import slabs
 
 MOST_MESSAGES = 20
 MOST_VALUES = 12

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.storage.slabs import slabs
+from evogt_study.storage.arrays import slabs
 
 KEYS = "case_key"
 Numbers = npt.NDArray[np.int64]

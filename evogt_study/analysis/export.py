@@ -15,7 +15,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError
 from evogt_study.schema.variables import BOOKKEEPING, Status
-from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.atomic import written_whole
 
 SUFFIXES = (".csv", ".parquet")
 FIRST = ("status", "message")

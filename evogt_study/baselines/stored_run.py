@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ParameterError, shortened
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.hdf5 import HDF5_LOCK
 
 COEFFICIENTS = "feature_coefficients"
 

@@ -13,7 +13,7 @@ from evogt_study.analysis.plots import kinds
 from evogt_study.analysis.plots.parts.style import FORMATS, encoded
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError
-from evogt_study.storage.atomic_files import check_writable, write_file
+from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.text import shown
 
 

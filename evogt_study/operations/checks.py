@@ -17,7 +17,7 @@ from evogt_study.results.decisions import choose
 from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
 from evogt_study.schema.variables import BOOKKEEPING, Status
-from evogt_study.storage.slabs import slabs
+from evogt_study.storage.arrays import slabs
 from evogt_study.study.phases import Choice, in_words
 from evogt_study.study.typed_points import listed
 

@@ -10,9 +10,9 @@ from typing import Any
 from evogt_study.errors import EvogtError
 from evogt_study.methods.own.used_code import python_file_sources
 from evogt_study.results.provenance import plan_digest
-from evogt_study.storage.atomic_files import followed, remove_unfinished
+from evogt_study.storage.atomic import followed, remove_unfinished
+from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
-from evogt_study.storage.writer_lock import only_writer
 
 
 # The lock is taken before the content is read: a result that is being replaced is neither complete nor incomplete.

@@ -13,7 +13,7 @@ from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.formulas import SPACE
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains import Domain
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.hdf5 import HDF5_LOCK
 
 COEFFICIENTS = "feature_coefficients"
 

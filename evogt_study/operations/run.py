@@ -43,11 +43,9 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status, warn_of_doubts
-from evogt_study.storage.atomic_files import check_result_place, followed, make_folder, remove_unfinished
-from evogt_study.storage.claims import living
+from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
+from evogt_study.storage.lease import living, only_writer, own_folder
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
-from evogt_study.storage.temporary_folders import own_folder
-from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study, check_study

@@ -25,7 +25,7 @@ from evogt_study.results.integrity import damaged_parts
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
 from evogt_study.results.stored_plan import Stored, any_phase, code_beside, stored
 from evogt_study.schema.variables import BOOKKEEPING, Status
-from evogt_study.storage.atomic_files import followed
+from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.phases import STUDY
 

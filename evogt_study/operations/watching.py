@@ -17,10 +17,9 @@ from typing import Any
 
 from evogt_study.errors import ResultError
 from evogt_study.operations.progress import Event, Listener, duration, in_words
-from evogt_study.storage.atomic_files import written_whole
-from evogt_study.storage.claims import living
+from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.lease import Writer, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
-from evogt_study.storage.writer_lock import Writer, writer_of
 
 WATCH_SECONDS = 1.0
 """Between two events that are written down: a person looks no oftener, and writing one takes 0.2 ms."""

@@ -19,7 +19,7 @@ from evogt_study.paper.reproduction import Results, judged, known_differences, p
 from evogt_study.paper.reproduction_report import csv_text, markdown
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import check_writable, write_file
+from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.study.study import Study
 
 if TYPE_CHECKING:

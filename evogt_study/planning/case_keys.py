@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evogt_study.methods.protocol import Method
 from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, json_text, stand_in, text_hash
-from evogt_study.storage.slabs import SLAB
+from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
 Keys = npt.NDArray[np.bytes_]

@@ -19,7 +19,7 @@ from evogt_study.publishing.guide import guide
 from evogt_study.publishing.pages import TOGETHER, page_of, pages
 from evogt_study.publishing.ro_crate import METADATA, ro_crate
 from evogt_study.results.provenance import package_version
-from evogt_study.storage.atomic_files import folder_written_whole
+from evogt_study.storage.atomic import folder_written_whole
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:

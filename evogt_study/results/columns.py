@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.storage.out_of_core import filled
+from evogt_study.storage.arrays import filled
 
 
 @dataclass(eq=False)

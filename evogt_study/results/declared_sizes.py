@@ -11,7 +11,7 @@ import netCDF4
 import numpy as np
 
 from evogt_study.errors import DamagedResultError
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.study.case_space import MAX_CASES
 
 # a file of a few kilobytes may declare terabytes of zeros, which reading would ask memory for

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.storage.slabs import SLAB, slab_shape, slabs
+from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 
 DIGESTS = "content_digests"
 """Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""

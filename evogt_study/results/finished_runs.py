@@ -36,7 +36,7 @@ from evogt_study.results.shards import remove_shards, shard_files, shard_folder
 from evogt_study.results.store import drop_stored, store_runs
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, Status
-from evogt_study.storage.atomic_files import steadily, write_file
+from evogt_study.storage.atomic import steadily, write_file
 from evogt_study.storage.paths import description as description
 from evogt_study.storage.paths import store_folder
 from evogt_study.study.case_space import Chosen

@@ -23,9 +23,9 @@ from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.declared_sizes import oversized
 from evogt_study.results.provenance import PLAN
 from evogt_study.schema.variables import EARLIER_PHASES, Status
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.arrays import slabs
+from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.seal import is_whole, sealed_keys
-from evogt_study.storage.slabs import slabs
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)

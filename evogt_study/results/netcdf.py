@@ -25,11 +25,11 @@ from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
 from evogt_study.results.digests import with_digests
 from evogt_study.results.integrity import UNREADABLE, no_netcdf
 from evogt_study.schema.variables import EARLIER_PHASES, Status
-from evogt_study.storage.atomic_files import make_folder, written_whole
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.arrays import SLAB, slab_shape, slabs
+from evogt_study.storage.atomic import make_folder, written_whole
+from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
 from evogt_study.storage.seal import seal
-from evogt_study.storage.slabs import SLAB, slab_shape, slabs
 from evogt_study.study.phases import STUDY
 
 UNFILLED = ("status", "attempts", "software")

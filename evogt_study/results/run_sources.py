@@ -21,11 +21,11 @@ from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING
-from evogt_study.storage.atomic_files import RESULT_SUFFIXES
-from evogt_study.storage.hdf5_lock import HDF5_LOCK
+from evogt_study.storage.arrays import SLAB, slabs
+from evogt_study.storage.atomic import RESULT_SUFFIXES
+from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
 from evogt_study.storage.seal import sealed_keys
-from evogt_study.storage.slabs import SLAB, slabs
 
 Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 """Which of several keys are asked for."""

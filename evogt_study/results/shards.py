@@ -23,8 +23,8 @@ import numpy.typing as npt
 from evogt_study.errors import DamagedShardError, ResultError
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import content_hash
-from evogt_study.storage.atomic_files import write_file
-from evogt_study.storage.claims import remove_claims
+from evogt_study.storage.atomic import write_file
+from evogt_study.storage.lease import remove_claims
 from evogt_study.storage.paths import CLAIMS, PROGRESS
 from evogt_study.storage.paths import shard_folder as shard_folder
 

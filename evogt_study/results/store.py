@@ -13,7 +13,7 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.results.run_sources import Knows, ShardFolder
 from evogt_study.results.shards import Head, shard_files, write_shard
 from evogt_study.schema.records import RunRecords
-from evogt_study.storage.atomic_files import make_folder, remove_unfinished, written_whole
+from evogt_study.storage.atomic import make_folder, remove_unfinished, written_whole
 from evogt_study.storage.paths import STORE, store_folder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from evogt_study.storage.atomic_files import followed
+from evogt_study.storage.atomic import followed
 
 DESCRIPTION, PROGRESS, CLAIMS = "study.json", "progress.json", "claims"
 SHARDS, STORE = FOLDERS_OF_SHARDS = (".shards", ".store")

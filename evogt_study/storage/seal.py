@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.slabs import stretches
+from evogt_study.storage.arrays import stretches
 
 MAGIC = b"evogt seal 1\n"
 # 256 bits: no damage, and no attempt to make one, agrees by chance

@@ -18,7 +18,7 @@ from evogt_study.methods.own.python_function import code_of
 from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, named_code
 from evogt_study.methods.problem_kind import is_problem
 from evogt_study.schema.values import is_composite
-from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.atomic import written_whole
 from evogt_study.study.designs.given import SECTIONS, sections
 from evogt_study.study.study_file import quoted
 

@@ -18,7 +18,7 @@ from evogt_study.methods.registry import known_method, load_method
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.schema.variables import PILOT
-from evogt_study.storage.atomic_files import is_utf8
+from evogt_study.storage.atomic import is_utf8
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
 from evogt_study.study.declared_values import Declared
 from evogt_study.study.definition import changed, defined, written

@@ -22,8 +22,8 @@ from distributed.security import Security
 from tornado.ioloop import PeriodicCallback
 
 from evogt_study.errors import InputError, SweepError
-from evogt_study.methods.reference_cache import SHARED_FOLDER
-from evogt_study.storage.temporary_folders import own_folder
+from evogt_study.storage.arrays import SHARED_FOLDER
+from evogt_study.storage.lease import own_folder
 from evogt_study.workers.interruption import deferred
 from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, runs_the_script, start_ahead
 

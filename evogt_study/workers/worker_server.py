@@ -16,7 +16,7 @@ from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
-from evogt_study.storage.temporary_folders import own_folder
+from evogt_study.storage.lease import own_folder
 
 START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 """Start method of workers: other systems' libraries may not live on in a forked process, or nothing can be forked."""

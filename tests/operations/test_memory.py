@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED, same_numbers
 import evogt_study as evs
 from evogt_study.results.netcdf import opened
 from evogt_study.schema.variables import Status
-from evogt_study.storage import out_of_core
+from evogt_study.storage import arrays as out_of_core
 
 METHOD = """
 def method(i, j):

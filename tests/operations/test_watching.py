@@ -5,8 +5,8 @@ import time
 
 from evogt_study.operations.progress import Event
 from evogt_study.operations.watching import computation_of, written_down
+from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 from evogt_study.storage.paths import progress_file
-from evogt_study.storage.writer_lock import SILENT_SECONDS, lock_file, only_writer
 
 EVENT = Event("study", reused=10, done=2, failed=1, total=60, seconds=4.0)
 

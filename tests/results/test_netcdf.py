@@ -16,7 +16,7 @@ import evogt_study as evs
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
 from evogt_study.results.netcdf import in_slabs, write_result
-from evogt_study.storage.slabs import SLAB
+from evogt_study.storage.arrays import SLAB
 from evogt_study.study.study import Study
 
 # --- a full disk ------------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import read_shard, write_shard
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import Status
-from evogt_study.storage import out_of_core
-from evogt_study.storage import slabs as slabs_module
+from evogt_study.storage import arrays as out_of_core
+from evogt_study.storage import arrays as slabs_module
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, padded, run_batch
 

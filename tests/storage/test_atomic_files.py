@@ -16,15 +16,15 @@ from evogt_study.results import finished_runs, run_sources
 from evogt_study.results.finished_runs import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import (
+from evogt_study.storage.atomic import (
     check_result_place,
     check_writable,
     folder_written_whole,
     make_folder,
+    own_mark,
     remove_unfinished,
     written_whole,
 )
-from evogt_study.storage.processes import own_mark
 from evogt_study.workers.batch import Batch, run_batch
 
 
@@ -176,7 +176,7 @@ def test_what_a_killed_process_left_of_a_file_is_removed_by_the_next_that_writes
     code = """
 import os, sys
 from pathlib import Path
-from evogt_study.storage.atomic_files import written_whole
+from evogt_study.storage.atomic import written_whole
 with written_whole(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os._exit(9)

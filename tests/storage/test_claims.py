@@ -7,14 +7,13 @@ import time
 
 import pytest
 
-from evogt_study.storage import writer_lock
-from evogt_study.storage.claims import WorkIsGoneError, claims_in, living, remove_claims
-from evogt_study.storage.writer_lock import NAMED_SECONDS, SILENT_SECONDS
+from evogt_study.storage import lease as writer_lock
+from evogt_study.storage.lease import NAMED_SECONDS, SILENT_SECONDS, WorkIsGoneError, claims_in, living, remove_claims
 
 RACE = """
 import sys
 from pathlib import Path
-from evogt_study.storage.claims import claims_in
+from evogt_study.storage.lease import claims_in
 claims = claims_in(Path(sys.argv[1]))
 sys.stdin.readline()
 print(*[part for part in range(200) if claims.take(part)])

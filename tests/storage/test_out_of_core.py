@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ResultError
-from evogt_study.storage import out_of_core
-from evogt_study.storage.out_of_core import filled
+from evogt_study.storage import arrays as out_of_core
+from evogt_study.storage.arrays import filled
 
 MEBIBYTE = 2**20
 

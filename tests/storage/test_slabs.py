@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.storage.slabs import slab_shape, slabs, stretches
+from evogt_study.storage.arrays import slab_shape, slabs, stretches
 
 quick = settings(derandomize=True, deadline=None, max_examples=200)
 SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)

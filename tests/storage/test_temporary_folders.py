@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.storage.temporary_folders import LOCK, PREFIX
+from evogt_study.storage.lease import LOCK, PREFIX
 
 OWN = """
 import sys
-from evogt_study.storage.temporary_folders import own_folder
+from evogt_study.storage.lease import own_folder
 print(own_folder(), flush=True)
 sys.stdin.read()
 """

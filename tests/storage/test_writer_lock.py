@@ -14,8 +14,8 @@ import pytest
 from helpers import eventually
 
 from evogt_study.errors import ResultError
-from evogt_study.storage import writer_lock as lock_module
-from evogt_study.storage.writer_lock import SILENT_SECONDS, lock_file, only_writer
+from evogt_study.storage import lease as lock_module
+from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 
 ELSEWHERE = """
 import errno, fcntl, socket, sys, time

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.storage.atomic_files import check_result_place, make_folder
+from evogt_study.storage.atomic import check_result_place, make_folder
 from evogt_study.storage.paths import jobs_folder
 
 ARRAY_SUBMIT_SECONDS = 120

@@ -23,10 +23,9 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic_files import check_result_place, identity, steadily
-from evogt_study.storage.claims import LIVES, WorkIsGoneError, claims_in
+from evogt_study.storage.atomic import check_result_place, identity, steadily
+from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, claims_in, writer_of
 from evogt_study.storage.paths import claims_folder
-from evogt_study.storage.writer_lock import SILENT_SECONDS, writer_of
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Phase
 from evogt_study.study.study import Study, check_study

@@ -29,8 +29,8 @@ from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, OWN_VALUES, Status, objection
-from evogt_study.storage.atomic_files import check_result_place
-from evogt_study.storage.writer_lock import only_writer
+from evogt_study.storage.atomic import check_result_place
+from evogt_study.storage.lease import only_writer
 from evogt_study.study.phases import STUDY
 
 Results = Mapping[Any, xr.Dataset]

@@ -25,9 +25,9 @@ from evogt_study.results.stored_plan import CODE, choice_in, point, study_in
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import FINAL, Status
-from evogt_study.storage.atomic_files import check_result_place, followed, remove_unfinished
+from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
+from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
-from evogt_study.storage.writer_lock import only_writer
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
 from evogt_study.study.study import Study, check_study

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import StudyError
-from evogt_study.storage.atomic_files import is_special
+from evogt_study.storage.atomic import is_special
 from evogt_study.study.designs.place import Place
 from evogt_study.study.study_file import quoted
 

@@ -17,8 +17,8 @@ from distributed.core import Status
 from distributed.security import Security
 
 from evogt_study.errors import InputError, JobsWarning, SweepError, warn
-from evogt_study.storage.processes import own_mark, was_left
-from evogt_study.storage.temporary_folders import own_folder
+from evogt_study.storage.atomic import own_mark, was_left
+from evogt_study.storage.lease import own_folder
 from evogt_study.workers.batch import LEAVE_AT
 from evogt_study.workers.interruption import deferred
 from evogt_study.workers.jobs.job_keeper import JobKeeper, Told

@@ -18,9 +18,8 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.array.task import work
 from evogt_study.operations.run import run_to_file
 from evogt_study.operations.watching import computation_of
-from evogt_study.storage.claims import claims_in
+from evogt_study.storage.lease import claims_in, only_writer
 from evogt_study.storage.paths import claims_folder, shard_folder
-from evogt_study.storage.writer_lock import only_writer
 
 pytestmark = pytest.mark.long
 

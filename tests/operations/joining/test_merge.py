@@ -15,7 +15,7 @@ from evogt_study.operations.joining.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
-from evogt_study.storage.writer_lock import only_writer
+from evogt_study.storage.lease import only_writer
 from evogt_study.study.study import Study
 
 OWN = """

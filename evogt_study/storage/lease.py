@@ -7,24 +7,29 @@ machine, the holder's sign of life, the file's time of change, tells whether it 
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import json
 import os
+import re
+import shutil
 import socket
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from errno import EACCES, EAGAIN, ENOLCK, ENOSPC, ENOSYS, ENOTSUP, EOPNOTSUPP
+from functools import cache
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
 from evogt_study.errors import ResultError
-from evogt_study.storage.atomic_files import followed, make_folder, unmake
-from evogt_study.storage.processes import has_ended
-from evogt_study.storage.processes import this_machine as _machine
+from evogt_study.storage.atomic import followed, has_ended, make_folder, own_mark, unmake
+from evogt_study.storage.atomic import this_machine as _machine
 
 HEARTBEAT_SECONDS = 10.0
 """Seconds between two signs of life of a holder.  Each is a change of one file's time, which costs a server little."""
@@ -322,3 +327,207 @@ def _unclear(path: Path, found: Mapping[str, str]) -> ResultError:
 def this_host() -> str:
     """The name of this machine."""
     return socket.gethostname()
+
+
+LIVES = 5
+"""Claims of a part whose processes were lost: what has ended so many would end the next, and all of them in turn."""
+NAME = re.compile(r"(\d+)\.(\d+|done)")
+RELEASED = b"released"
+
+
+class WorkIsGoneError(Exception):
+    """The folder is not there any more: somebody has joined what was computed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Claims as a folder shows them: the latest generation by part, and the parts that are done."""
+
+    generations: dict[int, int]
+    done: frozenset[int]
+
+
+@dataclass(eq=False)
+class Claims:
+    """Claims in a folder, which is there as long as the work is; `held` are this process's, by part."""
+
+    folder: Path
+    held: dict[int, Path] = field(default_factory=dict)
+
+    def seen(self) -> Seen:
+        """Look at all claims.  Raises WorkIsGoneError."""
+        generations, done = dict[int, int](), set[int]()
+        for name in self._names():
+            if match := NAME.fullmatch(name):
+                part = int(match[1])
+                if match[2] == "done":
+                    done.add(part)
+                else:
+                    generations[part] = max(int(match[2]), generations.get(part, 0))
+        return Seen(generations, frozenset(done))
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self.folder)
+        except FileNotFoundError:
+            raise WorkIsGoneError from None
+        except OSError as error:
+            raise ResultError(f"cannot read {self.folder}: {error.strerror}") from None
+
+    def take(self, part: int, generation: int = 0) -> bool:
+        """Claim a part; False where another process has done so.  Raises WorkIsGoneError, ResultError."""
+        path = self.folder / f"{part}.{generation}"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                sign(descriptor)
+            finally:
+                os.close(descriptor)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            raise WorkIsGoneError from None
+        except OSError as error:
+            raise ResultError(f"cannot write {path}: {error.strerror}") from None
+        self.held[part] = path
+        return True
+
+    def finish(self, part: int) -> None:
+        """Mark a part that this process holds as done: its records are on disk."""
+        with suppress(FileNotFoundError):  # taken over while this process was stopped, and joined already
+            (self.folder / f"{part}.done").touch()
+        self.held.pop(part)
+
+    def release(self) -> None:
+        """Leave what this process holds to others, which need not wait for its silence."""
+        for path in self.held.values():
+            with suppress(OSError):
+                path.write_bytes(RELEASED)
+        self.held.clear()
+
+    def lost(self, seen: Seen, among: Collection[int]) -> list[int]:
+        """Parts that are claimed, are not done, and whose holder is gone."""
+        now = self._now()
+        parts = [part for part in seen.generations if part in among and part not in seen.done and part not in self.held]
+        return [part for part in parts if self._is_lost(part, seen.generations[part], now)]
+
+    def lives(self, part: int, generation: int) -> int:
+        """Number of a part's claims up to this generation whose processes did not leave it by themselves."""
+        paths = [self.folder / f"{part}.{number}" for number in range(generation + 1)]
+        return sum(path.read_bytes() != RELEASED for path in paths if path.exists())
+
+    def _is_lost(self, part: int, generation: int, now: float) -> bool:
+        try:
+            descriptor = os.open(self.folder / f"{part}.{generation}", os.O_RDONLY)
+        except OSError:  # removed by who joined, or a server that pauses
+            return False
+        try:
+            silent = now - os.fstat(descriptor).st_mtime
+            if os.pread(descriptor, len(RELEASED), 0) == RELEASED:
+                return True
+            found = holder(descriptor)
+            # one that is killed before it signs leaves no name to look for
+            return silent > (SILENT_SECONDS if found else NAMED_SECONDS) or ended(found)
+        finally:
+            os.close(descriptor)
+
+    def _now(self) -> float:
+        """The time by the clock of the file system, which is that of the signs of life.  Raises WorkIsGoneError."""
+        probe = self.folder / f".{own_mark()}now"
+        try:
+            probe.touch()
+            return probe.stat().st_mtime
+        except OSError:
+            raise WorkIsGoneError from None
+        finally:
+            probe.unlink(missing_ok=True)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Give signs of life of what is held, and release what is still held at the end of the body."""
+        over = threading.Event()
+        beating = threading.Thread(target=self._beat, args=(over,), daemon=True)
+        beating.start()
+        try:
+            yield
+        finally:
+            over.set()
+            beating.join()
+            self.release()
+
+    def _beat(self, over: threading.Event) -> None:
+        while not over.wait(HEARTBEAT_SECONDS):
+            for path in list(self.held.values()):
+                with suppress(OSError):  # of a server that pauses; the next one may reach it
+                    os.utime(path)
+
+
+def claims_in(folder: Path) -> Claims:
+    """Claims in a folder that is made if it is not there.  Raises ResultError."""
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
+    return Claims(folder)
+
+
+def living(root: Path) -> int:
+    """Number of parts that processes hold, of all work whose claims are in folders of `root`."""
+    count = 0
+    for folder in root.iterdir() if root.is_dir() else []:
+        claims = Claims(folder)
+        with suppress(WorkIsGoneError):
+            seen = claims.seen()
+            open_ = seen.generations.keys() - seen.done
+            count += len(open_) - len(claims.lost(seen, open_) if open_ else [])
+    return count
+
+
+def remove_claims(root: Path) -> None:
+    """Remove all claims, once what they were for is done."""
+    shutil.rmtree(root, ignore_errors=True)
+
+
+PREFIX = "pymp-"
+"""Prefix of the folder that multiprocessing makes for the processes of one command."""
+# its lock ends with the command, however that ends; the folder's age would say nothing of a study that takes days
+LOCK = "evogt.lock"
+
+
+# in Python's own folder, which multiprocessing makes anyway and removes with the command
+@cache
+def own_folder() -> Path:
+    """Python's folder for what processes of this command have in common, which is removed with it.
+
+    Folders that killed commands left are removed first, where a lock in them shows that they were this user's on this
+    machine.
+    """
+    _remove_left(Path(tempfile.gettempdir()))
+    folder = Path(get_temp_dir())
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    # open until the end, which is what holds the lock; not closed by the garbage collector
+    atexit.register(os.close, descriptor)
+    if flocked(folder / LOCK, descriptor):
+        sign(descriptor)
+    return folder
+
+
+def _remove_left(parent: Path) -> None:
+    # /tmp may hold thousands of entries, of which only those with the prefix are looked at further
+    with os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _is_left(Path(entry.path)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Return True for the folder of a command of this user on this machine that is gone."""
+    with suppress(OSError, ResultError):
+        if folder.lstat().st_uid == os.getuid():
+            # anybody may make names in /tmp: a link there could have us lock, or remove, something else
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                return flocked(folder / LOCK, descriptor) is True and holder(descriptor).get("host") == this_host()
+            finally:
+                os.close(descriptor)
+    return False

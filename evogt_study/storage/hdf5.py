@@ -11,7 +11,7 @@ import os
 import threading
 from contextlib import suppress
 
-from evogt_study.storage.writer_lock import UNKNOWN
+from evogt_study.storage.lease import UNKNOWN
 
 # reentrant, since what reads a result under the lock opens other groups of it, which takes the lock again
 HDF5_LOCK = threading.RLock()
