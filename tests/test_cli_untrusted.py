@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from evogt_study.errors import ResultError
-from evogt_study.methods import registry as methods
-from evogt_study.methods.own import user_code
+from evogt_study.methods import code as user_code
+from evogt_study.methods import loading as methods
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.bookkeeping import SCHEMA_VERSION
 from evogt_study.results.finished_runs import describe

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from evogt_study import errors
 from evogt_study.methods import evolution_parameters
-from evogt_study.methods.registry import METHODS
+from evogt_study.methods.loading import METHODS
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.domains import DOMAINS
 from evogt_study.numerics.integrators import INTEGRATORS

@@ -25,9 +25,9 @@ from evogt_study.baselines.references import (
 )
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import DivergedError, StudyError
+from evogt_study.methods.code import UserCode
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
-from evogt_study.methods.own.user_code import UserCode
 from evogt_study.methods.problem_method import (
     KNOWN,
     ProblemMethod,

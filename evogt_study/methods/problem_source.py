@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import InputError, ProblemError, StudyError
-from evogt_study.methods.own.user_code import UserCode, signature_parameters
+from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.numerics.domains import UnitCube, content_of
 from evogt_study.numerics.problem import Problem
 from evogt_study.problems import Statement

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from evogt_study.methods.own.user_code import UserCode, declaration
+from evogt_study.methods.code import UserCode, declaration
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, text_hash

@@ -10,9 +10,9 @@ import numpy as np
 
 from evogt_study.errors import InputError
 from evogt_study.methods.evolution import Evolution, EvolutionCase
+from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
 from evogt_study.methods.recordable import shared_reference
-from evogt_study.methods.registry import load_method
 from evogt_study.numerics.certificates.budget import BUDGET, retained_error
 from evogt_study.numerics.certificates.certify import solved
 from evogt_study.numerics.pipeline import Share

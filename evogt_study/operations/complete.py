@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import EvogtError
-from evogt_study.methods.own.used_code import python_file_sources
+from evogt_study.methods.fingerprint import python_file_sources
 from evogt_study.results.provenance import plan_digest
 from evogt_study.storage.atomic import followed, remove_unfinished
 from evogt_study.storage.lease import only_writer

@@ -13,9 +13,9 @@ import xarray as xr
 from evogt_study.baselines.references import FunctionReference, reference_of
 from evogt_study.baselines.stored_solution import feature_coefficients, what_to_store
 from evogt_study.errors import DivergedError, ParameterError, ProblemError
+from evogt_study.methods.code import PythonFile
 from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import integrator_of, parameters_of_integrators
-from evogt_study.methods.own.user_code import PythonFile
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates

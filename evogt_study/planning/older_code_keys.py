@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from evogt_study.errors import ResultError, StudyError
-from evogt_study.methods.own.user_code import DeclaredCode, UserCode
+from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords

@@ -11,10 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from evogt_study.methods.many_methods import METHOD
-from evogt_study.methods.own.user_code import UserCode
+from evogt_study.methods.code import UserCode
+from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
-from evogt_study.methods.registry import load_method
 from evogt_study.planning.case_keys import Keys, case_keys
 from evogt_study.planning.case_work import Work, case_work, work_of
 from evogt_study.planning.execution_order import Order, longest_first, seed_by_seed, sharing_order

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import ResultError
-from evogt_study.methods.own.used_code import imported_files
-from evogt_study.methods.own.user_code import DeclaredCode
+from evogt_study.methods.code import DeclaredCode
+from evogt_study.methods.fingerprint import imported_files
 from evogt_study.results.stored_plan import check_beside
 from evogt_study.study.designs.place import Place
 from evogt_study.study.designs.table_files import SECTION, rows_of

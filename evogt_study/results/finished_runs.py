@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError, warn
-from evogt_study.methods.own.user_code import DeclaredCode
+from evogt_study.methods.code import DeclaredCode
 from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.older_code_keys import OlderCodeKeys
 from evogt_study.planning.plan import Plan

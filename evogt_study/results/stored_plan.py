@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
-from evogt_study.methods.own.user_code import DeclaredCode, PythonFile, UserCode, named_code
+from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.bookkeeping import CONCATENATED
 from evogt_study.results.dataset import DECLARATION

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.methods.own.python_function import code_of
-from evogt_study.methods.own.user_code import PickledCode, PythonFile, UserCode, depended, named_code
+from evogt_study.methods.code import PickledCode, PythonFile, UserCode, code_of, depended, named_code
 from evogt_study.methods.problem_kind import is_problem
 from evogt_study.schema.values import is_composite
 from evogt_study.storage.atomic import written_whole

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.own.user_code import DeclaredCode, UserCode, named_code
+from evogt_study.methods.code import DeclaredCode, UserCode, named_code
+from evogt_study.methods.loading import known_method, load_method
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
-from evogt_study.methods.registry import known_method, load_method
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.values import Value, Values, labels, text_label
 from evogt_study.schema.variables import PILOT

@@ -31,8 +31,8 @@ from evogt_study.errors import (
     TimedOutError,
     cut,
 )
+from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Method, MethodSpec
-from evogt_study.methods.registry import load_method
 from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values

@@ -17,8 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
+from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
-from evogt_study.methods.registry import load_method
 from evogt_study.numerics.certificates.budget import BUDGET
 from evogt_study.numerics.pipeline import afresh
 from evogt_study.workers.stage_cache import StageCache

@@ -9,7 +9,7 @@ from helpers import computed, keys, section
 import evogt_study as evs
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods import integrator_parameters
-from evogt_study.methods.registry import load_method
+from evogt_study.methods.loading import load_method
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.time_grid import Trajectory
 from evogt_study.planning.forecast import predicted

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
+from evogt_study.methods.code import UserCode
 from evogt_study.methods.evolution_parameters import EvolutionParameters
-from evogt_study.methods.own.returned import as_record, check_names
-from evogt_study.methods.own.user_code import UserCode
-from evogt_study.methods.own.user_function import (
+from evogt_study.methods.function import (
     PROBLEM,
     argument_names,
     check_error,
@@ -29,6 +28,7 @@ from evogt_study.methods.own.user_function import (
 )
 from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
+from evogt_study.methods.returned import as_record, check_names
 from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem

@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from evogt_study.errors import StudyError
-from evogt_study.methods.own.user_code import InstalledCode
+from evogt_study.methods.code import InstalledCode
 from evogt_study.study.study import Study
 
 FILES = {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evogt_study.methods.own.object_content import Content, is_local
+from evogt_study.methods.fingerprint import Content, is_local
 
 
 def content(function):

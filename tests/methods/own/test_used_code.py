@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from evogt_study.methods.own.used_code import imported_files, used_content, whole_content
+from evogt_study.methods.fingerprint import imported_files, used_content, whole_content
 
 SOURCE = '''
 """A file."""

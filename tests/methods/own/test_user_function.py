@@ -8,7 +8,7 @@ import xarray as xr
 from helpers import read_study
 
 from evogt_study.errors import RunError, StudyError
-from evogt_study.methods.own.returned import as_record
+from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
 from evogt_study.planning.plan import study_plan
 from evogt_study.results.bookkeeping import SCHEMA_VERSION
