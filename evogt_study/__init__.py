@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.problems.statement import Statement
-    from evogt_study.study.designs.given import sample, table, together
+    from evogt_study.study.designs import sample, table, together
     from evogt_study.study.study import Study
     from evogt_study.workers.limits import Limits
 
@@ -97,7 +97,7 @@ _named = lazy_names(
         "evogt_study.operations.replay": "replay",
         "evogt_study.operations.solve": "solve",
         "evogt_study.study.study": "Study",
-        "evogt_study.study.designs.given": "sample table together",
+        "evogt_study.study.designs": "sample table together",
         "evogt_study.operations.run": "run",
         "evogt_study.workers.limits": "Limits",
         "evogt_study.operations.progress": "Event Listener",

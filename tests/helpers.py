@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from evogt_study.planning.plan import study_plan
 from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 

@@ -7,8 +7,8 @@ import pytest
 from conftest import computed_table
 
 from evogt_study.analysis.tables.pilot_distance import pilot_distance
-from evogt_study.planning.plan import provisional_plans
 from evogt_study.results.dataset import dataset
+from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[1] / "studies" / "paper"

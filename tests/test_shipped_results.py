@@ -9,12 +9,12 @@ import pytest
 from evogt_study.paper.agreement import Verdict
 from evogt_study.paper.reproduction import judged, known_differences, published
 from evogt_study.paper.reproduction_report import summary_line
-from evogt_study.planning.plan import Plan, study_plan
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
 from evogt_study.study.case_space import Chosen
+from evogt_study.study.plan import Plan, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 

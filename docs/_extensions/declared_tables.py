@@ -24,7 +24,7 @@ from evogt_study.numerics.integrators import INTEGRATORS
 from evogt_study.pde.methods.variables import AXES, RECORDED
 from evogt_study.schema.parameters import Parameter, declared_in
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable
-from evogt_study.study import study_file
+from evogt_study.study import model as study_file
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

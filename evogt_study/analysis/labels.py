@@ -9,7 +9,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.schema.values import canonical, find, text_label
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import listed
 
 
 def numeric_variables(data: xr.Dataset) -> list[str]:

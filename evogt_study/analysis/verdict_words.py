@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.labels import shown
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import listed
 
 
 def sentence(cell: xr.Dataset, dim: str, first: int, open_pairs: Sequence[str], units: str = "units") -> str:

@@ -18,8 +18,8 @@ from evogt_study.results.run_table import Table
 from evogt_study.results.stored_plan import Stored, point
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.arrays import slabs
+from evogt_study.study.case_space import listed
 from evogt_study.study.phases import Choice, in_words
-from evogt_study.study.typed_points import listed
 
 SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
 """Global attributes that the study's text determines; others have to be there."""

@@ -18,8 +18,7 @@ from evogt_study.results.stored_plan import Stored, any_phase, code_beside, poin
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import PILOT, Status
-from evogt_study.study.case_space import CaseSpace
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import CaseSpace, listed
 from evogt_study.workers.batch import Batch, computed
 from evogt_study.workers.stage_cache import StageCache
 

@@ -32,9 +32,7 @@ from evogt_study.operations.notebook_display import notebook_display
 from evogt_study.operations.progress import Listener, Progress
 from evogt_study.operations.reuse import Reuse
 from evogt_study.operations.watching import written_down
-from evogt_study.planning.execution_order import Order
 from evogt_study.planning.forecast import longest_studies_first
-from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished_runs import FinishedRuns, describe
@@ -48,6 +46,7 @@ from evogt_study.storage.lease import living, only_writer, own_folder
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
+from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.forked_process import quick_records
 from evogt_study.workers.limits import NO_LIMITS, Limits, is_number

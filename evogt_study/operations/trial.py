@@ -11,11 +11,11 @@ import numpy as np
 
 from evogt_study.errors import InputError
 from evogt_study.operations.replay import index_at
-from evogt_study.planning.plan import provisional_plans
 from evogt_study.results.stored_plan import point
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, computed
 from evogt_study.workers.stage_cache import StageCache

@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evogt_study.planning.case_work import work_of
-from evogt_study.planning.execution_order import Order
-from evogt_study.planning.plan import OWN, Plan, SharedWork, provisional_plans
 from evogt_study.schema.values import Values
+from evogt_study.study.plan import OWN, Order, Plan, SharedWork, provisional_plans, work_of
 from evogt_study.study.study import Study
 
 T = TypeVar("T")

@@ -11,10 +11,9 @@ import numpy as np
 
 from evogt_study.errors import ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, UserCode
-from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import canonical_json
+from evogt_study.study.plan import Keys, Plan
 
 OLDER = "older_code"
 """Entry of a version set: the older code that computed a run."""

@@ -17,8 +17,8 @@ from evogt_study.publishing.named_files import files_beside
 from evogt_study.results.bookkeeping import software_sets
 from evogt_study.results.netcdf import opened
 from evogt_study.results.stored_plan import study_in
+from evogt_study.study.model import PublicationTable
 from evogt_study.study.phases import STUDY
-from evogt_study.study.study_file import PublicationTable
 
 SPDX = "https://spdx.org/licenses/"
 

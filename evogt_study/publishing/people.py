@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evogt_study.study.publication import ORCID
-from evogt_study.study.study_file import CreatorTable
+from evogt_study.study.model import ORCID, CreatorTable
 
 
 def family_and_given(creator: CreatorTable) -> tuple[str, str] | None:

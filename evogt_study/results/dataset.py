@@ -39,7 +39,7 @@ from evogt_study.schema.variables import (
     Status,
     Variable,
 )
-from evogt_study.study import publication
+from evogt_study.study import model as publication
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study

@@ -15,13 +15,12 @@ import xarray as xr
 from evogt_study.errors import PilotError, StudyError, shortened
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
-from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.run_table import Table
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import Candidate, Choice, Phase, in_words
-from evogt_study.study.precision import SEED, Labels, Precision
+from evogt_study.study.phases import SEED, Candidate, Choice, Labels, Phase, Precision, in_words
+from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
 SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"

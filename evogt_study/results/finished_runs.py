@@ -15,9 +15,7 @@ import xarray as xr
 
 from evogt_study.errors import CodeWarning, DamagedShardError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import DeclaredCode
-from evogt_study.planning.case_keys import Keys
 from evogt_study.planning.older_code_keys import OlderCodeKeys
-from evogt_study.planning.plan import Plan
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.decisions import chosen_so_far, filled_as_needed
 from evogt_study.results.netcdf import loaded, opened
@@ -40,10 +38,10 @@ from evogt_study.storage.atomic import steadily, write_file
 from evogt_study.storage.paths import description as description
 from evogt_study.storage.paths import store_folder
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.designs.growth import check_growth
 from evogt_study.study.phases import STUDY
-from evogt_study.study.study import Study
-from evogt_study.study.study_changes import changes
+from evogt_study.study.plan import Keys, Plan
+from evogt_study.study.sampled import check_growth
+from evogt_study.study.study import Study, changes
 
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors of a description that this package did not write."""

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
-from evogt_study.planning.case_keys import Keys
 from evogt_study.results.bookkeeping import RECORDED, recorded
 from evogt_study.results.dataset import records_of
 from evogt_study.results.digests import changed_runs
@@ -26,6 +25,7 @@ from evogt_study.storage.atomic import RESULT_SUFFIXES
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
 from evogt_study.storage.seal import sealed_keys
+from evogt_study.study.plan import Keys
 
 Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
 """Which of several keys are asked for."""

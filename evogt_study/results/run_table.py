@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.planning.case_keys import Keys
-from evogt_study.planning.plan import Plan
 from evogt_study.results.columns import Column
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import OWN_VALUES, Status
+from evogt_study.study.plan import Keys, Plan
 
 
 class KeyIndex:

@@ -18,15 +18,15 @@ import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
-from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.bookkeeping import CONCATENATED
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.schema.values import find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
+from evogt_study.study.model import read_table
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
+from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
-from evogt_study.study.study_file import read_table
 
 CODE = "--code FILE.py"
 TO_FILE = 'write it down with study.to_file("STUDY.toml"), and what `evogt run STUDY.toml` makes can be computed again'

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
 MAX_CASES = 10_000_000
@@ -314,3 +315,29 @@ class CaseSpace:
         mentioned += [name for choice in self.chosen for name in choice.names]
         mentioned += [formula.name for formula in self.formulas]
         return tuple(name for name in dict.fromkeys(mentioned) if name not in (*self.names, *self.columns))
+
+
+def listed(values: Sequence[str], limit: int = 12) -> str:
+    """Join strings by commas, those beyond `limit` counted."""
+    more = f", ... ({len(values)} in all)" if len(values) > limit else ""
+    return ", ".join(values[:limit]) + more
+
+
+def read_point(text: str) -> dict[str, str]:
+    """`seed=3,dictionary=gtransnet` as names and values; a value may have commas of its own: `hidden=240,120`.
+
+    Raises InputError.
+    """
+    at: dict[str, str] = {}
+    name = ""
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        before, sign, value = (word.strip() for word in part.partition("="))
+        if sign and before in at:
+            raise InputError(f"`--at` must name each axis once, got {before} twice")
+        if sign:
+            name, at[before] = before, value
+        elif name:
+            at[name] += f",{part}"
+        else:
+            raise InputError(f"`--at` must read axis=value,axis=value, got {text!r}; use e.g. --at seed=3")
+    return at

@@ -2,13 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol
 
+from evogt_study.errors import ParameterError, StudyError, shortened
+from evogt_study.inference.intervals import FEWEST
+from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, text_label
-from evogt_study.study.case_space import CaseSpace, Chosen
-from evogt_study.study.precision import Precision
+from evogt_study.schema.variables import CANDIDATE
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
+from evogt_study.study.declared import Declared
+from evogt_study.study.model import PilotTable
+
+if TYPE_CHECKING:
+    from evogt_study.study.declared import Declared
+    from evogt_study.study.model import PrecisionTable
+
+
+SEED = "seed"
+Labels = tuple[str, ...]
+"""Labels of a point of the axes but for the seed."""
+_PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The goal in every cell, the variable, and for a ratio the axis and its two labels."""
+
+    goal: Goal
+    variable: str
+    axis: str = ""
+    pair: tuple[str, str] = ("", "")
+
+    def first_seeds(self, space: CaseSpace) -> Chosen:
+        """The seeds of the first batch, which every cell has."""
+        return self.seeds(space, {})
+
+    def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> Chosen:
+        """The seeds that cells have when each has so many of the axis's first; those not named have the first batch.
+
+        The table gives a seed its own value where it is planned, and none elsewhere, where there is no case then.
+        """
+        others = [axis for axis in space.axes if axis.name != SEED]
+        seeds = space.axis(SEED).values
+        table: dict[Labels, tuple[Value, ...]] = {}
+        for values in product(*(axis.values for axis in others)):
+            labels = tuple(map(text_label, values))
+            for seed in seeds[: counts.get(labels, self.goal.first)]:
+                table[(*labels, text_label(seed))] = (seed,)
+        return Chosen((SEED,), (*(axis.name for axis in others), SEED), table)
+
+
+def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
+    """Check the section against the study's `space`, and give the space the seeds that cells may need.
+
+    The axis's seeds are the first batch of every cell; those that follow the last of them are added as needed.  Raises
+    StudyError.
+    """
+    file = declared.file
+    seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
+    whole = [value for value in seeds if isinstance(value, int) and not isinstance(value, bool)]
+    if len(whole) < FEWEST or len(whole) < len(seeds):
+        told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
+        raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
+    of, _, ratio = table.of.partition(" ")
+    axis, pair = _pair(ratio.strip(), space, file) if of == "ratio" else ("", ("", ""))
+    if ratio and of != "ratio":
+        of = table.of
+    half_width, relative = half_width_of(table.half_width, file)
+    try:
+        goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
+    except ParameterError as error:
+        raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
+    # from the largest on, not from the last: the seeds of a cell have to be different
+    more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
+    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
+    axes = tuple(longer if each.name == SEED else each for each in space.axes)
+    return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
+
+
+def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
+    """A half width, and whether it is in parts of the number: "10 %".  Raises StudyError."""
+    try:
+        percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
+        return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
+    except ValueError:
+        told = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
+        raise StudyError(f"{told} ({file}, precision.half_width)") from None
+
+
+def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
+    """The axis of the two labels of "first/second", and the labels."""
+    first, slash, second = (part.strip() for part in text.partition("/"))
+    if slash and first != second:
+        for axis in space.axes:
+            for name, values in {axis.name: axis.values, **axis.parameters}.items():
+                labels = list(map(text_label, values))
+                if axis.name != SEED and {first, second} <= set(labels):
+                    return axis.name, _points((first, second), name, labels, axis, file)
+    told = f'`of` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
+    raise StudyError(f"{told} ({file}, precision.of)")
+
+
+def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
+    """The labels, on the axis, of the only points at which a parameter has the two of `pair`."""
+    counts = {each: labels.count(each) for each in pair}
+    for each, count in counts.items():
+        if count > 1:
+            told = f"`of` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
+            raise StudyError(f"{told} ({file}, precision.of); {name} in [axes] compares at each value of the others")
+    shown = [text_label(axis.values[labels.index(each)]) for each in pair]
+    return shown[0], shown[1]
+
 
 STUDY = "study"
 """The name of the last phase, whose runs are the study's own."""
@@ -64,3 +173,138 @@ class Phase:
         """Variables of its runs that decide about later ones."""
         chosen = () if self.choice is None else (self.choice.minimise,)
         return chosen if self.precision is None else (*chosen, self.precision.variable)
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """Choice of `parameters` on seeds that the study never uses: the candidate with the least mean of `minimise`.
+
+    The mean is taken over the pilot seeds, and over axes that are not in `by`.  A candidate is a value for each of the
+    parameters; `candidates` is keyed by the labels of the first of `by`, or by None where there is one list for all.
+    `space` holds the pilot's cases: the study's axes, the candidate, and the pilot's seeds.
+    """
+
+    parameters: tuple[str, ...]
+    minimise: str
+    by: tuple[str, ...]
+    candidates: Mapping[str | None, tuple[Candidate, ...]]
+    space: CaseSpace
+
+    def candidates_at(self, key: tuple[str, ...]) -> tuple[Candidate, ...]:
+        """The candidates at a point of `by`, given by its labels."""
+        return self.candidates[None if None in self.candidates else key[0]]
+
+    def first_candidates(self, space: CaseSpace) -> Chosen:
+        """A stand-in for the choice, to look at the study's `space` before the pilot has run."""
+        labels = [[text_label(value) for value in space.axis(name).values] for name in self.by]
+        table = {key: self.candidates_at(key)[0] for key in itertools.product(*labels)}
+        return Chosen(self.parameters, self.by, table)
+
+
+def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot:
+    """Check the section against the study's `space`.  Raises StudyError."""
+    file = declared.file
+    _check(table, space, declared)
+    candidates = _candidates(table, space, declared)
+    seeds = declared.values("seed", table.seed_values, "pilot.seeds")
+    # a choice that has seen the study's seeds would make its results look better than those of new seeds
+    shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
+    if not seeds or shared:
+        got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
+        raise StudyError(f"`seeds` of the pilot must be different from the study's, got {got} ({file}, pilot.seeds)")
+    pilot_space = _space(table, space, candidates, seeds)
+    if pilot_space.size > MAX_CASES:
+        raise StudyError(f"a pilot must have at most {MAX_CASES:,} cases, got {pilot_space.size:,} ({file}, pilot)")
+    return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space)
+
+
+def _space(
+    table: PilotTable,
+    space: CaseSpace,
+    candidates: Mapping[str | None, tuple[Candidate, ...]],
+    seeds: tuple[Value, ...],
+) -> CaseSpace:
+    """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
+    # the candidate's number is the axis, since each point of `by` may have candidates of its own
+    # as many as in the longest list: where another is shorter the table has no entry, and there is no case
+    numbers = tuple(range(max(len(values) for values in candidates.values())))
+    others = tuple(axis for axis in space.axes if axis.name != "seed")
+    axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis("seed", seeds))
+    over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
+    entries = {
+        (() if key is None else (key,)) + (text_label(number),): candidate
+        for key, known in candidates.items()
+        for number, candidate in enumerate(known)
+    }
+    return replace(space, axes=axes, chosen=(Chosen(tuple(table.parameters), over, entries),))
+
+
+def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
+    """Check the section as far as that needs no candidates.  Raises StudyError."""
+    some = replace(space, formulas=())  # which may be of what is chosen
+    resolved = map(some.resolved, some.representatives())
+    first = next((values for values in resolved if values is not None), {})
+    file, known = declared.file, declared.method.scalars(first)
+    if "seed" not in space.names:
+        raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
+    outside = [name for name in table.by if name not in space.names or name == "seed"]
+    if outside or len(set(table.by)) != len(table.by):
+        got = shortened(table.by)
+        raise StudyError(f"`by` must name different axes other than seed, got {got} ({file}, pilot.by)")
+    _check_parameters(table.parameters, some, declared)
+    if known is not None and table.minimise not in known:
+        raise StudyError(
+            f"`minimise` must be one of {', '.join(known)}, got {shortened(table.minimise)} ({file}, pilot.minimise)"
+        )
+
+
+def _check_parameters(parameters: Sequence[str], space: CaseSpace, declared: Declared) -> None:
+    """Raise StudyError unless the parameters to be chosen are different, known, and left to the pilot."""
+    if not parameters or len(set(parameters)) != len(parameters):
+        where = f"{declared.file}, pilot.parameter"
+        raise StudyError(f"`parameter` must name different parameters, got {shortened(parameters)} ({where})")
+    given = {"axes": (*space.names, *space.columns), "when": space.followers, "constants": declared.given}
+    for parameter in parameters:
+        declared.check_name(parameter, "pilot.parameter")
+        for section, names in given.items():
+            if parameter in names:
+                where = f"{declared.file}, {section}.{parameter}"
+                raise StudyError(f"`{parameter}` must be left to the pilot, got a value of its own ({where})")
+
+
+def _candidates(table: PilotTable, space: CaseSpace, declared: Declared) -> dict[str | None, tuple[Candidate, ...]]:
+    where = "pilot.candidates"
+    if isinstance(table.candidates, list):
+        return {None: _candidate_list(table, table.candidates, where, declared)}
+    if not table.by:
+        raise StudyError(f"`candidates` must be a list where `by` is empty ({declared.file}, {where})")
+    axis = space.axis(table.by[0])
+    wanted = [text_label(value) for value in axis.values]
+    if set(table.candidates) != set(wanted):
+        raise StudyError(
+            f"`candidates` must have a list for each {axis.name} ({', '.join(wanted)}), "
+            f"got {', '.join(table.candidates) or 'none'} ({declared.file}, {where})"
+        )
+    return {key: _candidate_list(table, raw, f"{where}.{key}", declared) for key, raw in table.candidates.items()}
+
+
+def _candidate_list(table: PilotTable, raw: list[Any], where: str, declared: Declared) -> tuple[Candidate, ...]:
+    if isinstance(table.parameter, str):
+        return tuple((value,) for value in _numbers(table.parameter, raw, where, declared))
+    names = table.parameters
+    if not raw or not all(isinstance(each, list) and len(each) == len(names) for each in raw):
+        wanted = f"lists of {len(names)} values, for {', '.join(names)}"
+        raise StudyError(f"`candidates` must be {wanted}, got {shortened(raw)} ({declared.file}, {where})")
+    columns = [declared.column(name, [each[i] for each in raw], f"{where}.{name}") for i, name in enumerate(names)]
+    found = tuple(zip(*columns, strict=True))
+    if len({tuple(map(text_label, each)) for each in found}) < len(found):
+        raise StudyError(f"`candidates` must be different, got {shortened(raw)} ({declared.file}, {where})")
+    return found
+
+
+# numbers only, since ties go to the smaller candidate, and strings have no size
+def _numbers(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
+    values = declared.values(parameter, raw, where)
+    if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({declared.file}, {where})")
+    return values

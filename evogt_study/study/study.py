@@ -2,45 +2,306 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
+import os
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
-from evogt_study.methods.code import DeclaredCode, UserCode, named_code
+from evogt_study.methods.code import DeclaredCode, PickledCode, PythonFile, UserCode, code_of, depended, named_code
 from evogt_study.methods.loading import known_method, load_method
-from evogt_study.methods.problem_kind import kind_of
+from evogt_study.methods.problem_kind import is_problem, kind_of
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec, Output
 from evogt_study.schema.parameters import Parameter
-from evogt_study.schema.values import Value, Values, labels, text_label
+from evogt_study.schema.values import Value, Values, is_composite, labels, text_label
 from evogt_study.schema.variables import PILOT
-from evogt_study.storage.atomic import is_utf8
+from evogt_study.storage.atomic import is_utf8, written_whole
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Exclude, When
-from evogt_study.study.declared_values import Declared
-from evogt_study.study.definition import changed, defined, written
-from evogt_study.study.designs.combined import check_occurs, read_designs, stated_values
-from evogt_study.study.designs.given import Design
-from evogt_study.study.designs.place import Place
-from evogt_study.study.designs.ranges import spaced
-from evogt_study.study.designs.table_files import with_files
-from evogt_study.study.display import constants_line, described, html_of
-from evogt_study.study.formulas import is_formula, read_formulas
-from evogt_study.study.phases import STUDY, Choice, Phase
-from evogt_study.study.pilot import read_pilot
-from evogt_study.study.precision import read_precision
-from evogt_study.study.study_file import (
+from evogt_study.study.computed import is_formula, read_formulas
+from evogt_study.study.declared import Declared, Place
+from evogt_study.study.designs import SECTIONS, Design, check_occurs, read_designs, sections, stated_values
+from evogt_study.study.listed import spaced, with_files
+from evogt_study.study.model import (
     ExcludeTable,
     PublicationTable,
     SeedRange,
     StudyTable,
     WhenTable,
+    quoted,
     read_table,
     taken_by,
 )
+from evogt_study.study.phases import STUDY, Choice, Phase, read_pilot, read_precision
+
+POINTS = (*SECTIONS, "exclude")
+"""Sections of which there may be several."""
+MERGED = ("axes", "constants")
+"""Sections of which a change names only what changes."""
+FEWEST_CONSECUTIVE = 6
+"""Consecutive integers are written as start and count if there are as many: then that is the shorter text."""
+
+
+@dataclass(frozen=True)
+class Defined:
+    """The text of a study, the name that messages have for it, and the code that it names."""
+
+    text: str
+    file: str
+    codes: Mapping[str, UserCode]
+
+    def named(self, reference: str, depends: Sequence[str]) -> UserCode:
+        """The code of this name with what it depends on.  Raises StudyError."""
+        code, folder = self.codes.get(reference), Path(self.file).parent
+        if not isinstance(code, PickledCode):
+            return named_code(reference, folder, depends)
+        return replace(code, depends=depended(depends, Path(code.folder)))
+
+
+def defined(given: Mapping[str, Any]) -> Defined:
+    """The text of a study of these arguments.  Raises StudyError for what no text can state."""
+    table = {key: value for key, value in given.items() if key != "designs" and not _left_out(value)}
+    table |= sections(given.get("designs") or ())
+    codes: dict[str, UserCode] = {}
+    for key in ("method", "problem"):
+        if _is_code(table.get(key)):
+            code = code_of(table[key], Path.cwd())
+            codes[code.reference] = code
+            table[key] = code.reference
+        several = table["axes"].get(key) if isinstance(table.get("axes"), Mapping) else None
+        if isinstance(several, Mapping):
+            made = {label: code_of(each, Path.cwd()) for label, each in several.items() if _is_code(each)}
+            codes |= {code.reference: code for code in made.values()}
+            stated = {
+                label: made[label].reference if label in made else _section(key, each)
+                for label, each in several.items()
+            }
+            table["axes"] = {**table["axes"], key: stated}
+    table["name"] = table.get("name") or _name_of(given.get("method"), str(table.get("method", "study")))
+    return Defined(_text(table), f"study {table['name']}", codes)
+
+
+def _left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, tuple)) and not value)
+
+
+def _is_code(value: object) -> bool:
+    # a problem in formulas is callable too: with the values of its parameters
+    return callable(value) and not is_problem(value)
+
+
+def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[str, Any]) -> Defined:
+    """The text of a study in which some arguments are changed.  Raises StudyError."""
+    table = tomllib.loads(text)
+    if "designs" in changes:
+        table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
+    for key, value in changes.items():
+        if key in MERGED:
+            if not isinstance(value or {}, Mapping):
+                raise _no_mapping(key, value)
+            # from both: an axis may become a constant, and the other way round
+            for name in value or ():
+                for section in MERGED:
+                    table.get(section, {}).pop(name, None)
+            table[key] = table.get(key, {}) | {name: each for name, each in (value or {}).items() if each is not None}
+        else:
+            table[key] = value
+    made = defined(table)
+    return replace(made, file=file, codes={**{code.reference: code for code in codes}, **made.codes})
+
+
+def _name_of(method: Any, reference: str) -> str:
+    """A study's name after its method's."""
+    name = getattr(method, "__name__", reference.rpartition(":")[2])
+    return re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_") or "study"
+
+
+def _text(table: Mapping[str, Any]) -> str:
+    """The arguments as TOML: single values first, then sections."""
+    known = (
+        "name", "title", "source", "method", "problem", "depends",
+        "axes", "constants", *POINTS, "table_files", "when", "pilot", "output", "precision", "publication",
+    )  # fmt: skip
+    unknown = sorted(set(table) - set(known))
+    if unknown:
+        raise StudyError(f"`Study` must be given {', '.join(known)}, got {unknown[0]!r}")
+    made = {key: _section(key, table[key]) for key in known if table.get(key) is not None}
+    single = {key: value for key, value in made.items() if not isinstance(value, dict) and key not in POINTS}
+    lines = [f"{key} = {_value(key, value)}" for key, value in single.items()]
+    for key, value in made.items():
+        for table in [value] if isinstance(value, dict) else value if key in POINTS else []:
+            entries = (f"{_key(name)} = {_value(f'{key}.{name}', entry)}" for name, entry in table.items())
+            lines += ["", f"[[{key}]]" if key in POINTS else f"[{key}]", *entries]
+    return "\n".join([*lines, ""])
+
+
+def _section(key: str, value: Any) -> Any:
+    """A section as mappings and lists."""
+    if is_problem(value):
+        if key == "method":
+            raise StudyError(
+                "`method` must be a function or the name of a method, got a problem; give it as problem=..."
+            )
+        return dict(value.table)
+    if key in ("when", "depends", "exclude"):
+        listed = [value] if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable) else list(value)
+        kind, told = (str, "names of files") if key == "depends" else (Mapping, "mappings, { match = { ... } }")
+        if not all(isinstance(each, kind) for each in listed):
+            raise StudyError(f"`{key}` must be a list of {told}, got {shortened(value)}")
+        return listed
+    if key in ("axes", "constants", "pilot", "output", "precision", "table_files", "publication"):
+        if not isinstance(value, Mapping):
+            raise _no_mapping(key, value)
+        return {name: _axis(name, each) if key == "axes" else each for name, each in value.items()}
+    return value
+
+
+def _no_mapping(key: str, value: Any) -> StudyError:
+    return StudyError(f"`{key}` must be a mapping of names to values, got {shortened(value)}")
+
+
+def _axis(name: str, values: Any) -> Any:
+    """The values of an axis: of consecutive integers the first and their number."""
+    one = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, (Iterable, Mapping))
+    if one or isinstance(values, (str, bytes)):
+        raise StudyError(
+            f"`{name}` must be a list of values, got {shortened(values)} (axes.{name}); one value belongs in constants"
+        )
+    if isinstance(values, Mapping):
+        return values
+    listed = list(values)
+    whole = all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in listed)
+    if whole and len(listed) >= FEWEST_CONSECUTIVE and listed[0] >= 0:
+        start = int(listed[0])
+        if all(int(value) == start + number for number, value in enumerate(listed)):
+            return {"start": start, "count": len(listed)}
+    return listed
+
+
+def _value(where: str, value: Any) -> str:
+    """A value in TOML, of which JSON's texts, numbers and lists are a part.  Raises StudyError."""
+    # before the others, since np.float64 is a float, which NumPy 2 writes as np.float64(1.0)
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if is_composite(value):
+        value = dict(value.content())
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, (bool, int)):
+        return json.dumps(value)
+    if isinstance(value, float):
+        # reads back as the same number; json would write NaN and Infinity, which TOML does not know
+        return repr(value)
+    if isinstance(value, (list, tuple, range)):
+        return f"[{', '.join(_value(where, each) for each in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(where, each)}' for name, each in value.items())} }}"
+    raise StudyError(
+        f"`{where}` must be a number, a word, true or false, or a list, got {shortened(value)}; "
+        "give a function what else it needs by functools.partial"
+    )
+
+
+def _key(name: Any) -> str:
+    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(str(name))
+
+
+def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:
+    """Write a study's text to the new file `path`, naming its code and its tables from there.  Raises StudyError."""
+    table, folder = tomllib.loads(text), path.resolve().parent
+    for each in table.get("table", []):
+        source = Path(file).parent.resolve() / each.get("file", "")
+        if "file" in each and source.is_file():  # what is not there stays a part of the text
+            table["table_files"].pop(each["file"], None)
+            # relpath, since the file need not be below the folder
+            each["file"] = Path(os.path.relpath(source, folder)).as_posix()
+    for code in codes:
+        for key in ("method", "problem"):
+            if table.get(key) == code.reference:
+                table[key] = _reference_from(code, folder)
+        for key in (*MERGED, *SECTIONS, "when"):
+            if key in table:
+                table[key] = _with_text(table[key], code.reference, _reference_from(code, folder))
+        table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
+    if path.exists():
+        raise StudyError(f"`path` must be a new file, got {path}, which exists")
+    try:
+        with written_whole(path) as temporary:
+            temporary.write_text(_text(table), encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def _with_text(value: Any, old: str, new: str) -> Any:
+    """The value with every text `old` in it replaced by `new`."""
+    if isinstance(value, dict):
+        return {name: _with_text(each, old, new) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_text(each, old, new) for each in value]
+    return new if value == old else value
+
+
+def _reference_from(code: UserCode, folder: Path) -> str:
+    """Name the code as a study file in `folder` does.  Raises StudyError where it cannot."""
+    file = code.path if isinstance(code, PythonFile) else code.file if isinstance(code, PickledCode) else None
+    if file is None:
+        return code.reference
+    if not file:
+        raise StudyError(
+            f"`{code.attribute}` must be a function of a Python file for a study file to name it, got one of "
+            f"{code.reference.partition(':')[0]} that is in none; put it into a file, at the top level"
+        )
+    return f"{Path(os.path.relpath(file, folder)).as_posix()}:{code.attribute}"
+
+
+MOST_VALUES = 6
+"""Values of an axis that are shown; more do not fit on a line of a notebook."""
+
+
+def described(name: str, axes: Mapping[str, Sequence[Any]], count: int) -> str:
+    """Return the number of cases, `count`: "study lorenz: 20 cases = 2 rho x 10 seed"."""
+    return f"study {name}: {_cases(axes, count)}"
+
+
+def _cases(axes: Mapping[str, Sequence[Any]], count: int) -> str:
+    points = prod(map(len, axes.values()))
+    holes = "" if count == points else f" of {points:,} points"
+    return f"{count:,} cases{holes} = " + " x ".join(f"{len(values):,} {name}" for name, values in axes.items())
+
+
+def constants_line(constants: Mapping[str, Any]) -> list[str]:
+    """Return the constants on a line, if there are any."""
+    return ["  " + ", ".join(f"{name} = {_shown(value)}" for name, value in constants.items())] if constants else []
+
+
+def html_of(name: str, title: str, axes: Mapping[str, Sequence[Any]], constants: Mapping[str, Any], count: int) -> str:
+    """Return a table of the axes and constants."""
+    rows = [(axis, str(len(values)), _values(values)) for axis, values in axes.items()]
+    rows += [(constant, "", _shown(value)) for constant, value in constants.items()]
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    head = "<tr><th>parameter</th><th>values</th><th></th></tr>"
+    caption = f"<b>{escape(name)}</b>{': ' + escape(title) if title else ''} &middot; {escape(_cases(axes, count))}"
+    return f"<div>{caption}<table>{head}{cells}</table></div>"
+
+
+def _values(values: Sequence[Any]) -> str:
+    shown = [_shown(value) for value in values]
+    return ", ".join(shown if len(shown) <= MOST_VALUES else [*shown[: MOST_VALUES - 1], "...", shown[-1]])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
@@ -503,3 +764,53 @@ class _Reader:
                 raise StudyError(str(error.at(study.where(error.name, values)))) from None
             except InputError as error:
                 raise StudyError(f"{error} ({self.file}, problem)") from None
+
+
+# a line of a terminal, which is where they are read
+MOST = 4
+"""Changes that are named; more would not be read on one line."""
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return what differs, on one line: "constants.gamma: 2 -> 3".
+
+    before, after: the text under "study", what the study's own Python file declares under "code", and the package's
+    version under "version".  Where nothing of that differs, it is the pilot that chose otherwise.
+    """
+    found = list(itertools.chain(_lines(before["study"], after["study"]), _others(before, after)))
+    return "; ".join(found[:MOST]) + (f"; {len(found) - MOST} more" if len(found) > MOST else "")
+
+
+def _others(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    if before.get("code") != after.get("code"):
+        yield "code of the method"
+    elif before["study"] == after["study"] and before.get("version") != after.get("version"):
+        yield f"evogt-study {before.get('version')} -> {after.get('version')}"
+    elif before["study"] == after["study"]:
+        yield "choice of the pilot"
+
+
+def _lines(before: str, after: str) -> Iterator[str]:
+    try:
+        old, new = (dict(_flat(tomllib.loads(text))) for text in (before, after))
+    except (ValueError, RecursionError):  # of a result that another program has changed
+        yield "the study's text"
+        return
+    for name in dict.fromkeys([*old, *new]):
+        if name not in new:
+            yield f"{name} = {shortened(old[name])} removed"
+        elif name not in old:
+            yield f"{name} = {shortened(new[name])} added"
+        elif old[name] != new[name]:
+            yield f"{name}: {shortened(old[name])} -> {shortened(new[name])}"
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value with its dotted name; tables of a list are numbered from 1."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            yield from _flat({str(number): each for number, each in enumerate(value, 1)}, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

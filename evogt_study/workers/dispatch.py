@@ -22,10 +22,10 @@ import numpy as np
 from distributed import Client, Future, KilledWorker, as_completed
 
 from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
-from evogt_study.planning.plan import Plan
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import Plan
 from evogt_study.workers.batch import Batch
 from evogt_study.workers.batch_size import BatchSize
 from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits

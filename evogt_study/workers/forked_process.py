@@ -19,10 +19,9 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from evogt_study.planning.execution_order import Order
-from evogt_study.planning.plan import Plan
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import Order, Plan
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.interruption import deferred
 from evogt_study.workers.worker_server import START_METHOD, ctrl_c_blocked

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evogt_study.planning.plan import (
-    Plan,
-    peak_memory,
-)
+from evogt_study.study.plan import Plan, peak_memory
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
 WORKER_BYTES = 130 * 2**20

@@ -9,7 +9,7 @@ import pytest
 from helpers import promised
 
 import evogt_study as evs
-from evogt_study.planning.plan import study_plan
+from evogt_study.study.plan import study_plan
 
 # each source has a function `f`; its fingerprint was computed with Python 3.11, 3.12 and 3.13
 FUNCTIONS = {

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.planning.plan import provisional_plans
+from evogt_study.study.plan import provisional_plans
 
 STUDIES = Path(__file__).parents[2] / "studies"
 LONG = ("large/", "examples/advection_layer", "paper/nonseparable_3d", "paper/target_1d")

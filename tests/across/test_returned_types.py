@@ -8,9 +8,9 @@ import xarray as xr
 from helpers import promised
 
 import evogt_study as evs
-from evogt_study.planning.plan import study_plan
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, run_batch
 
 HEAD = """

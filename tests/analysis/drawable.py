@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 from conftest import SMALL_STUDY, computed_table, written_result
 
-from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.results.dataset import dataset, global_attributes
+from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
 
 FAILING = """

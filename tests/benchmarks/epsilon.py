@@ -14,7 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
-from evogt_study.planning.plan import study_plan
+from evogt_study.study.plan import study_plan
 from evogt_study.workers.stage_cache import StageCache
 
 STUDY = """

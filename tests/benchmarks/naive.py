@@ -33,9 +33,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 import specification_experiments as experiments  # noqa: E402
 from specification import Problem, Settings, evolve, trial_values  # noqa: E402
 
-from evogt_study.planning.plan import provisional_plans, study_plan  # noqa: E402
 from evogt_study.schema.values import text_label  # noqa: E402
 from evogt_study.study.case_space import Chosen  # noqa: E402
+from evogt_study.study.plan import provisional_plans, study_plan  # noqa: E402
 from evogt_study.study.study import Study  # noqa: E402
 
 NOT_COUNTED = "allen_cahn_reference"

@@ -18,8 +18,8 @@ from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImp
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.planning.plan import peak_memory, study_plan
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import peak_memory, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 

@@ -19,8 +19,8 @@ from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.planning.plan import provisional_plans, shared_work, study_plan
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch

@@ -13,8 +13,8 @@ from evogt_study.methods.loading import load_method
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.time_grid import Trajectory
 from evogt_study.planning.forecast import predicted
-from evogt_study.planning.plan import shared_work, study_plan
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
 
 HEAT = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")

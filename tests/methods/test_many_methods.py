@@ -9,8 +9,8 @@ from helpers import read_study
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
-from evogt_study.planning.plan import study_plan
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, run_batch
 
 SOLVERS = """

@@ -7,13 +7,13 @@ import pytest
 
 from evogt_study.methods.protocol import BoundCase, Method
 from evogt_study.numerics.pipeline import afresh
-from evogt_study.planning import plan as plan_module
 from evogt_study.planning.forecast import predicted
-from evogt_study.planning.plan import Plan, peak_memory, shared_work
 from evogt_study.schema.parameters import Parameter, anything, declared, declared_in, integer, real, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import canonical_json, json_object, json_text, text_hash
+from evogt_study.study import plan as plan_module
 from evogt_study.study.case_space import Axis, CaseSpace
+from evogt_study.study.plan import Plan, peak_memory, shared_work
 
 
 class LeastCase(BoundCase):

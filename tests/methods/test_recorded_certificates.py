@@ -5,8 +5,8 @@ import pytest
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.problem_method import finite
-from evogt_study.planning.plan import study_plan
 from evogt_study.schema.records import Datum, Record
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
 TEXT = """

@@ -181,9 +181,9 @@ def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study,
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
     """As a command leaves them that was stopped."""
-    from evogt_study.planning.plan import study_plan
     from evogt_study.results.finished_runs import describe
     from evogt_study.results.shards import write_shard
+    from evogt_study.study.plan import study_plan
     from evogt_study.workers.batch import Batch, run_batch
 
     path, source = tmp_path / "own.nc", "def method(seed, level):\n    return {'error': 1.0}\n"

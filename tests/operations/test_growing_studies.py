@@ -9,7 +9,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StudyError
-from evogt_study.planning.plan import study_plan
+from evogt_study.study.plan import study_plan
 
 SOURCE = """
     def method(gamma, k, seed=0, N=20):

@@ -9,12 +9,12 @@ from helpers import PARABOLA, PILOTED, rewritten
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import differences, software_changes
 from evogt_study.operations.replay import replay
-from evogt_study.planning.plan import study_plan
 from evogt_study.publishing.named_files import files_beside
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.variables import Status
+from evogt_study.study.case_space import read_point
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
-from evogt_study.study.typed_points import read_point
 from evogt_study.workers.batch import Batch, run_batch
 
 OWN = """

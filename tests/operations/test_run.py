@@ -20,11 +20,11 @@ import evogt_study as evs
 from evogt_study.analysis.tables.pilot_distance import pilot_distance
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
-from evogt_study.planning.plan import study_plan
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import study_plan
 from evogt_study.workers import batch_size
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.local_cluster import connected

@@ -6,8 +6,8 @@ import pytest
 
 from evogt_study.numerics.dictionaries import FAMILIES
 from evogt_study.numerics.dictionaries.sine import Sine
-from evogt_study.planning.plan import provisional_plans, study_plan
 from evogt_study.schema.values import content_hash
+from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
 
 STUDIES = Path(__file__).parents[2] / "studies"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.planning import case_work as case_work_module
 from evogt_study.planning import forecast as forecast_module
 from evogt_study.planning.forecast import Prediction, StageTimes, Timings, predicted, timed_cases
-from evogt_study.planning.plan import OWN, provisional_plans, shared_work, study_plan
+from evogt_study.study import plan as case_work_module
+from evogt_study.study.plan import OWN, provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module

@@ -5,8 +5,8 @@ from conftest import computed_table
 from helpers import PILOTED
 
 from evogt_study.errors import PilotError
-from evogt_study.planning.plan import provisional_plans
 from evogt_study.results.decisions import choose
+from evogt_study.study.plan import provisional_plans
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from helpers import read_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evogt_study.planning.plan import study_plan
 from evogt_study.results import digests as digest_module
 from evogt_study.results import netcdf as store_module
 from evogt_study.results.bookkeeping import SCHEMA_VERSION
@@ -23,6 +22,7 @@ from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.storage import arrays as out_of_core
 from evogt_study.storage import arrays as slabs_module
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, padded, run_batch
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from evogt_study.planning.plan import study_plan
 from evogt_study.results.run_table import Table
 from evogt_study.schema.records import joined
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 

@@ -11,7 +11,6 @@ from helpers import PARABOLA, PILOTED
 import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.joining.merge import merge
-from evogt_study.planning.plan import study_plan
 from evogt_study.results import finished_runs, run_sources
 from evogt_study.results.finished_runs import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
@@ -25,6 +24,7 @@ from evogt_study.storage.atomic import (
     remove_unfinished,
     written_whole,
 )
+from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import Batch, run_batch
 
 

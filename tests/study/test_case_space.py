@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.planning.execution_order import sharing_order
-from evogt_study.planning.plan import (
-    peak_memory,
-    provisional_plans,
-    shared_work,
-    study_plan,
-)
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import Axis, CaseSpace, Chosen, Points, When
+from evogt_study.study.plan import peak_memory, provisional_plans, shared_work, sharing_order, study_plan
 from evogt_study.study.study import Study
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import DoubtWarning, StudyError
-from evogt_study.planning.plan import study_plan
-from evogt_study.study.designs.unit_points import RULES
+from evogt_study.study.plan import study_plan
+from evogt_study.study.sampled import RULES
 from evogt_study.study.study import Study
 
 METHOD = """

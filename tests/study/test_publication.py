@@ -5,8 +5,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import StudyError
-from evogt_study.planning.plan import study_plan
-from evogt_study.schema.identifiers import checked_license, checked_orcid
+from evogt_study.study.model import checked_license, checked_orcid
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 
 PUBLICATION = """

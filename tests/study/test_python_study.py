@@ -122,7 +122,7 @@ def test_the_packages_methods_and_problems(small_study):
         output={"times": 3, "record": ["error_history", "energy_history", "norm_history", "coefficients", "field"],
                 "grid": 9},
     )  # fmt: skip
-    from evogt_study.planning.plan import study_plan
+    from evogt_study.study.plan import study_plan
 
     plans = [study_plan(study) for study in (stated, evs.Study.from_text(small_study))]
     assert plans[0].keys.tolist() == plans[1].keys.tolist()

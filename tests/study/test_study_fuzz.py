@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import StudyError
-from evogt_study.planning.plan import provisional_plans
+from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # balls of all sizes

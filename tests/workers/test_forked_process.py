@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import evogt_study as evs
-from evogt_study.planning.plan import study_plan
+from evogt_study.study.plan import study_plan
 from evogt_study.workers import forked_process
 
 

@@ -105,7 +105,7 @@ OUTSIDE_A_WORKER = """
 import sys
 from evogt_study.errors import LostBatchError
 from evogt_study.workers.batch import Batch, computed, run_batch
-from evogt_study.planning.plan import study_plan
+from evogt_study.study.plan import study_plan
 from evogt_study.workers.stage_cache import StageCache
 from evogt_study.study.study import Study
 plan = study_plan(Study.from_file(sys.argv[1]))

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evogt_study.planning.plan import study_plan
 from evogt_study.schema.records import Case
 from evogt_study.schema.variables import Status
+from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module

@@ -76,7 +76,7 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
 
 def test_a_worker_imports_nothing_that_only_the_command_needs(own_study):
     """Each would do so anew, at its first batch: a quarter of a second of 64 workers each."""
-    names = ("pydantic", "xarray", "netCDF4", "pandas", "evogt_study.study.study", "evogt_study.planning.plan")
+    names = ("pydantic", "xarray", "netCDF4", "pandas", "evogt_study.study.study", "evogt_study.study.plan")
     source = (
         f"import sys\ndef method(seed):\n    return {{'there': ' '.join(n for n in {names} if n in sys.modules)}}\n"
     )

@@ -16,7 +16,7 @@ from evogt_study.analysis.plots.parts.arranged import Places
 from evogt_study.analysis.plots.verdict import Judged, contested, judged
 from evogt_study.analysis.verdict import PAIR
 from evogt_study.inference.comparisons import pairs_of, winner
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import listed
 
 MOST_CELLS = 12
 """Cells that have a sentence each; the picture of the verdict has more."""

@@ -29,7 +29,7 @@ from evogt_study.results.bookkeeping import recorded, software_sets
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import listed
 
 _PATH = re.compile(r"\S*[/\\](\S+)")
 

@@ -10,7 +10,7 @@ from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.messages import tell_unfinished
 from evogt_study.cli.options import code_option
 from evogt_study.operations.replay import replay as replayed
-from evogt_study.study.typed_points import read_point
+from evogt_study.study.case_space import read_point
 from evogt_study.text import tell, tell_lines
 
 

@@ -10,8 +10,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.planning.execution_order import Order
-from evogt_study.planning.plan import Plan
+from evogt_study.study.plan import Order, Plan
 from evogt_study.workers.batch_size import BATCH_SECONDS
 
 MOST_PARTS = 4_000

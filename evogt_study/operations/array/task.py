@@ -15,7 +15,6 @@ from evogt_study.errors import ResultError
 from evogt_study.operations.array.part import Parts
 from evogt_study.operations.progress import duration
 from evogt_study.operations.run import Workers, run_to_file
-from evogt_study.planning.plan import Plan
 from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished_runs import FinishedRuns, describe
 from evogt_study.results.run_sources import ShardFolder
@@ -28,6 +27,7 @@ from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, cl
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Phase
+from evogt_study.study.plan import Plan
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.dispatch import Flow
 from evogt_study.workers.limits import NO_LIMITS, Limits

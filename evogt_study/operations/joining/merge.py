@@ -13,7 +13,6 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes
-from evogt_study.planning.plan import Plan, phase_plan
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.digests import contents
@@ -28,10 +27,10 @@ from evogt_study.schema.variables import FINAL, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
-from evogt_study.study.case_space import Chosen
+from evogt_study.study.case_space import Chosen, listed
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
+from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.study.typed_points import listed
 
 MERGED_FROM = "merged_from"
 PROVENANCE = (

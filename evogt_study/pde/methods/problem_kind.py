@@ -20,7 +20,7 @@ class FormulaProblems(ProblemKind):
 
     def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Statement:
         from evogt_study.pde.problems.table import ProblemTable
-        from evogt_study.study.study_file import validated
+        from evogt_study.study.model import validated
 
         if isinstance(stated, str):
             if stated not in problems.BUILT_IN:

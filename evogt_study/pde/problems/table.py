@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evogt_study.study.study_file import Table
+from evogt_study.study.model import Table
 
 
 class ProblemTable(Table):

@@ -13,7 +13,7 @@ from evogt_study.errors import StudyError, shortened
 from evogt_study.pde.problems.mathml import SPACE, fenced, formula, matrix, name, operator, row
 from evogt_study.pde.problems.table import ProblemTable
 from evogt_study.problems import BUILT_IN
-from evogt_study.study.study_file import validated
+from evogt_study.study.model import validated
 from evogt_study.text import shown as cleaned
 
 SCRIPT = {"a": "𝒶", "A": "𝒜", "b": "𝒷", "f": "𝒻", "F": "ℱ", "g": "ℊ"}

@@ -20,8 +20,8 @@ from helpers import cases, eventually, forced, read_study
 
 import evogt_study as evs
 from evogt_study.errors import InputError, LeavingError
-from evogt_study.planning.plan import study_plan
 from evogt_study.storage.atomic import own_mark
+from evogt_study.study.plan import study_plan
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.dispatch import Flow

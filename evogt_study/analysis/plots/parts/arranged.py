@@ -24,7 +24,7 @@ from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, LABEL, Status
-from evogt_study.study.typed_points import listed
+from evogt_study.study.case_space import listed
 
 MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of the three that a page's width holds
 MOST_LISTED = 6  # values that a caption lists, the others are counted

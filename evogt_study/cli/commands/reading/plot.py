@@ -14,7 +14,7 @@ from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.options import names, over_option
 from evogt_study.cli.plot_files import draw_files
 from evogt_study.errors import InputError
-from evogt_study.study.typed_points import read_point
+from evogt_study.study.case_space import read_point
 from evogt_study.text import tell
 
 MOST_INCHES = 50

@@ -18,7 +18,7 @@ from evogt_study.cli.options import names
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import FEWEST, Interval
 from evogt_study.schema.variables import doubts
-from evogt_study.study.typed_points import read_point
+from evogt_study.study.case_space import read_point
 from evogt_study.text import tell, tell_lines
 
 ANY = "the one there is"

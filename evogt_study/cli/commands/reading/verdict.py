@@ -16,7 +16,7 @@ from evogt_study.cli.options import names
 from evogt_study.errors import InputError
 from evogt_study.inference.intervals import Interval
 from evogt_study.schema.variables import doubts
-from evogt_study.study.typed_points import read_point
+from evogt_study.study.case_space import read_point
 from evogt_study.text import tell_lines
 
 

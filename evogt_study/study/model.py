@@ -15,12 +15,54 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, Any, TypeVar
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
 from evogt_study.errors import StudyError, shortened
-from evogt_study.schema.identifiers import checked_doi, checked_license, checked_orcid
 from evogt_study.study.case_space import MAX_CASES
+
+_ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
+# a prefix has 4 to 9 digits in Crossref's pattern; ASCII, since \d is a digit of any script else
+_DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
+_ADDRESS = re.compile(r"https?://\S+")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
+
+
+def checked_orcid(text: str) -> str:
+    """Return an ORCID iD.  Raises ValueError where its form or its last character, a check (ISO 7064), is wrong."""
+    digits = text.replace("-", "")
+    if _ORCID.fullmatch(text) is None or digits[-1] != _orcid_check(digits[:-1]):
+        raise ValueError("an ORCID iD such as 0000-0002-1825-0097, whose last character checks the others")
+    return text
+
+
+def _orcid_check(digits: str) -> str:
+    """Last character of an ORCID iD: MOD 11-2 of ISO/IEC 7064."""
+    total = 0
+    for digit in digits:
+        total = (total + int(digit)) * 2
+    check = (12 - total % 11) % 11
+    return "X" if check == 10 else str(check)
+
+
+def checked_doi(text: str) -> str:
+    """Return a DOI.  Raises ValueError for what has not the form of one."""
+    if _DOI.fullmatch(text) is None:
+        raise ValueError("a DOI such as 10.5281/zenodo.1234567, without https://doi.org/")
+    return text
+
+
+def checked_license(text: str) -> str:
+    """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError for what is neither."""
+    if _ADDRESS.fullmatch(text):
+        return text
+    try:
+        if _IDENTIFIER.fullmatch(text):
+            return canonicalize_license_expression(text)
+    except InvalidLicenseExpression:
+        pass
+    raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
 
 
 # strict: TOML has types, and a "3" that is taken for 3 is a mistake that nobody sees
@@ -372,3 +414,35 @@ def _wanted(error: ErrorDetails) -> str:
         if message.startswith(prefix):
             return ("a " if prefix.endswith("valid ") else "") + message.removeprefix(prefix)
     return message
+
+
+ORCID = "https://orcid.org/"
+SEPARATOR = "; "
+"""Between creators, whose names have commas; ACDD leaves it open."""
+
+
+def attributes(publication: PublicationTable | None) -> dict[str, str]:
+    """Global attributes by the names of ACDD; of several creators each has its place in every list.
+
+    `references` is CF's name, and `doi` is nobody's.
+    """
+    if publication is None:
+        return {}
+    creators = publication.creators
+    lists = {
+        "creator_name": [each.name for each in creators],
+        "creator_email": [each.email for each in creators],
+        "creator_url": [ORCID + each.orcid if each.orcid else "" for each in creators],
+        "creator_institution": [each.affiliation for each in creators],
+    }
+    single = {
+        "license": publication.license,
+        "institution": publication.institution,
+        "publisher_name": publication.publisher,
+        "project": publication.project,
+        "acknowledgement": publication.acknowledgement,
+        "references": publication.references,
+        "doi": publication.doi or "",
+    }
+    joined = {name: SEPARATOR.join(values) for name, values in lists.items() if any(values)}
+    return joined | {name: value for name, value in single.items() if value}

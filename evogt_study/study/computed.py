@@ -4,15 +4,42 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from evogt_study.errors import FormulaError, ParameterError, StudyError, shortened
-from evogt_study.methods.parameter_formula import ParameterFormula
 from evogt_study.schema.values import Value, Values, text_label
 from evogt_study.study.case_space import Formula
-from evogt_study.study.declared_values import Declared
+from evogt_study.study.declared import Declared
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterFormula:
+    """A formula of parameters, `names`."""
+
+    text: str
+    names: tuple[str, ...]
+    _expression: Any
+
+    @staticmethod
+    def read(text: str) -> ParameterFormula:
+        """Read a formula.  Raises FormulaError for anything outside the grammar."""
+        from evogt_study.formulas import parse  # with SymPy, which a study without formulas does not need
+
+        expression = parse(text)
+        return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
+
+    def number(self, values: Mapping[str, float]) -> float:
+        """The formula's value; infinite or NaN where it has none."""
+        from evogt_study.formulas import evaluate
+
+        with np.errstate(all="ignore"):
+            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))
+
 
 KEY = "formula"
 

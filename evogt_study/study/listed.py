@@ -1,0 +1,221 @@
+"""The sections ``[[together]]`` and ``[[table]]`` read into index axes: points that are listed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evogt_study.errors import StudyError, shortened
+from evogt_study.storage.atomic import is_special
+from evogt_study.study.case_space import MAX_CASES, Axis, Points
+from evogt_study.study.declared import Declared, Place
+from evogt_study.study.model import PointsTable, TogetherTable, quoted
+
+# exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
+# same runs everywhere
+DIGITS = 12
+"""Significant digits of values that are computed by exponentials, logarithms or quantiles."""
+SLACK = 1e-9
+"""Part of a step by which rounding may leave `to` out of reach: 10 * 0.1 is 1."""
+
+
+def rounded(value: float) -> float:
+    """`value` to `DIGITS` significant digits."""
+    return float(f"{value:.{DIGITS}g}") + 0.0  # -0.0 is 0.0, as in canonical values
+
+
+def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
+    """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers where all are whole.
+
+    Raises StudyError.
+    """
+    if "step" in raw:
+        place.check_keys(raw, ("from", "to", "step"))
+        return _stepped(raw, place)
+    place.check_keys(raw, ("from", "to", "count"), ("scale",))
+    logarithmic = place.logarithmic(raw)
+    low, high = place.interval(raw, logarithmic)
+    count = raw["count"]
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
+        wanted = f"an integer from 2 to {MAX_CASES:,}"
+        raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
+    parts = [number / (count - 1) for number in range(count)]
+    inner = [_between(low, high, part, logarithmic) for part in parts[1:-1]]
+    # the ends as they are written: computed they would be rounded
+    return _whole([low, *inner, high], whole=isinstance(low, int) and isinstance(high, int))
+
+
+def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
+    if logarithmic:
+        return rounded(math.exp(math.log(low) + part * (math.log(high) - math.log(low))))
+    return low + part * (high - low)
+
+
+def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
+    low, high = place.interval(raw)
+    step = place.number(raw, "step")
+    if step <= 0:
+        raise place.at("step").mistake("above 0", step)
+    steps = (high - low) / step + SLACK
+    if steps >= MAX_CASES:
+        raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
+    whole = all(isinstance(number, int) for number in (low, high, step))
+    return _whole([low + number * step for number in range(int(steps) + 1)], whole)
+
+
+def _whole(values: list[int | float], whole: bool) -> list[int | float]:
+    """The values as integers, if the ends are and all are whole up to rounding; else all as floats."""
+    near = [round(value) for value in values]
+    if whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
+        return list(near)
+    return [float(value) for value in values]
+
+
+SECTION = "table_files"
+DELIMITERS = (";", "\t", ",")
+"""What separates cells: the first of them that the header has, as spreadsheets write by country."""
+TRUTH = {"true": True, "false": False}
+# from the narrowest: every int is a float too
+KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
+"""What the cells of a column may be, all of them; else they are strings."""
+
+
+def with_files(text: str, file: str) -> str:
+    """The study's text with the content of the files that its tables name, which lie beside `file`.
+
+    A text that names none, or has the content, stays as it is.  Raises StudyError where a file cannot be read.
+    """
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError):  # the reader of the text says what is wrong
+        return text
+    listed = table.get("table", [])
+    known = table.get(SECTION, {})
+    if not isinstance(listed, list) or not isinstance(known, dict):
+        return text
+    names = [each.get("file") for each in listed if isinstance(each, dict)]
+    missing = dict.fromkeys(name for name in names if isinstance(name, str) and name not in known)
+    if not missing:
+        return text
+    head = "" if SECTION in table else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+    # appended and not written anew: the comments and the order of the study file stay
+    return text.rstrip("\n") + "\n" + head + "".join(_stated(name, file) for name in missing)
+
+
+def _stated(name: str, file: str) -> str:
+    lines = "".join(f"  {quoted(line)},\n" for line in _lines(name, file))
+    return f"{quoted(name)} = [\n{lines}]\n"
+
+
+def _lines(name: str, file: str) -> list[str]:
+    path = Path(file).parent / name
+    if is_special(path):
+        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(f"cannot read the table {path}: {reason} ({file}, table.file)") from None
+
+
+def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
+    """The columns of a CSV file by its header: numbers where all cells of a column are some.  Raises StudyError."""
+    try:
+        header, *rows = list(_cells(lines)) or [(1, [])]
+    except csv.Error as error:
+        raise StudyError(f"{name} must be a table of CSV, got one in which {error} ({place.at('file')})") from None
+    names = [cell.strip() for cell in header[1]]
+    for number, each in enumerate(names):
+        if not each or each in names[:number]:
+            told = "twice" if each else "an empty one"
+            raise StudyError(f"{name} must have a header of different names, got {each} {told} ({place.at('file')})")
+    if not rows:
+        raise StudyError(f"{name} must have a header and at least one row, got {len(lines)} lines ({place.at('file')})")
+    for line, cells in rows:
+        if len(cells) != len(names):
+            told = f"{len(cells)} cells in line {line}"
+            raise StudyError(f"{name} must have {len(names)} cells in each row, got {told} ({place.at('file')})")
+        for column, cell in zip(names, cells, strict=True):
+            if not cell.strip():
+                told = f"an empty one for `{column}` in line {line}"
+                raise StudyError(f"{name} must have a value in each cell, got {told} ({place.at('file')})")
+    columns = zip(*(cells for _, cells in rows), strict=True)
+    return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
+
+
+def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line that has any, with its number from 1."""
+    first = next((line for line in lines if line.strip()), "")
+    delimiter = next((each for each in DELIMITERS if each in first), ",")
+    # strict: a quote that is not closed would swallow the rows behind it
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    for cells in reader:
+        if any(cell.strip() for cell in cells):
+            yield reader.line_num, cells
+
+
+def _typed(cells: Sequence[str]) -> list[Any]:
+    for kind in KINDS:
+        try:
+            return [kind(cell) for cell in cells]
+        except (ValueError, KeyError):
+            continue
+    return [cell.strip() for cell in cells]
+
+
+def read_together(table: TogetherTable, declared: Declared, place: Place) -> Axis:
+    """Parameters that change along one dimension.  Raises StudyError."""
+    lists = {name: _list(raw, place.at(name)) for name, raw in table.parameters.items()}
+    if len(lists) < 2:
+        got = ", ".join(lists) or "none"
+        raise StudyError(
+            f"`{table.name}` must have at least two parameters, got {got} ({place}); one belongs in [axes]"
+        )
+    first, length = next((name, len(values)) for name, values in lists.items())
+    for name, values in lists.items():
+        if len(values) != length:
+            told = f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
+            raise StudyError(f"{told} ({place.at(name)})")
+    return _axis(table.name, "together", lists, declared, place)
+
+
+def _list(raw: Any, place: Place) -> list[Any]:
+    values = spaced(raw, place) if isinstance(raw, dict) else raw
+    if not isinstance(values, list) or not values:
+        raise place.mistake("a list of values", raw, "one value belongs in [constants]")
+    return values
+
+
+def read_listed(table: PointsTable, files: Mapping[str, Sequence[str]], declared: Declared, place: Place) -> Axis:
+    """Points that are listed row by row, here or in a file.  Raises StudyError."""
+    if (table.rows is None) == (table.file is None):
+        got = "neither" if table.rows is None else "both"
+        raise StudyError(f"`{table.name}` must have `rows` or `file`, got {got} ({place})")
+    if table.file is not None:
+        if table.file not in files:
+            raise place.at("file").mistake("a file whose content is in [table_files]", table.file)
+        return _axis(table.name, "table", rows_of(files[table.file], table.file, place), declared, place)
+    rows = table.rows or []
+    if not rows or not rows[0]:
+        raise place.at("rows").mistake("a list of at least one table of parameters", rows)
+    names = list(rows[0])
+    for number, row in enumerate(rows):
+        for name in names:
+            if name not in row:
+                raise StudyError(f"`{name}` must be given in every row, got none ({place}.rows[{number}])")
+        for name in row:
+            if name not in names:
+                raise StudyError(f"`{name}` must be given in every row, got none ({place}.rows[0])")
+    return _axis(table.name, "table", {name: [row[name] for row in rows] for name in names}, declared, place)
+
+
+def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: Declared, place: Place) -> Axis:
+    columns = {each: declared.column(each, values, f"{place.where}.{each}") for each, values in lists.items()}
+    count = len(next(iter(columns.values())))
+    description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
+    return Axis(name, tuple(range(count)), Points(columns, 0, description))

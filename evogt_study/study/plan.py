@@ -1,0 +1,408 @@
+"""The plan of a phase: its cases, their identities, and the work that they share."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import re
+import uuid
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evogt_study.errors import InputError
+from evogt_study.methods.code import UserCode
+from evogt_study.methods.loading import METHOD, load_method
+from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
+from evogt_study.schema.records import Case
+from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, Values, json_text, stand_in, text_hash
+from evogt_study.storage.arrays import SLAB
+from evogt_study.study.case_space import BLOCK, Axis, CaseSpace, Chosen
+from evogt_study.study.phases import SEED, Phase
+from evogt_study.study.study import Study
+
+Keys = npt.NDArray[np.bytes_]
+"""Keys of `KEY_DIGITS` hexadecimal digits each; an empty one where there is no case."""
+
+_MARK = uuid.uuid4().hex  # nothing that a study file could hold
+
+
+class _LostError(Exception):
+    """A number is not in the text where it should be: the case does not use it, or makes another of it."""
+
+
+# one text for all values of an axis that the content copies: a million seeds need one binding of parameters, not a
+# million
+def case_keys(method: Method, space: CaseSpace) -> Keys:
+    """The key of every case, by its number; empty where none is planned."""
+    try:
+        return _case_keys(method, space, method.hints.numbers)
+    except _LostError:
+        return _case_keys(method, space, frozenset())
+
+
+def _case_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Keys:
+    inner, marks = _marked(space, method.hints.copied, numbers)
+    outer = [number for number in range(len(space.axes)) if number not in inner]
+    texts = [_texts(space.axes[number].parameters) for number in inner]
+    standing = [(name, mark) for name, mark in marks.items() if isinstance(mark, StandIn)]
+    keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
+    # axes whose text is filled in come last, so that all keys of one text are one stretch
+    rows = keys.transpose(outer + inner)  # a view
+    for position in np.ndindex(rows.shape[: len(outer)]):
+        values = space.resolved(_at(space.axes, outer, position) | marks)
+        if values is None:
+            continue
+        text = method.bind(values).content
+        for name, mark in standing:  # which a rule or table may have replaced
+            if values.get(name) is mark and json_text(mark) not in text:
+                raise _LostError
+        if not inner:
+            rows[position] = text_hash(text)
+            continue
+        start, row = 0, rows[(*position, ...)]
+        flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
+        for some in _hashes(text, texts):
+            flat[start : start + len(some)] = some
+            start += len(some)
+    return keys.ravel()
+
+
+def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -> tuple[list[int], dict[str, Value]]:
+    """The axes along which the text is filled in, and what stands in it for each parameter along them."""
+    inner: list[int] = []
+    marks: dict[str, Value] = {}
+    for number, axis in enumerate(space.axes):
+        along: dict[str, Value | None] = {}
+        for name, values in axis.parameters.items():
+            mark = f"{_MARK}:{len(marks) + len(along)}"
+            along[name] = mark if name in copied else stand_in(values, mark) if name in numbers else None
+        known = {name: mark for name, mark in along.items() if mark is not None}
+        # along an axis of one value there is nothing to fill in but that
+        if len(axis.values) > 1 and len(known) == len(along) and not space.decides(axis):
+            inner.append(number)
+            marks |= known
+    return inner, marks
+
+
+Texts = Sequence[tuple[bytes, ...]]
+"""For each point along an axis the JSON text of each parameter that varies along it."""
+
+
+def _texts(parameters: Mapping[str, Sequence[Value]]) -> Texts:
+    return list(zip(*([json_text(value).encode() for value in values] for values in parameters.values()), strict=True))
+
+
+def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Value]:
+    return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
+
+
+# 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
+def _hashes(text: str, texts: Sequence[Texts]) -> Iterator[Keys]:
+    """Keys of `text` with every combination of `texts` in place of its marks, in C order, a slab at a time."""
+    parts = re.split(f'"{_MARK}:([0-9]+)"', text)
+    places = [int(place) for place in parts[1::2]]
+    contents = _filled([part.encode() for part in parts[::2]], places, texts)
+    while some := list(itertools.islice(contents, SLAB)):
+        digests = b"".join([hashlib.sha256(content).digest()[: KEY_DIGITS // 2] for content in some])
+        yield np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
+
+
+# "%" in a formula's text would be taken for a place: it is doubled
+def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Texts]) -> Iterator[bytes]:
+    """`parts` joined by the text of the parameter at each of `places`, for every combination of the axes' texts."""
+    pattern = b"%b".join(part.replace(b"%", b"%%") for part in parts)
+    combinations = (tuple(itertools.chain.from_iterable(points)) for points in itertools.product(*texts))
+    if list(places) == list(range(sum(len(points[0]) for points in texts))):  # as a rule: each once, in order
+        return map(pattern.__mod__, combinations)
+    return (pattern % tuple([combination[place] for place in places]) for combination in combinations)
+
+
+Order = npt.NDArray[np.int64]
+"""Numbers of all points of a space, each once."""
+
+
+def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
+    """Put the `leading` axes outermost, so that neighbours share what those parameters determine.
+
+    An axis on which another parameter depends through a table or a rule counts as that parameter only in so far as it
+    is listed itself: neighbours may then differ in it, and share less.
+    """
+    points = np.arange(space.size, dtype=np.int64).reshape(space.shape)
+    return points.transpose(_nesting(space, leading)).ravel()
+
+
+# a long run that begins last keeps all other workers idle: one 3 s batch among 0.2 s ones ends after 5.2 s if it comes
+# last, after 3.7 s if it comes first
+def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np.float64] | None) -> Order:
+    """Put groups of costly cases before others in the `sharing_order`.
+
+    work: of a case, over the space's shape or with a length of one along axes on which it does not depend; NaN where
+    there is no case, None where nothing is known.  A group is what shares its early stages, the cases with equal
+    `leading` parameters.  It stays together, in its order, and so do groups that take equally long.
+    """
+    leading = space.carriers(leading)
+    order = sharing_order(space, leading)
+    if work is None:
+        return order
+    inner = tuple(number for number, axis in enumerate(space.axes) if axis.name not in leading)
+    groups = np.nansum(work, axis=inner, keepdims=True)
+    shape = tuple(1 if number in inner else length for number, length in enumerate(space.shape))
+    along = np.broadcast_to(-groups, shape).transpose(_nesting(space, leading)).ravel()
+    # stable, so that groups that take equally long stay in the order in which they share stages
+    first = np.argsort(along, kind="stable")
+    return order.reshape(len(along), -1)[first].ravel()
+
+
+def seed_by_seed(space: CaseSpace, order: Order) -> Order:
+    """Put all cases of a seed before those of the next, each in the given order: early results compare all cells."""
+    if SEED not in space.names:
+        return order
+    axis = space.names.index(SEED)
+    number = order // math.prod(space.shape[axis + 1 :]) % space.shape[axis]
+    return order[np.argsort(number, kind="stable")]
+
+
+def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
+    """Numbers of the axes, outermost first."""
+    rank = {name: position for position, name in enumerate(space.carriers(leading))}
+    return tuple(sorted(range(len(space.axes)), key=lambda i: (rank.get(space.axes[i].name, len(rank)), i)))
+
+
+MAX_COMBINATIONS = 1_000
+"""Combinations of axes on which work depends that are looked at, a tenth of a second; with more of them no case is
+said to be longer."""
+
+Work = npt.NDArray[np.float64]
+"""Rough seconds of a case, over a space's shape with a length of one along axes on which they do not depend; NaN where
+there is no case."""
+
+
+def case_work(method: Method, space: CaseSpace) -> Work | None:
+    """Work of all cases; None where only running them shows it, or there are more than `MAX_COMBINATIONS`.
+
+    It depends on the axes among the method's `sizes`, on those that such a parameter follows by rules, and on those
+    that decide where there is a case.
+    """
+    deciding = set(method.hints.sizes).union(*(space.dependence(name) for name in method.hints.sizes))
+    deciding |= {name for choice in space.chosen for name in choice.over}
+    deciding |= set(space.carriers(name for exclude in space.excluded for name in exclude.match))
+    shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
+    if math.prod(shape) > MAX_COMBINATIONS:
+        return None
+    found = np.full(shape, np.nan)
+    for position in np.ndindex(shape):
+        point = {axis.name: axis.values[i] for axis, i in zip(space.axes, position, strict=True)}
+        values = space.resolved(point)
+        if values is not None:
+            work = work_of(method, values)
+            if work is None:
+                return None
+            found[position] = work
+    return None if np.isnan(found).all() else found
+
+
+# a case whose parameters do not fit together fails at once: it counts as no work, not as unknown
+def work_of(method: Method, values: Values) -> float | None:
+    """Rough seconds of a case; none where the parameters do not fit together, which takes a run no time to find."""
+    try:
+        return method.bind(values).work
+    except InputError:
+        return 0.0
+
+
+MAX_COUNTED = 10_000
+"""Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
+ALIKE = 8.0
+"""Ratio of the longest run's rough work to the shortest's up to which seeds come in turn: a batch of long runs that is
+sized by the shortest then takes 6 s instead of 0.7."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The cases of one phase, which it names."""
+
+    phase: str
+    spec: MethodSpec
+    space: CaseSpace
+
+    @property
+    def method(self) -> Method:
+        """The method that runs the cases."""
+        return load_method(self.spec)
+
+    def case(self, index: int) -> Case | None:
+        """Case number `index`, None where none is planned."""
+        values = self.space.values(index)
+        return None if values is None else Case(index, values, self.method.bind(values).key)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The key of every case, by its number; empty where none is planned."""
+        return case_keys(self.method, self.space)
+
+    @property
+    def runs(self) -> Order:
+        """Numbers of the cases; of those that are the same run, which have one key, the first."""
+        keys, first = np.unique(self.keys, return_index=True)
+        return np.sort(first[keys != b""])
+
+    @cached_property
+    def work(self) -> Work | None:
+        """Rough work of the cases; None where only running them shows it."""
+        return case_work(self.method, self.space)
+
+    @property
+    def longest(self) -> float:
+        """Rough seconds of the longest run; 0 where only running it shows it."""
+        return 0.0 if self.work is None else float(np.nanmax(self.work))
+
+    @property
+    def order(self) -> Order:
+        """All points, those without a case too, so that neighbours share early stages, and long runs come first.
+
+        Where that costs little, seeds come one after the other, so that early results compare all cells.
+        """
+        order = longest_first(self.space, self.method.hints.leading or (), self.work)
+        return seed_by_seed(self.space, order) if self.in_turn else order
+
+    @property
+    def in_turn(self) -> bool:
+        """True where seeds come in turn: they share no early stage, and runs take about the same time.
+
+        Batches are sized by the runs before, so that long runs after short ones would be far too many in one.
+        """
+        leading, work = self.method.hints.leading, self.work
+        if leading is None or SEED not in self.space.names:
+            return True
+        if SEED not in leading or work is None or work.shape[self.space.names.index(SEED)] > 1:
+            return False
+        return bool(np.nanmax(work) <= ALIKE * np.nanmin(work))
+
+    # keys and values block by block: the dictionaries of a million cases would take hundreds of megabytes
+    def cases(self, numbers: Order | None = None) -> Iterator[Case]:
+        """The cases of these numbers, in this order; all of `order` where none are given."""
+        numbers = self.order if numbers is None else numbers
+        for start in range(0, len(numbers), BLOCK):
+            block = numbers[start : start + BLOCK]
+            keys = self.keys[block].astype(str).tolist()
+            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
+                if values is not None:
+                    yield Case(index, values, key)
+
+    def trials(self, numbers: Order) -> Order:
+        """Of these cases the first of each method that is the user's own."""
+        if not isinstance(self.spec.method, Alternatives):
+            # one case, or none: True counts as 1
+            return numbers[: isinstance(self.spec.method, UserCode)]
+        own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
+        (along,) = (number for number, name in enumerate(self.space.names) if name == METHOD)
+        labels = [str(value) for value in self.space.axes[along].values]
+        positions = np.unravel_index(numbers, self.space.shape)[along]
+        different, first = np.unique(positions, return_index=True)
+        return numbers[[at for position, at in zip(different, first, strict=True) if labels[position] in own]]
+
+    @property
+    def group(self) -> int:
+        """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
+        if self.method.hints.leading is None:
+            return 1
+        leading = self.space.carriers(self.method.hints.leading)
+        return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
+
+    @property
+    def count(self) -> int:
+        """Number of cases."""
+        return self.space.count
+
+
+@dataclass(frozen=True)
+class SharedWork:
+    """A stage in `cases` cases: how many need it for the `first` time, and how many in `all`, by their rough work.
+
+    growing: whether the second half of the cases needs any that the first half does not.
+    """
+
+    stage: str
+    cases: int
+    first: Mapping[float, int]
+    all: Mapping[float, int]
+    growing: bool = True
+
+    @property
+    def distinct(self) -> int:
+        """Number of different computations of the stage."""
+        return sum(self.first.values())
+
+
+OWN = "run"
+"""The stage that each case has for itself."""
+
+
+def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
+    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last.
+
+    numbers: of the cases that count; None: all do.
+    """
+    needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
+    works: list[float] = []
+    known: dict[tuple[Value | None, ...], float] = {}
+    hints = plan.method.hints
+    order = sharing_order(plan.space, hints.leading or ())
+    order = order if numbers is None else order[np.isin(order, numbers)]
+    for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
+        size = tuple(map(values.get, hints.sizes))
+        if size not in known:
+            known[size] = work_of(plan.method, values) or 0.0
+        for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
+            needed.setdefault(stage, {})[len(works)] = key
+        works.append(known[size])
+    return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
+
+
+def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) -> SharedWork:
+    """The stage that the cases need with these `keys`."""
+    first: dict[Hashable, int] = {}
+    for case, key in keys.items():
+        first.setdefault(key, case)
+    return SharedWork(
+        stage,
+        len(works),
+        Counter(works[case] for case in first.values()),
+        Counter(works[case] for case in keys),
+        growing=max(first.values()) >= len(works) // 2,
+    )
+
+
+def peak_memory(plan: Plan) -> float:
+    """Largest estimate of a run's bytes over the rules' combinations."""
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.hints.sizes))
+    return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)
+
+
+def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
+    """The cases of one of the study's phases, with what earlier ones chose.
+
+    Of a phase with a precision the first batch of every cell, unless a table in `chosen` says which seeds.
+    """
+    if phase.precision is not None and not any(SEED in each.names for each in chosen):
+        chosen = [*chosen, phase.precision.first_seeds(phase.space)]
+    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
+
+
+def study_plan(study: Study, *chosen: Chosen) -> Plan:
+    """The cases of the study's last phase."""
+    return phase_plan(study, study.phases[-1], chosen)
+
+
+# for what has to be known before anything runs: memory, order and rough work
+def provisional_plans(study: Study) -> list[Plan]:
+    """The plans of all phases before any has run, with stand-ins for what they choose."""
+    spaces = study.provisional_spaces()
+    return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]

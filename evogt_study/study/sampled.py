@@ -1,0 +1,310 @@
+"""The ``[[sample]]`` section read into an index axis: its points, drawn in a box."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy  # its parts are imported when they are used: `stats` takes half a second, which only samples need  # its parts are imported when they are used: `special` takes 0.2 s, which only samples need
+
+from evogt_study.errors import DoubtWarning, StudyError, warn
+from evogt_study.study.case_space import MAX_CASES, Axis, Points
+from evogt_study.study.declared import Declared, Place
+from evogt_study.study.listed import rounded
+from evogt_study.study.model import SampleTable
+
+Array = npt.NDArray[np.float64]
+
+
+def _sobol(dimension: int, count: int, seed: int) -> Array:
+    """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
+    # of a power of two, and cut: the engine warns of other numbers, and we do so once in words of ours
+    engine = scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed))
+    points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
+    return points
+
+
+def _halton(dimension: int, count: int, seed: int) -> Array:
+    points: Array = scipy.stats.qmc.Halton(dimension, rng=np.random.default_rng(seed)).random(count)
+    return points
+
+
+def _random(dimension: int, count: int, seed: int) -> Array:
+    return np.random.default_rng(seed).random((count, dimension))
+
+
+def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
+    """A Latin hypercube, of which the first half is one too where `count` is even, and so on.
+
+    From the odd part of `count` on the number is doubled: of the intervals of half the width each point is in one, and
+    the new points take the others in a random order (Sallaberry, Helton & Hora 2008).
+    """
+    rng = np.random.default_rng(seed)
+    size = count // (count & -count)
+    points: Array = scipy.stats.qmc.LatinHypercube(dimension, rng=rng).random(size)
+    while size < count:
+        # a point may be 1: the sum of an interval and a number below 1 is rounded
+        taken = np.floor(points * (2 * size)).astype(int).clip(0, 2 * size - 1)
+        free = np.stack([np.setdiff1d(np.arange(2 * size), along) for along in taken.T])
+        added = (rng.permuted(free, axis=1).T + rng.random((size, dimension))) / (2 * size)
+        points, size = np.concatenate([points, added]), 2 * size
+    return points
+
+
+def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
+    """For each of `count` points (a, b) of a Sobol sequence in twice the dimension: a, a with one of b for each, b.
+
+    second_order: also b with one of a for each, before b.  The order of Saltelli (2002) as in SALib.
+    """
+    base = _sobol(2 * dimension, count, seed)
+    a, b = base[:, None, :dimension], base[:, None, dimension:]
+    one = np.eye(dimension, dtype=bool)
+    blocks = [a, np.where(one, b, a), *([np.where(one, a, b)] if second_order else []), b]
+    return np.concatenate(blocks, axis=1).reshape(-1, dimension)
+
+
+def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
+    """`count` trajectories of Morris (1991), in each of which every coordinate moves once by p/(2(p - 1)), p levels."""
+    # trajectory by trajectory, so that those of a smaller count are the first of a larger one
+    drawn = np.random.default_rng(seed).random((count, 3, dimension))
+    order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
+    lower = np.floor(drawn[:, 2] * (levels // 2))
+    # argsort of an order is its inverse: the number of the step at which each coordinate moves
+    moved = np.arange(dimension + 1)[:, None] > np.argsort(order, axis=1)[:, None, :]  # (count, d + 1, d)
+    upper = moved != down[:, None, :]
+    points: Array = (lower[:, None, :] + upper * (levels // 2)) / (levels - 1)
+    return points.reshape(-1, dimension)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: `draw` gives the points of (dimension, count, seed), `per_count` of them for each that is counted.
+
+    options: what else `draw` takes, with its default.  nested: the points of a smaller count are the first of a larger
+    one.  balanced: the count should be a power of two.  closed: values are at the ends of the unit interval.
+    """
+
+    draw: Callable[..., Array]
+    nested: bool = True
+    balanced: bool = False
+    closed: bool = False
+    options: Mapping[str, Any] | None = None
+    per_count: Callable[..., int] = lambda dimension: 1
+
+
+RULES: Mapping[str, Rule] = {
+    "sobol": Rule(_sobol, balanced=True),
+    "halton": Rule(_halton),
+    "latin_hypercube": Rule(_latin_hypercube, nested=False),
+    "random": Rule(_random),
+    "saltelli": Rule(
+        _saltelli, balanced=True, options={"second_order": False},
+        per_count=lambda dimension, second_order: (2 if second_order else 1) * dimension + 2,
+    ),
+    "morris": Rule(
+        _morris, closed=True, options={"levels": 4}, per_count=lambda dimension, levels: dimension + 1
+    ),
+}  # fmt: skip
+
+
+Array = npt.NDArray[np.float64]
+Quantiles = Callable[[Array], list[Any]]
+"""Values at numbers of the unit interval."""
+SMALLEST = 2.0**-32
+"""Distance from 0 and 1 that unbounded quantiles keep: Sobol's numbers are multiples of 2^-30, and may be 0."""
+FARTHEST = 7.0
+"""Of a normal distribution's values, in standard deviations: the quantile of `SMALLEST` is -6.2."""
+MOST_INTEGERS = 2**53
+"""Numbers of the unit interval have 53 bits, which tell no more integers apart."""
+
+FORMS = (
+    '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
+    "or { choice = [...] }"
+)
+
+
+def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
+    """The quantiles of a distribution as a study file states it; closed: 0 and 1 are drawn.  Raises StudyError."""
+    if not isinstance(raw, dict):
+        raise place.mistake(FORMS, raw, "one value belongs in [constants]")
+    kinds = [name for name in KINDS if name in raw]
+    if not kinds:
+        return _box(raw, place)
+    place.check_keys(raw, kinds[:1])
+    if kinds[0] == "normal" and closed:
+        raise place.mistake("bounded with this rule, which goes to both ends", raw, "use { from, to }")
+    return KINDS[kinds[0]](raw[kinds[0]], place.at(kinds[0]))
+
+
+def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
+    place.check_keys(raw, ("from", "to"), ("scale", *KINDS))  # of which it has none: these are suggested
+    logarithmic = place.logarithmic(raw)
+    low, high = place.interval(raw, logarithmic)
+    if logarithmic:
+        start, width = math.log(low), math.log(high) - math.log(low)
+        return lambda unit: [rounded(value) for value in np.exp(start + width * unit).tolist()]
+    return lambda unit: [rounded(value) for value in (low + (high - low) * unit).tolist()]
+
+
+def _integers(raw: Any, place: Place) -> Quantiles:
+    low, high = _interval(raw, place)
+    if not (isinstance(low, int) and isinstance(high, int) and high - low < MOST_INTEGERS):
+        raise place.mistake(f"{{ from, to }} of two integers fewer than {MOST_INTEGERS:,} apart", raw)
+    if max(abs(low), abs(high)) > MOST_INTEGERS:
+        raise place.mistake(f"{{ from, to }} of two integers of at most {MOST_INTEGERS:,}", raw)
+    return lambda unit: [low + number for number in _numbers(unit, high - low + 1)]
+
+
+def _interval(raw: Any, place: Place) -> tuple[int | float, int | float]:
+    if not isinstance(raw, dict):
+        raise place.mistake("{ from, to }", raw)
+    place.check_keys(raw, ("from", "to"))
+    return place.interval(raw)
+
+
+def _normal(raw: Any, place: Place) -> Quantiles:
+    if not isinstance(raw, dict):
+        raise place.mistake("{ mean, std }", raw)
+    place.check_keys(raw, ("mean", "std"))
+    mean, std = place.number(raw, "mean"), place.number(raw, "std")
+    if std <= 0:
+        raise place.at("std").mistake("above 0", std)
+    if not math.isfinite(abs(float(mean)) + FARTHEST * float(std)):
+        raise place.mistake("{ mean, std } whose values are finite numbers", raw)
+    return lambda unit: [
+        rounded(value) for value in (mean + std * scipy.special.ndtri(np.clip(unit, SMALLEST, 1.0 - SMALLEST))).tolist()
+    ]
+
+
+def _choice(raw: Any, place: Place) -> Quantiles:
+    if not isinstance(raw, list) or not raw:
+        raise place.mistake("a list of at least one value", raw)
+    return lambda unit: [raw[number] for number in _numbers(unit, len(raw))]
+
+
+def _numbers(unit: Array, count: int) -> list[int]:
+    """Numbers below `count`, each of which has an equal part of the unit interval."""
+    # rules that are closed draw 1 too, which belongs to the last
+    numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
+    return numbers
+
+
+KINDS: Mapping[str, Callable[[Any, Place], Quantiles]] = {
+    "integers": _integers, "normal": _normal, "choice": _choice,
+}  # fmt: skip
+"""Distributions by the key that states them; without one it is a box."""
+
+
+OPTIONS = ("extend", "second_order", "levels")
+"""Keys that not all rules have."""
+
+
+def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
+    """The points of a sample.  Raises StudyError."""
+    rule, parameters = _rule(table, place), table.parameters
+    if not parameters:
+        raise StudyError(f"`{table.name}` must have at least one parameter, got none ({place}); say gamma = {{ ... }}")
+    options = {name: getattr(table, name) for name in rule.options or {}}
+    each = rule.per_count(len(parameters), **options)
+    count = table.count * each
+    if (table.start + table.count) * each > MAX_CASES:
+        start = f", `start` = {table.start:,} included" if table.start else ""
+        raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
+    quantiles = {
+        name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
+    }  # before anything is drawn
+    # drawn from the first on and cut, so that points after `start` are those of the whole sample
+    drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
+    columns = {
+        # what is rounded is canonical; what a choice lists is as it was written
+        name: declared.column(
+            name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
+        )
+        for number, (name, values) in enumerate(quantiles.items())
+    }
+    first = table.start * each
+    points = Points(columns, first, json.dumps(_description(table, options), default=str))
+    return Axis(table.name, tuple(range(first, first + count)), points)
+
+
+def _rule(table: SampleTable, place: Place) -> Rule:
+    """The rule, with options that it has.  Raises StudyError."""
+    if table.rule not in RULES:
+        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
+    rule = RULES[table.rule]
+    known = {*(rule.options or {}), *([] if rule.nested else ["extend"])}
+    for name in OPTIONS:
+        if name in table.model_fields_set and name not in known:
+            raise StudyError(f"`{name}` must be left out with the rule {table.rule} ({place.at(name)})")
+    if table.start and not rule.nested:
+        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
+    if table.levels % 2:
+        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
+    return rule
+
+
+def warn_of_count(table: SampleTable, place: Place) -> None:
+    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced."""
+    end = table.start + table.count
+    if RULES[table.rule].balanced and end & (end - 1):
+        above = 2 ** end.bit_length()
+        warn(
+            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
+            f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
+            DoubtWarning,
+        )
+
+
+def _description(table: SampleTable, options: dict[str, Any]) -> dict[str, Any]:
+    """Rule, count and parameters of a sample, for whoever reads its points."""
+    stated = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
+    start = {"start": table.start} if table.start else {}
+    return {**stated, **start, **options, "parameters": table.parameters}
+
+
+FIXED = "latin_hypercube"
+"""The rule whose points belong to their number: each has an interval of its own in every direction."""
+
+
+def check_growth(before: str, after: str, file: str) -> None:
+    """Raise StudyError where a Latin hypercube of `before`, a study's text, has another number of points in `after`.
+
+    With ``extend = true`` it may be doubled, and halved.
+    """
+    known = {each.get("name"): each for each in _samples(before)}
+    for number, sample in enumerate(_samples(after)):
+        old = known.get(sample.get("name"), {})
+        if _same_but_for_count(old, sample) and old.get("count") != sample.get("count"):
+            _check(old["count"], sample, Place(file, f"sample[{number}].count"))
+
+
+def _check(old: int, sample: dict[str, Any], place: Place) -> None:
+    few, many = sorted((old, sample["count"]))
+    nested = many % few == 0 and (many // few).bit_count() == 1
+    if not sample.get("extend"):
+        wanted = f"{old} as in the result, since the points of a Latin hypercube belong to their number"
+        raise place.mistake(wanted, sample["count"], "extend = true doubles it and keeps them, or -o begins another")
+    if not nested:
+        wanted = f"{old} times a power of two, as in the result, since a nested Latin hypercube is doubled"
+        raise place.mistake(wanted, sample["count"], f"use {2 * old}")
+
+
+def _samples(text: str) -> list[dict[str, Any]]:
+    try:
+        found = tomllib.loads(text).get("sample", [])
+    except (ValueError, RecursionError):  # of a result that another program has changed
+        return []
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _same_but_for_count(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return True where the same hypercube would be drawn, but for the number of its points."""
+    free = ("count", "extend")
+    same = {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
+    return same and other.get("rule") == FIXED
