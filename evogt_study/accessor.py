@@ -24,8 +24,8 @@ from evogt_study.analysis.sensitivity.sensitivity import known, sensitivity
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
-from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import finished_so_far, open_result
+from evogt_study.results.seal import DIGESTS
 from evogt_study.schema.variables import BOOKKEEPING, PILOT, Status
 
 if TYPE_CHECKING:

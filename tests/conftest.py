@@ -14,7 +14,7 @@ from evogt_study.cli.main import main
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.decisions import chosen_by
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_table import Table
+from evogt_study.results.table import Table
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import local_cluster as cluster_module

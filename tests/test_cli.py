@@ -17,12 +17,11 @@ from helpers import read_study, rewritten
 
 from evogt_study.cli.commands.plan import _duration
 from evogt_study.cli.main import COMMANDS, main
-from evogt_study.results.bookkeeping import SCHEMA_VERSION
-from evogt_study.results.dataset import dataset, global_attributes
-from evogt_study.results.finished_runs import describe
+from evogt_study.results.dataset import SCHEMA_VERSION, dataset, global_attributes
+from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_folder, write_shard
+from evogt_study.results.table import Table
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch

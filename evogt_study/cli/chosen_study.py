@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evogt_study.cli.messages import warnings_at_the_end
 from evogt_study.errors import DoubtWarning
-from evogt_study.results.finished_runs import Finished
+from evogt_study.results.finished import Finished
 from evogt_study.storage.paths import default_result, store_folder
 from evogt_study.study.study import Study
 from evogt_study.text import tell

@@ -11,11 +11,10 @@ import xarray as xr
 
 from evogt_study.errors import PilotError, shortened
 from evogt_study.operations.compare_runs import differences
-from evogt_study.results.bookkeeping import RECORDED
-from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
+from evogt_study.results.dataset import RECORDED, axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
-from evogt_study.results.run_table import Table
-from evogt_study.results.stored_plan import Stored, point
+from evogt_study.results.reopened import Stored, point
+from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import listed

@@ -31,7 +31,7 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
         plan = plan_digest(text, _sources(table, study_file.parent))
     except (OSError, ValueError, EvogtError):
         return None
-    from evogt_study.results.integrity import holds_all  # 0.3 s, with NumPy, which a study without a result saves
+    from evogt_study.results.seal import holds_all  # 0.3 s, with NumPy, which a study without a result saves
 
     with only_writer(path):
         remove_unfinished(followed(path).parent, followed(path).name)

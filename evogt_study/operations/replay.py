@@ -14,7 +14,7 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare_runs import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import opened_so_far
-from evogt_study.results.stored_plan import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.values import find, text_label
 from evogt_study.schema.variables import PILOT, Status

@@ -35,10 +35,10 @@ from evogt_study.operations.watching import written_down
 from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import chosen_by, filled_as_needed
-from evogt_study.results.finished_runs import FinishedRuns, describe
+from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_table import Table
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
+from evogt_study.results.table import Table
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished

@@ -11,7 +11,7 @@ import numpy as np
 
 from evogt_study.errors import InputError
 from evogt_study.operations.replay import index_at
-from evogt_study.results.stored_plan import point
+from evogt_study.results.reopened import point
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import Status

@@ -20,10 +20,9 @@ from evogt_study.operations.checks import (
     check_values,
 )
 from evogt_study.operations.replay import Replay, replayed
-from evogt_study.results.digests import changed
-from evogt_study.results.integrity import damaged_parts
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
-from evogt_study.results.stored_plan import Stored, any_phase, code_beside, stored
+from evogt_study.results.reopened import Stored, any_phase, code_beside, stored
+from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description

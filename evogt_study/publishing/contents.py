@@ -14,9 +14,9 @@ from evogt_study.analysis.completeness import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.verify import verify
 from evogt_study.publishing.named_files import files_beside
-from evogt_study.results.bookkeeping import software_sets
+from evogt_study.results.dataset import software_sets
 from evogt_study.results.netcdf import opened
-from evogt_study.results.stored_plan import study_in
+from evogt_study.results.reopened import study_in
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.phases import STUDY
 

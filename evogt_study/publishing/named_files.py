@@ -10,7 +10,7 @@ from typing import Any
 from evogt_study.errors import ResultError
 from evogt_study.methods.code import DeclaredCode
 from evogt_study.methods.fingerprint import imported_files
-from evogt_study.results.stored_plan import check_beside
+from evogt_study.results.reopened import check_beside
 from evogt_study.study.declared import Place
 from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.study import Study

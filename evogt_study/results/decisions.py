@@ -15,7 +15,7 @@ import xarray as xr
 from evogt_study.errors import PilotError, StudyError, shortened
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
-from evogt_study.results.run_table import Table
+from evogt_study.results.table import Table
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status
 from evogt_study.study.case_space import Chosen

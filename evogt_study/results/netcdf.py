@@ -20,16 +20,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
-from evogt_study.results.bookkeeping import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
-from evogt_study.results.declared_sizes import FIXED_WIDTH_BYTES, check_sizes
-from evogt_study.results.digests import with_digests
-from evogt_study.results.integrity import UNREADABLE, no_netcdf
+from evogt_study.results.dataset import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
+from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
 from evogt_study.schema.variables import EARLIER_PHASES, Status
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
-from evogt_study.storage.seal import seal
 from evogt_study.study.phases import STUDY
 
 UNFILLED = ("status", "attempts", "software")
@@ -332,7 +329,7 @@ def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mappi
     """
     if not description(path).exists():
         return None
-    from evogt_study.results.finished_runs import unfinished  # 0.3 s: it reads the study, as no finished result needs
+    from evogt_study.results.finished import unfinished  # 0.3 s: it reads the study, as no finished result needs
 
     return unfinished(path, variables)
 

@@ -188,7 +188,7 @@ def test_complete_runs_are_told_by_silence():
 def test_a_failed_run_is_missing_in_every_variable_whatever_its_kind(tmp_path):
     """An integer has no NaN; a run without a rank still must not count as one with some rank."""
     from evogt_study.results.dataset import dataset
-    from evogt_study.results.run_table import Table
+    from evogt_study.results.table import Table
     from evogt_study.study.plan import study_plan
     from evogt_study.workers.batch import Batch, run_batch
 

@@ -10,11 +10,10 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, StoreWarning
-from evogt_study.results import integrity
-from evogt_study.results.finished_runs import finished
-from evogt_study.results.store import kept
+from evogt_study.results import seal
+from evogt_study.results import seal as integrity
+from evogt_study.results.finished import finished, kept
 from evogt_study.schema.variables import Status
-from evogt_study.storage import seal
 from evogt_study.storage.paths import shard_folder, store_folder
 
 
@@ -181,7 +180,7 @@ def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study,
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
     """As a command leaves them that was stopped."""
-    from evogt_study.results.finished_runs import describe
+    from evogt_study.results.finished import describe
     from evogt_study.results.shards import write_shard
     from evogt_study.study.plan import study_plan
     from evogt_study.workers.batch import Batch, run_batch

@@ -16,10 +16,9 @@ from helpers import PARABOLA, PILOTED, eventually, rewritten
 
 from evogt_study.errors import ResultError
 from evogt_study.operations.verify import verify
-from evogt_study.results import integrity
-from evogt_study.results.digests import DIGESTS
-from evogt_study.results.integrity import damaged_parts
+from evogt_study.results import seal as integrity
 from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.seal import DIGESTS, damaged_parts
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 

@@ -6,7 +6,7 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.results.finished_runs import describe, finished
+from evogt_study.results.finished import describe, finished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, study_plan

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.results.run_table import KeyIndex
+from evogt_study.results.table import KeyIndex
 
 HEADS = ["0" * 16, "f" * 16, "00ff" * 4, "80000000000000a1"]
 KEYS = st.sampled_from([head + tail for head in HEADS for tail in ("0000", "00a0", "ffff")] + [""])

@@ -14,7 +14,7 @@ from helpers import read_study, rewritten
 
 import evogt_study as evs
 from evogt_study.errors import DamagedResultError, ResultError
-from evogt_study.results.bookkeeping import RESULT_SCHEMA, SCHEMA_VERSION
+from evogt_study.results.dataset import RESULT_SCHEMA, SCHEMA_VERSION
 from evogt_study.results.netcdf import in_slabs, write_result
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.study import Study

@@ -10,14 +10,12 @@ from helpers import read_study
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evogt_study.results import digests as digest_module
 from evogt_study.results import netcdf as store_module
-from evogt_study.results.bookkeeping import SCHEMA_VERSION
-from evogt_study.results.columns import missing_value
-from evogt_study.results.dataset import dataset, records_of
+from evogt_study.results import seal as digest_module
+from evogt_study.results.dataset import SCHEMA_VERSION, dataset, records_of
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_table import Table
 from evogt_study.results.shards import read_shard, write_shard
+from evogt_study.results.table import Table, missing_value
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import Status
 from evogt_study.storage import arrays as out_of_core

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evogt_study.results.run_table import Table
+from evogt_study.results.table import Table
 from evogt_study.schema.records import joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan

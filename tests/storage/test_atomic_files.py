@@ -11,8 +11,9 @@ from helpers import PARABOLA, PILOTED
 import evogt_study as evs
 from evogt_study.errors import ResultError
 from evogt_study.operations.joining.merge import merge
-from evogt_study.results import finished_runs, run_sources
-from evogt_study.results.finished_runs import describe, description, unfinished
+from evogt_study.results import finished as finished_runs
+from evogt_study.results import sources as run_sources
+from evogt_study.results.finished import describe, description, unfinished
 from evogt_study.results.shards import remove_shards, shard_folder, write_shard
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import (

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from evogt_study.storage.seal import MAGIC, is_whole, seal, sealed_keys
+from evogt_study.results.seal import MAGIC, is_whole, seal, sealed_keys
 
 KEYS = np.array([f"{number:020x}" for number in range(1000)], dtype=np.bytes_)
 

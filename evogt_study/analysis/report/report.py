@@ -25,8 +25,7 @@ from evogt_study.analysis.sensitivity.sampled import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.tables.pilot_distance import distance_told
 from evogt_study.analysis.tables.tables import rows
-from evogt_study.results.bookkeeping import recorded, software_sets
-from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.dataset import DECLARATION, recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
 from evogt_study.study.case_space import listed

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from evogt_study.errors import InputError
-from evogt_study.results.store import Kept, move_store, prune_store, stored_runs, stores_in
+from evogt_study.results.finished import Kept, move_store, prune_store, stored_runs, stores_in
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import store_folder
 from evogt_study.text import tell

@@ -16,10 +16,10 @@ from evogt_study.operations.array.part import Parts
 from evogt_study.operations.progress import duration
 from evogt_study.operations.run import Workers, run_to_file
 from evogt_study.results.decisions import chosen_by, filled_as_needed
-from evogt_study.results.finished_runs import FinishedRuns, describe
-from evogt_study.results.run_sources import ShardFolder
-from evogt_study.results.run_table import Table
+from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.shards import shard_folder, write_shard
+from evogt_study.results.sources import ShardFolder
+from evogt_study.results.table import Table
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import check_result_place, identity, steadily

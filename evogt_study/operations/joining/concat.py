@@ -13,8 +13,9 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.results.bookkeeping import (
+from evogt_study.results.dataset import (
     CONCATENATED,
+    DECLARATION,
     RECORDED,
     RESULT_SCHEMA,
     SCHEMA_VERSION,
@@ -23,11 +24,10 @@ from evogt_study.results.bookkeeping import (
     recorded,
     software_sets,
 )
-from evogt_study.results.columns import missing_value
-from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.digests import DIGESTS
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.results.provenance import PLAN, package_version
+from evogt_study.results.seal import DIGESTS
+from evogt_study.results.table import missing_value
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, OWN_VALUES, Status, objection
 from evogt_study.storage.atomic import check_result_place
 from evogt_study.storage.lease import only_writer

@@ -10,10 +10,9 @@ from helpers import read_study
 from evogt_study.errors import RunError, StudyError
 from evogt_study.methods.returned import as_record
 from evogt_study.operations.verify import verify
-from evogt_study.results.bookkeeping import SCHEMA_VERSION
-from evogt_study.results.dataset import dataset
+from evogt_study.results.dataset import SCHEMA_VERSION, dataset
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.run_table import Table
+from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, PILOT, Status
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch

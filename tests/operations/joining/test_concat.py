@@ -3,7 +3,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.results.finished_runs import finished
+from evogt_study.results.finished import finished
 from evogt_study.schema.variables import Status
 
 HEAT = """

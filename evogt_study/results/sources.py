@@ -12,11 +12,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
-from evogt_study.results.bookkeeping import RECORDED, recorded
-from evogt_study.results.dataset import records_of
-from evogt_study.results.digests import changed_runs
-from evogt_study.results.integrity import UNREADABLE, damaged_parts, keys_of, no_netcdf, read_keys
+from evogt_study.results.dataset import RECORDED, recorded, records_of
 from evogt_study.results.netcdf import loaded, opened
+from evogt_study.results.seal import UNREADABLE, changed_runs, damaged_parts, keys_of, no_netcdf, read_keys, sealed_keys
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING
@@ -24,7 +22,6 @@ from evogt_study.storage.arrays import SLAB, slabs
 from evogt_study.storage.atomic import RESULT_SUFFIXES
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
-from evogt_study.storage.seal import sealed_keys
 from evogt_study.study.plan import Keys
 
 Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
