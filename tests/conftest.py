@@ -17,9 +17,9 @@ from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import Table
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study
-from evogt_study.workers import local_cluster as cluster_module
+from evogt_study.workers import clusters as cluster_module
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.clusters import connected
 
 SMALL_STUDY = """
 name = "small"

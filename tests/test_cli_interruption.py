@@ -17,7 +17,7 @@ from evogt_study.errors import InputError
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.storage.lease import only_writer
-from evogt_study.workers.interruption import deferred, interruptible, seconds
+from evogt_study.workers.signals import deferred, interruptible, seconds
 
 pytestmark = pytest.mark.long
 

@@ -18,7 +18,7 @@ from helpers import read_study
 
 from evogt_study.analysis.statistics import IncompleteWarning
 from evogt_study.results.shards import shard_files, shard_folder
-from evogt_study.workers.local_cluster import ON_THIS_MACHINE, SETTINGS
+from evogt_study.workers.clusters import ON_THIS_MACHINE, SETTINGS
 from evogt_study.workers.worker_server import ONE_THREAD
 
 pytestmark = pytest.mark.long

@@ -16,8 +16,8 @@ from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarnin
 from evogt_study.operations.run import run_to_file
 from evogt_study.storage.paths import jobs_folder
 from evogt_study.text import tell
-from evogt_study.workers.interruption import interruptible, winding_down
 from evogt_study.workers.limits import WORKER_SECONDS, Limits
+from evogt_study.workers.signals import interruptible, winding_down
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -52,8 +52,8 @@ def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client
     if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
         return nullcontext()
     # here: a study of quick runs is done before Dask is there, which takes 0.4 s to import
-    from evogt_study.workers.jobs.batch_systems import on_batch_system
-    from evogt_study.workers.local_cluster import remote
+    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.clusters import remote
 
     if options.cluster is None:
         return remote(options.scheduler, options.scheduler_file)
@@ -76,7 +76,7 @@ def work_on(
     told: Callable[[str], None],
 ) -> None:
     """Compute parts of a study as one task of an array, and join the result if all is there."""
-    from evogt_study.operations.array.task import work  # 0.3 s, with Dask, which `evogt run` may do without
+    from evogt_study.workers.folder_executor import work  # 0.3 s, with Dask, which `evogt run` may do without
 
     study = read_study(study_file)
     path = result_of(study, output)

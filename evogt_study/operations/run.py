@@ -48,7 +48,7 @@ from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.forked_process import quick_records
+from evogt_study.workers.executor import quick_records
 from evogt_study.workers.limits import NO_LIMITS, Limits, is_number
 from evogt_study.workers.worker_server import end_if_being_started
 
@@ -314,7 +314,7 @@ class _Sweep:
     def by_cluster(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
         """As `records`, on Dask workers."""
         # here: a study that is done before this needs none of it, and with Dask it takes 0.3 s to import
-        from evogt_study.workers.dispatch import Flow
+        from evogt_study.workers.dask_executor import Flow
 
         client, begun = self.workers.client, list[RunRecords]()
         trials = plan.trials(missing) if first else missing[:0]
@@ -387,7 +387,7 @@ class Workers:
             if self._closed:
                 raise SweepError("stopped because another study could not go on; what is finished is kept")
             if self._client is None:
-                from evogt_study.workers.local_cluster import connected  # 0.3 s, as in `by_cluster`
+                from evogt_study.workers.clusters import connected  # 0.3 s, as in `by_cluster`
 
                 self._context = connected(self.given, self.workers)
                 self._client = self._context.__enter__()

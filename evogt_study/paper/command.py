@@ -58,8 +58,8 @@ def reproduce(
     from evogt_study.paper.reproduction_report import summary_line, terminal_table
     from evogt_study.paper.reproduction_run import reproduce as run_and_judge
     from evogt_study.paper.reproduction_run import studies_at, write_report
-    from evogt_study.workers.interruption import interruptible
-    from evogt_study.workers.local_cluster import remote
+    from evogt_study.workers.clusters import remote
+    from evogt_study.workers.signals import interruptible
 
     found = studies_at(studies)
     with interruptible(), remote(scheduler, scheduler_file) as client, display(quiet) as listener:

@@ -12,8 +12,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from multiprocessing import parent_process
 from typing import Any
 
 import numpy as np
@@ -37,9 +39,36 @@ from evogt_study.results.provenance import package_code, software_set
 from evogt_study.schema.records import Case, Datum, Record, RunRecords, Stack
 from evogt_study.schema.values import Value, Values
 from evogt_study.schema.variables import Status
-from evogt_study.workers.file_descriptors import end_without_handles
 from evogt_study.workers.limits import limited
 from evogt_study.workers.stage_cache import StageCache
+
+NEEDED = 8
+"""Descriptors that a worker needs at once: connections, some of which are opened while others are."""
+EXIT_CODE = 71  # EX_OSERR of sysexits.h
+
+
+def end_without_handles() -> None:
+    """End a worker that has no file descriptors left, so that its nanny starts another one.
+
+    Raises LostBatchError in a process that nobody started as a worker, which is not ours to end.
+    """
+    if _are_left():
+        return
+    if parent_process() is not None:
+        os._exit(EXIT_CODE)
+    raise LostBatchError("no file descriptors are left in the worker's process")
+
+
+# tried, not counted: limits are of the process, of its user and of the machine, and opening is subject to all of them
+def _are_left() -> bool:
+    with ExitStack() as stack:
+        try:
+            for _ in range(NEEDED):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            return False
+    return True
+
 
 # some lines of a terminal; a message is held for each of a million runs, and its width is that of a field in the file
 MESSAGE_LIMIT = 500

@@ -24,9 +24,9 @@ START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 PRELOADED = (
     "distributed",
     "distributed.http.worker",
-    "evogt_study.workers.on_worker",
+    "evogt_study.workers.dask_executor",
     "evogt_study.methods.evolution",
-    "evogt_study.workers.looked_up_once",  # last: it freezes what is there
+    "evogt_study.workers.preload",  # last: it freezes what is there
 )
 BLAS_THREADS = (
     "OMP_NUM_THREADS",

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 
 KINDS = ("Dask's own", "evogt run's")
 ROUND_SECONDS = 0.25
-"""As of `evogt_study.workers.dispatch`, which the first of the two must not import."""
+"""As of `evogt_study.workers.dask_executor`, which the first of the two must not import."""
 
 
 def asleep(_, seconds):
@@ -64,7 +64,7 @@ def measured(kind, workers, tasks, seconds, begun):
             )
             client = stack.enter_context(Client(cluster))
         else:
-            from evogt_study.workers.local_cluster import connected
+            from evogt_study.workers.clusters import connected
 
             client = stack.enter_context(connected(None, workers))
         there = set()

@@ -26,8 +26,8 @@ import numpy as np
 import psutil
 import xarray as xr
 
-from evogt_study.workers.batch_size import COMMAND_SECONDS, BatchSize
-from evogt_study.workers.dispatch import BATCHES_AHEAD, ROUND_SECONDS
+from evogt_study.workers.dask_executor import BATCHES_AHEAD, ROUND_SECONDS
+from evogt_study.workers.executor import COMMAND_SECONDS, BatchSize
 
 WORKER_SECONDS = 0.005
 """Of a worker's time for each batch: messages, packing, and what Dask itself does."""

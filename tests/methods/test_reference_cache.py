@@ -12,7 +12,7 @@ from helpers import computed, eventually
 import evogt_study as evs
 from evogt_study.errors import TimedOutError
 from evogt_study.storage.arrays import SHARED_FOLDER, once
-from evogt_study.workers import local_cluster as cluster_module
+from evogt_study.workers import clusters as cluster_module
 from evogt_study.workers.limits import limited
 
 VALUES = np.array([[0.1, np.nan], [-0.0, 1e-300]])

@@ -25,9 +25,9 @@ from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.schema.records import Stack
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import study_plan
-from evogt_study.workers import batch_size
+from evogt_study.workers import executor as batch_size
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.clusters import connected
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from evogt_study.results.netcdf import read_result
 from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
-from evogt_study.workers import local_cluster as cluster_module
+from evogt_study.workers import clusters as cluster_module
 
 BASELINE = """
 name = "fem"

@@ -16,7 +16,7 @@ from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.clusters import connected
 from evogt_study.workers.worker_memory import worker_memory
 
 ONE_D = """

@@ -13,7 +13,7 @@ from evogt_study.planning.forecast import longest_studies_first
 from evogt_study.study import plan as case_work_module
 from evogt_study.study.plan import provisional_plans, sharing_order, study_plan
 from evogt_study.study.study import Study
-from evogt_study.workers import dispatch as flow_module
+from evogt_study.workers import dask_executor as flow_module
 from evogt_study.workers.batch import Batch, run_batch
 
 CONSTANTS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evogt_study.schema.records import Stack
-from evogt_study.workers.batch_size import (
+from evogt_study.workers.executor import (
     BATCH_BYTES,
     COMMAND_SECONDS,
     FIRST_BATCH,

@@ -14,7 +14,7 @@ import xarray as xr
 
 import evogt_study as evs
 from evogt_study.study.plan import study_plan
-from evogt_study.workers import forked_process
+from evogt_study.workers import executor as forked_process
 
 
 def whose(seed):
@@ -145,7 +145,7 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
 TERMINATED_AS_IT_FORKS = """
 import os, signal, time
 import evogt_study as evs
-from evogt_study.workers.interruption import interruptible
+from evogt_study.workers.signals import interruptible
 
 def sleeps(seed):
     time.sleep(600)

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from evogt_study.workers.interruption import interruptible, winding_down
+from evogt_study.workers.signals import interruptible, winding_down
 
 
 class Closing:

@@ -25,8 +25,9 @@ import evogt_study as evs
 from evogt_study.errors import InputError, SweepError
 from evogt_study.results.shards import read_shard, shard_files, shard_folder
 from evogt_study.schema.variables import Status
-from evogt_study.workers import batch_size, local_cluster
-from evogt_study.workers.dispatch import BATCHES_AHEAD, GONE
+from evogt_study.workers import clusters as local_cluster
+from evogt_study.workers import executor as batch_size
+from evogt_study.workers.dask_executor import BATCHES_AHEAD, GONE
 
 pytestmark = pytest.mark.long
 

@@ -14,7 +14,7 @@ import evogt_study as evs
 from evogt_study.errors import InputError, SweepError, TimedOutError
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
-from evogt_study.workers import watch
+from evogt_study.workers import dask_executor as watch
 from evogt_study.workers.limits import Limits, limited
 
 pytestmark = pytest.mark.long

@@ -13,7 +13,7 @@ from helpers import eventually, read_study
 import evogt_study as evs
 from evogt_study.results.shards import shard_files, shard_folder
 from evogt_study.schema.variables import Status
-from evogt_study.workers.local_cluster import connected
+from evogt_study.workers.clusters import connected
 from evogt_study.workers.worker_server import BLAS_THREADS, START_METHOD, start_ahead
 
 pytestmark = [

@@ -14,7 +14,7 @@ from evogt_study.results.finished import Kept, move_store, prune_store, stored_r
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import store_folder
 from evogt_study.text import tell
-from evogt_study.workers.interruption import seconds
+from evogt_study.workers.signals import seconds
 
 _places = click.argument("places", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 

@@ -8,8 +8,8 @@ import click
 
 from evogt_study import cli
 from evogt_study.cli.options import result_option, study_file_argument
-from evogt_study.operations.array.job_script import job_script, make_jobs_folder, submitted
 from evogt_study.text import tell, tell_lines
+from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
 
 
 @click.command()

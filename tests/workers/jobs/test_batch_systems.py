@@ -24,10 +24,9 @@ from evogt_study.storage.atomic import own_mark
 from evogt_study.study.plan import study_plan
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
-from evogt_study.workers.dispatch import Flow
-from evogt_study.workers.interruption import deferred
-from evogt_study.workers.jobs.batch_systems import CERTIFICATES, cluster_of
-from evogt_study.workers.jobs.job_queue import Queue
+from evogt_study.workers.batch_systems import CERTIFICATES, Queue, cluster_of
+from evogt_study.workers.dask_executor import Flow
+from evogt_study.workers.signals import deferred
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 with deferred():  # or it has Ctrl-C end all other tests with code 0
@@ -128,7 +127,7 @@ def test_a_folder_for_the_certificate_that_cannot_be_written(tmp_path):
 CTRL_C = """
 import signal
 from evogt_study.errors import InputError
-from evogt_study.workers.jobs.batch_systems import cluster_of
+from evogt_study.workers.batch_systems import cluster_of
 try:
     with cluster_of("none"):
         pass

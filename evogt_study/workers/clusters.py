@@ -24,7 +24,7 @@ from tornado.ioloop import PeriodicCallback
 from evogt_study.errors import InputError, SweepError
 from evogt_study.storage.arrays import SHARED_FOLDER
 from evogt_study.storage.lease import own_folder
-from evogt_study.workers.interruption import deferred
+from evogt_study.workers.signals import deferred
 from evogt_study.workers.worker_server import ONE_THREAD, START_METHOD, runs_the_script, start_ahead
 
 # a scheduler that is there answers within milliseconds, and Dask alone would try for 30 s

@@ -10,27 +10,75 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
 from asyncio import CancelledError as AsyncCancelled
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import CancelledError
 from concurrent.futures import CancelledError as Cancelled
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, as_completed, get_worker
 
 from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
-from evogt_study.workers.batch import Batch
-from evogt_study.workers.batch_size import BatchSize
+from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.executor import BatchSize
 from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
-from evogt_study.workers.on_worker import run_on_worker
-from evogt_study.workers.watch import NO_WORKERS, Watch
+
+
+def run_on_worker(batch: Batch) -> RunRecords:
+    """As `run_batch`; a worker that leaves says who it is."""
+    try:
+        return run_batch(batch)
+    except LeavingError:
+        raise LeavingError(str(get_worker().address)) from None
+
+
+LOOK_SECONDS = 5.0
+"""Seconds between two looks, each of which is a round trip to the scheduler."""
+NO_WORKERS = f"the Dask cluster has no workers for {WORKER_SECONDS} s; finished runs are kept, the same command goes on"
+
+
+class Watch:
+    """Cancels the `futures` of `client` once no worker has been there for `WORKER_SECONDS`; `deserted` says so then.
+
+    Whoever waits for one of them goes on with an error.  As a context it watches as long as its body runs.
+    """
+
+    def __init__(self, client: Client, futures: Collection[Future[Any]]) -> None:
+        self.client, self.futures, self.deserted = client, futures, False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="evogt-watch", daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        seen = time.monotonic()
+        while not self._over.wait(min(LOOK_SECONDS, WORKER_SECONDS / 4)):
+            try:
+                if self.client.nthreads():
+                    seen = time.monotonic()
+                elif time.monotonic() > seen + WORKER_SECONDS:
+                    self.deserted = True
+                    self.client.cancel(list(self.futures))
+                    return
+            except (OSError, RuntimeError, CancelledError):  # the connection is lost, which the sweep notices by itself
+                return
+
 
 BATCHES_AHEAD = 3
 """Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.

@@ -1,18 +1,20 @@
-"""One task of an array: it claims parts of a study that no other task has, computes them, and joins the last ones."""
+"""The cases of a plan divided into parts, of which every task makes the same: it follows from the plan alone."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.operations.array.part import Parts
 from evogt_study.operations.progress import duration
 from evogt_study.operations.run import Workers, run_to_file
 from evogt_study.results.decisions import chosen_by, filled_as_needed
@@ -27,10 +29,60 @@ from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, cl
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Phase
-from evogt_study.study.plan import Plan
+from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.dispatch import Flow
+from evogt_study.workers.dask_executor import Flow
+from evogt_study.workers.executor import BATCH_SECONDS
 from evogt_study.workers.limits import NO_LIMITS, Limits
+
+MOST_PARTS = 4_000
+"""Parts of a plan: each is two files, and folders of some thousand are listed in milliseconds by any file server.
+
+Some hundred tasks have ten and more each, so that they end together.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of a plan, in the order in which its cases are computed."""
+
+    plan: Plan
+
+    @cached_property
+    def order(self) -> Order:
+        """All points of the plan, in order."""
+        return self.plan.order
+
+    @cached_property
+    def size(self) -> int:
+        """Points of a part: worth a batch of Dask's where that is known beforehand, whole groups that share stages."""
+        least = math.ceil(self.plan.space.size / MOST_PARTS)
+        size = max(least, round(BATCH_SECONDS / self.plan.longest) if self.plan.longest else 1)
+        group = self.plan.group
+        return -(-size // group) * group if group <= 2 * size else size
+
+    @property
+    def count(self) -> int:
+        """Number of parts."""
+        return math.ceil(len(self.order) / self.size)
+
+    def cases(self, part: int) -> Order:
+        """Numbers of a part's cases."""
+        return self.order[part * self.size : (part + 1) * self.size]
+
+    @property
+    def digest(self) -> str:
+        """Name of this division: equal for tasks that mean the same by the number of a part."""
+        text = f"{self.plan.phase} {self.size} ".encode()
+        keys: npt.NDArray[np.bytes_] = self.plan.keys[self.order]
+        return blake2b(text + keys.tobytes(), digest_size=8).hexdigest()
+
+    # apart from each other, since tasks that begin together would all try to claim the same
+    def turn(self, number: int, of: int) -> list[int]:
+        """Parts in the order in which task `number` of `of`, counted from 1, looks at them: from its own share on."""
+        begin = (number - 1) * self.count // of
+        return [(begin + part) % self.count for part in range(self.count)]
+
 
 LOOK_SECONDS = 2.0
 """Between two looks at what others compute, for which a task waits: each lists a folder."""
