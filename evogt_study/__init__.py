@@ -64,9 +64,9 @@ if TYPE_CHECKING:
         Tensor,
     )
     from evogt_study.numerics.quadrature import QuadratureRule
+    from evogt_study.operations.concat import concat
     from evogt_study.operations.evaluate import evaluate
-    from evogt_study.operations.joining.concat import concat
-    from evogt_study.operations.joining.merge import merge
+    from evogt_study.operations.merge import merge
     from evogt_study.operations.progress import Event, Listener
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
@@ -89,8 +89,8 @@ _named = lazy_names(
         "evogt_study.analysis.beyond_the_mean": "shares_of_variance",
         "evogt_study.analysis.verdict": "verdict",
         "evogt_study.operations.evaluate": "evaluate",
-        "evogt_study.operations.joining.concat": "concat",
-        "evogt_study.operations.joining.merge": "merge",
+        "evogt_study.operations.concat": "concat",
+        "evogt_study.operations.merge": "merge",
         "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.accessor": "open",
         "evogt_study.analysis.sensitivity.sensitivity": "sensitivity",

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from evogt_study.errors import ResultError
+from evogt_study.storage.atomic import written_whole
+from evogt_study.storage.lease import Writer, living, writer_of
+from evogt_study.storage.paths import claims_folder, progress_file
+from evogt_study.text import shown
 
 Listener = Callable[["Event"], None]
 
@@ -80,3 +94,129 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+DISPLAY_SECONDS = 0.2
+"""Between two changes of the output, which a person cannot tell from continuous ones; each is a message to the page."""
+
+
+def notebook_display() -> Listener | None:
+    """Return a new display where this process is the kernel of a notebook, else None."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return None if getattr(shell, "kernel", None) is None else NotebookDisplay()
+
+
+class NotebookDisplay:
+    """Listener that shows the latest event of each phase."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Event] = {}
+        self.handle: Any = None
+        self.shown_at = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Show the event, unless another has just been shown and this is not the last of its phase."""
+        new = event.phase not in self.events
+        self.events[event.phase] = event
+        if new or event.final or time.monotonic() - self.shown_at > DISPLAY_SECONDS:
+            self.shown_at = time.monotonic()
+            self._show()
+
+    def _show(self) -> None:
+        if self.handle is None:
+            from IPython.display import display  # IPython is no dependency: a notebook has it
+
+            self.handle = display(self, display_id=True)
+        else:
+            self.handle.update(self)
+
+    def __repr__(self) -> str:
+        return "\n".join(shown(in_words(event)) for event in self.events.values())
+
+    def _repr_html_(self) -> str:
+        return "\n".join(map(_row, self.events.values()))
+
+
+def _row(event: Event) -> str:
+    """Make the bar of a phase, red where runs failed, with its words."""
+    colour = "firebrick" if event.failed else "seagreen"
+    return (
+        f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" '
+        f'style="width: 16em; accent-color: {colour}"></progress> {escape(shown(in_words(event)))}</div>'
+    )
+
+
+WATCH_SECONDS = 1.0
+"""Between two events that are written down: a person looks no oftener, and writing one takes 0.2 ms."""
+
+
+def written_down(result: Path, listener: Listener | None) -> Listener:
+    """Make a listener that writes events down beside the shards of `result`, and gives them to `listener`.
+
+    Before the first run is finished nothing is written: a result that is complete needs no folder.
+    """
+    path, last = progress_file(result), float("-inf")
+
+    def listen(event: Event) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if event.done and not event.final and now - last >= WATCH_SECONDS:
+            last = now
+            with suppress(OSError, ResultError), written_whole(path) as temporary:  # a full disk is found by others
+                temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))
+        if listener is not None:
+            listener(event)
+
+    return listen
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Computation of a result that is not finished: its writer, if any is left to see, and its latest event.
+
+    age: seconds since that event.  parts: those that tasks of `evogt work` hold.
+    """
+
+    writer: Writer | None
+    event: Event | None
+    age: float
+    parts: int = 0
+
+    @property
+    def runs(self) -> bool:
+        """True while a process computes it."""
+        return self.parts > 0 or (self.writer is not None and self.writer.lives)
+
+    def described(self) -> str:
+        """Describe it: "running: process 4711 on host since 2026-01-01T12:00:00Z; study: 12/60 runs, 0 failed"."""
+        if self.parts:
+            return f"running: tasks of `evogt work`, which hold {self.parts:,} parts"
+        who = "" if self.writer is None else self.writer.described()
+        if not self.runs:
+            return f"not running{': ' + who if who else ''}; `evogt run` computes the rest"
+        if self.event is None:
+            return f"running: {who}; no run is finished yet"
+        return f"running: {who}; {in_words(self.event)} ({duration(self.age)} ago)"
+
+
+def computation_of(result: Path) -> Computation:
+    """Look at the lock and the latest event of a result."""
+    writer = writer_of(result)
+    try:
+        told = json.loads(progress_file(result).read_text())
+        # an event of a process that was killed tells nothing of the one that goes on
+        if writer is not None and str(told["process"]) == writer.process:
+            return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):  # none yet, or that of another version
+        pass
+    return Computation(writer, None, 0.0, living(claims_folder(result)))
+
+
+def _event(told: Mapping[str, Any]) -> Event:
+    """Make the event that a file tells of.  Raises ValueError, LookupError or TypeError where it tells of none."""
+    reused, done, failed, total = (int(told[name]) for name in ("reused", "done", "failed", "total"))
+    seconds = float(told["seconds"])
+    if not 0.0 < seconds < math.inf:
+        raise ValueError(seconds)
+    return Event(str(told["phase"]), reused, done, failed, total, seconds)

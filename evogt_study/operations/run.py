@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,19 +28,17 @@ from evogt_study.errors import (
     shortened,
     warn,
 )
-from evogt_study.operations.notebook_display import notebook_display
-from evogt_study.operations.progress import Listener, Progress
-from evogt_study.operations.reuse import Reuse
-from evogt_study.operations.watching import written_down
-from evogt_study.planning.forecast import longest_studies_first
+from evogt_study.operations.forecast import longest_studies_first
+from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
+from evogt_study.results.provenance import software_set
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import Status, warn_of_doubts
+from evogt_study.schema.variables import FINAL, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.lease import living, only_writer, own_folder
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
@@ -54,6 +52,30 @@ from evogt_study.workers.worker_server import end_if_being_started
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Rule for finished runs: by default all that were tried are taken up.  others: more places to look for them.
+
+    keep_old_code: those are taken, too, that the study's own code computed before it was changed.
+    """
+
+    retry_failed: bool = False
+    rerun_outdated: bool = False
+    others: tuple[Path, ...] = ()
+    keep_old_code: bool = False
+
+    def keeps(self, status: Status) -> bool:
+        """True where a run of this status needs no other try: one that diverged would do so again."""
+        return status in FINAL if self.retry_failed else status != Status.not_run
+
+    def usable(self, records: RunRecords) -> RunRecords:
+        """Select the runs of the software that is here now, where others are to be computed again."""
+        if not self.rerun_outdated:
+            return records
+        return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
+
 
 # one ends with few runs, which leave workers idle; a second fills them, and a third the end of the second.  More would
 # only take memory: each has a table of its runs

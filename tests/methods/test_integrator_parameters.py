@@ -12,7 +12,7 @@ from evogt_study.methods import integrator_parameters
 from evogt_study.methods.loading import load_method
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.time_grid import Trajectory
-from evogt_study.planning.forecast import predicted
+from evogt_study.operations.forecast import predicted
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study

@@ -7,7 +7,7 @@ import pytest
 from helpers import PARABOLA, PILOTED, rewritten
 
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.compare_runs import differences, software_changes
+from evogt_study.operations.compare import differences, software_changes
 from evogt_study.operations.replay import replay
 from evogt_study.publishing.named_files import files_beside
 from evogt_study.results.provenance import software_set

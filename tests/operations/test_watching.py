@@ -3,8 +3,7 @@ import os
 import subprocess
 import time
 
-from evogt_study.operations.progress import Event
-from evogt_study.operations.watching import computation_of, written_down
+from evogt_study.operations.progress import Event, computation_of, written_down
 from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 from evogt_study.storage.paths import progress_file
 

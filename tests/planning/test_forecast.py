@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.planning import forecast as forecast_module
-from evogt_study.planning.forecast import Prediction, StageTimes, Timings, predicted, timed_cases
+from evogt_study.operations import forecast as forecast_module
+from evogt_study.operations.forecast import Prediction, StageTimes, Timings, predicted, timed_cases, worker_memory
 from evogt_study.study import plan as case_work_module
 from evogt_study.study.plan import OWN, provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study
@@ -17,7 +17,6 @@ from evogt_study.workers import batch as batch_module
 from evogt_study.workers import stage_cache as shared_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.clusters import connected
-from evogt_study.workers.worker_memory import worker_memory
 
 ONE_D = """
 name = "one_d"

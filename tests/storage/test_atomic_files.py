@@ -10,7 +10,7 @@ from helpers import PARABOLA, PILOTED
 
 import evogt_study as evs
 from evogt_study.errors import ResultError
-from evogt_study.operations.joining.merge import merge
+from evogt_study.operations.merge import merge
 from evogt_study.results import finished as finished_runs
 from evogt_study.results import sources as run_sources
 from evogt_study.results.finished import describe, description, unfinished

@@ -9,7 +9,7 @@ import click
 from evogt_study.cli.chosen_runs import check_finished
 from evogt_study.cli.messages import print_result
 from evogt_study.errors import InputError
-from evogt_study.operations.joining.concat import concat as joined
+from evogt_study.operations.concat import concat as joined
 
 
 @click.command()

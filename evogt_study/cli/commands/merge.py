@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evogt_study.cli.messages import print_result, tell_unfinished
-from evogt_study.operations.joining.merge import merge as merged
+from evogt_study.operations.merge import merge as merged
 from evogt_study.study.study import Study
 
 

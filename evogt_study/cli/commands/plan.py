@@ -9,14 +9,13 @@ from dask.system import CPU_COUNT
 
 from evogt_study.cli.chosen_study import print_unasked, read_study, result_of
 from evogt_study.cli.options import from_option, result_option, study_file_argument
-from evogt_study.planning.forecast import START_SECONDS, predicted
+from evogt_study.operations.forecast import START_SECONDS, predicted, worker_memory
 from evogt_study.results.decisions import decisions
 from evogt_study.results.finished import Finished, finished
 from evogt_study.results.table import Table
 from evogt_study.study.phases import Precision, in_words
 from evogt_study.study.plan import OWN, Order, Plan, provisional_plans, shared_work
 from evogt_study.text import tell
-from evogt_study.workers.worker_memory import worker_memory
 
 
 @click.command()

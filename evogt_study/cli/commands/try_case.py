@@ -9,7 +9,7 @@ import click
 from evogt_study.cli.chosen_study import read_study
 from evogt_study.cli.exit_codes import SOME_FAILED
 from evogt_study.cli.options import study_file_argument
-from evogt_study.operations.trial import tried
+from evogt_study.operations.replay import tried
 from evogt_study.study.case_space import read_point
 from evogt_study.text import tell, tell_lines
 

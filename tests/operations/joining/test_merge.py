@@ -11,7 +11,7 @@ from helpers import PARABOLA, PILOTED, read_study, rewritten, same_numbers
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ResultError
-from evogt_study.operations.joining.merge import merge
+from evogt_study.operations.merge import merge
 from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status

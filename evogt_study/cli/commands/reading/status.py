@@ -19,7 +19,7 @@ from evogt_study.cli.messages import print_lines, tell_unfinished, warn
 from evogt_study.cli.options import from_option
 from evogt_study.cli.result_display import format_counts, format_messages, format_missing, format_software
 from evogt_study.errors import InputError
-from evogt_study.operations.watching import computation_of
+from evogt_study.operations.progress import computation_of
 from evogt_study.results.finished import finished
 from evogt_study.storage.paths import description
 from evogt_study.study.study import Study

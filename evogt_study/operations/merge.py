@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, StudyError
-from evogt_study.operations.compare_runs import Difference, differences, software_changes
+from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result

@@ -12,8 +12,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from evogt_study.schema.values import Values
-from evogt_study.study.plan import OWN, Order, Plan, SharedWork, provisional_plans, work_of
+from evogt_study.study.plan import OWN, Order, Plan, SharedWork, peak_memory, provisional_plans, work_of
 from evogt_study.study.study import Study
+from evogt_study.workers.stage_cache import KEPT_BYTES
 
 T = TypeVar("T")
 
@@ -193,3 +194,21 @@ def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
 def _rough_seconds(plan: Plan) -> float:
     sample = sampled_work(plan)
     return np.inf if sample is None else plan.count * sum(work for work, _ in sample) / len(sample)
+
+
+WORKER_BYTES = 130 * 2**20
+"""Bytes of a worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
+
+
+# a quarter of a run's arrays: the retained space and the matrices; trial functions and their SVD are gone by then
+def worker_memory(plan: Plan) -> float:
+    """Bytes of a worker process at its peak: itself, the arrays of a run, and results of stages that are kept.
+
+    What is kept of a run for later ones is taken to be a quarter of its arrays.  0 where nothing is known of the runs.
+    """
+    arrays = peak_memory(plan)
+    if not arrays:
+        return 0.0
+    first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)
+    keeping = set(plan.method.bind(first).stages) - {"problem"}  # which has no arrays
+    return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)
