@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from evogt_study import errors, problems
     from evogt_study.accessor import open as open
     from evogt_study.analysis import plots
-    from evogt_study.analysis.beyond_the_mean import shares_of_variance
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
-    from evogt_study.analysis.sensitivity.sensitivity import sensitivity
+    from evogt_study.analysis.sensitivity import sensitivity, shares_of_variance
     from evogt_study.analysis.statistics import summary
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
@@ -86,14 +85,13 @@ _named = lazy_names(
         "evogt_study.numerics.quadrature": "QuadratureRule",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.analysis.comparison": "compare ranking",
-        "evogt_study.analysis.beyond_the_mean": "shares_of_variance",
+        "evogt_study.analysis.sensitivity": "shares_of_variance sensitivity",
         "evogt_study.analysis.verdict": "verdict",
         "evogt_study.operations.evaluate": "evaluate",
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.merge": "merge",
         "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.accessor": "open",
-        "evogt_study.analysis.sensitivity.sensitivity": "sensitivity",
         "evogt_study.operations.replay": "replay",
         "evogt_study.operations.solve": "solve",
         "evogt_study.study.study": "Study",

@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.beyond_the_mean import shares_of_variance
 from evogt_study.analysis.comparison import compare, ranking
-from evogt_study.analysis.distinct import KEYS
 from evogt_study.analysis.export import data_frame, run_table
 from evogt_study.analysis.orders import observed_orders
-from evogt_study.analysis.sensitivity.sensitivity import known, sensitivity
+from evogt_study.analysis.runs import KEYS
+from evogt_study.analysis.sensitivity import known, sensitivity, shares_of_variance
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import computed_table
 
-from evogt_study.analysis.tables.pilot_distance import pilot_distance
+from evogt_study.analysis.summary_table import pilot_distance
 from evogt_study.results.dataset import dataset
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study

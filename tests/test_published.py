@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.analysis.tables.tables import rendered, rows
+from evogt_study.analysis.tables import rendered, rows
 from evogt_study.paper.agreement import Verdict
 from evogt_study.paper.reproduction import TABLES, judged, known_differences, published, read_csv
 from evogt_study.results.netcdf import read_result

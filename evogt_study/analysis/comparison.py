@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
 import xarray as xr
 
-from evogt_study.analysis.blocks import (
+from evogt_study.analysis.reduce import (
     BOUND,
     COUNTS,
     RUNS,
@@ -19,10 +19,17 @@ from evogt_study.analysis.blocks import (
     tell_missing,
     tell_missing_runs,
 )
-from evogt_study.analysis.distinct import Numbers, join_numbers, keep_first, mark_first, planned_runs
-from evogt_study.analysis.labels import position
+from evogt_study.analysis.runs import (
+    Layout,
+    Numbers,
+    join_numbers,
+    keep_first,
+    layout,
+    mark_first,
+    planned_runs,
+    position,
+)
 from evogt_study.analysis.statistics import kept_coordinates
-from evogt_study.analysis.units import Layout, layout
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference import comparisons as pair_tests
 from evogt_study.inference import kernels

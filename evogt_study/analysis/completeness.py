@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.distinct import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
+from evogt_study.analysis.runs import KEYS, Numbers, mark_first, mark_first_cells, run_numbers
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
 from evogt_study.storage.arrays import slabs

@@ -7,20 +7,24 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.blocks import (
+from evogt_study.analysis.reduce import (
     BOUND,
     COUNTS,
+    FEW,
+    FEW_OF_STD,
+    NOTE,
+    NOTED,
     RUNS,
     IncompleteWarning,
     check_policy,
     dimensions,
     each_once,
+    noted,
     reduced,
+    tail_kernels,
     tell_missing_runs,
 )
-from evogt_study.analysis.distinct import Numbers, planned_runs
-from evogt_study.analysis.notes import FEW, FEW_OF_STD, NOTE, NOTED, noted, tail_kernels
-from evogt_study.analysis.units import layout
+from evogt_study.analysis.runs import Numbers, layout, planned_runs
 from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
 from evogt_study.inference.comparisons import share_intervals

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
-    from evogt_study.analysis.tables.orders_table import eoc_table
-    from evogt_study.analysis.tables.sensitivity_table import shares_table
+    from evogt_study.analysis.orders import eoc_table
+    from evogt_study.analysis.sensitivity import shares_table
     from evogt_study.cli.chosen_study import read_study, result_of
     from evogt_study.cli.computing import run_study, work_on
     from evogt_study.cli.messages import print_result
@@ -43,7 +43,7 @@ __getattr__ = lazy_names(
         "evogt_study.cli.computing": "run_study work_on",
         "evogt_study.cli.messages": "print_result",
         "evogt_study.cli.reporting": "check_page write_report",
-        "evogt_study.analysis.tables.orders_table": "eoc_table",
-        "evogt_study.analysis.tables.sensitivity_table": "shares_table",
+        "evogt_study.analysis.orders": "eoc_table",
+        "evogt_study.analysis.sensitivity": "shares_table",
     },
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness
-from evogt_study.analysis.distinct import KEYS, count_runs, run_numbers
+from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
 from evogt_study.results.dataset import software_sets
 
 MOST_MESSAGES = 10

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from evogt_study.analysis.tables.tables import rendered
+from evogt_study.analysis.tables import rendered
 from evogt_study.paper.agreement import Entry, Measure, Verdict
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evogt_study as evs
-from evogt_study.analysis.blocks import IncompleteWarning
 from evogt_study.analysis.comparison import compare, ranking
+from evogt_study.analysis.reduce import IncompleteWarning
 from evogt_study.errors import IncompleteError, InputError, ParameterError
 from evogt_study.inference.comparisons import signed_rank_tests, wilcoxon, win_interval
 from evogt_study.inference.intervals import Interval

@@ -9,9 +9,9 @@ import xarray as xr
 from conftest import written_result
 
 import evogt_study as evs
-from evogt_study.analysis.blocks import IncompleteWarning
-from evogt_study.analysis.distinct import count_runs, join_numbers, keep_first, run_numbers
+from evogt_study.analysis.reduce import IncompleteWarning
 from evogt_study.analysis.report.report import report
+from evogt_study.analysis.runs import count_runs, join_numbers, keep_first, run_numbers
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.tables.pilot_distance import distance_told, pilot_distance
+from evogt_study.analysis.summary_table import distance_told, pilot_distance
 
 
 def pilot(minimise):

@@ -5,8 +5,7 @@ import re
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.orders import observed_orders
-from evogt_study.analysis.tables.orders_table import orders_table
+from evogt_study.analysis.orders import observed_orders, orders_table
 
 VALUES = xr.DataArray(
     np.array([[4e-2, 1e-2, 2.5e-3], [3e-1, np.nan, 3e-1 / 4]]),

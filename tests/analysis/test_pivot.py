@@ -10,9 +10,7 @@ import xarray as xr
 
 from evogt_study.analysis.comparison import compare
 from evogt_study.analysis.statistics import summary
-from evogt_study.analysis.tables.numbers import NumberFormat, ratio_text
-from evogt_study.analysis.tables.pivot import MEANSTD, pivot, rendered_pivot, with_ratios
-from evogt_study.analysis.tables.tables import rows
+from evogt_study.analysis.tables import MEANSTD, NumberFormat, pivot, ratio_text, rendered_pivot, rows, with_ratios
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import Interval
 

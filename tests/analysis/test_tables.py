@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from evogt_study.analysis.statistics import IncompleteWarning, summary
-from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
+from evogt_study.analysis.tables import FORMATS, rendered, rows
 from evogt_study.errors import InputError
 
 

@@ -17,7 +17,7 @@ import xarray as xr
 from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
-from evogt_study.analysis.tables.pilot_distance import pilot_distance
+from evogt_study.analysis.summary_table import pilot_distance
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
 from evogt_study.results.netcdf import read_result

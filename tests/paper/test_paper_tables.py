@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from evogt_study.accessor import open as opened
-from evogt_study.analysis.tables.numbers import NumberFormat
-from evogt_study.analysis.tables.summary_table import Question, summary_table
+from evogt_study.analysis.summary_table import Question, summary_table
+from evogt_study.analysis.tables import NumberFormat
 
 DATA = Path(__file__).parents[2] / "data"
 

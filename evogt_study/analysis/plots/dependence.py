@@ -30,8 +30,8 @@ from evogt_study.analysis.plots.parts.style import (
 )
 from evogt_study.analysis.plots.samples.trend import trend
 from evogt_study.analysis.plots.scatter import scatter
-from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
-from evogt_study.analysis.tables.pilot_choice import chosen
+from evogt_study.analysis.samples import along_sample, drawn_dimensions
+from evogt_study.analysis.summary_table import chosen
 from evogt_study.inference.kernels import Array
 
 EACH = 200  # runs at one place up to which every one is a point: more hide each other

@@ -10,8 +10,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.distinct import KEYS, count_runs, mark_first_cells, run_numbers
-from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
 from evogt_study.analysis.plots.distribution import distribution
 from evogt_study.analysis.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
@@ -37,7 +35,8 @@ from evogt_study.analysis.plots.scatter import rank_error
 from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
 from evogt_study.analysis.plots.verdict import Judged, comparable, contested, verdict
 from evogt_study.analysis.report.page import Drawn
-from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
+from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
+from evogt_study.analysis.samples import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference import kernels
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status

@@ -12,13 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis import verdict as verdicts
-from evogt_study.analysis.distinct import KEYS
-from evogt_study.analysis.labels import shown
 from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, label_of, numbers_in
 from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
 from evogt_study.analysis.plots.parts.labels import labelled
 from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size
-from evogt_study.analysis.units import DRAWN
+from evogt_study.analysis.runs import DRAWN, KEYS, shown
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.inference.intervals import FEWEST

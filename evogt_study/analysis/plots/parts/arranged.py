@@ -14,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.analysis.distinct import KEYS, Numbers, count_runs, mark_first, run_numbers
-from evogt_study.analysis.labels import numeric_variables
 from evogt_study.analysis.plots.parts.style import plain, typeset
-from evogt_study.analysis.sensitivity.sampled import along_sample, drawn_dimensions
-from evogt_study.analysis.units import DRAWN
+from evogt_study.analysis.runs import DRAWN, KEYS, Numbers, count_runs, mark_first, numeric_variables, run_numbers
+from evogt_study.analysis.samples import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
 from evogt_study.inference.intervals import Interval, interval
 from evogt_study.inference.kernels import Array

@@ -11,8 +11,8 @@ from matplotlib.ticker import LogLocator
 
 from evogt_study.analysis.plots.parts.arranged import Places, arranged, at, axes_of, title_of
 from evogt_study.analysis.plots.parts.style import TEXT_WIDTH, logarithmic, plain
-from evogt_study.analysis.sensitivity.sampled import sample_dimensions, sampled
-from evogt_study.analysis.units import DRAWN
+from evogt_study.analysis.runs import DRAWN
+from evogt_study.analysis.samples import sample_dimensions, sampled
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 

@@ -9,9 +9,8 @@ import click
 
 from evogt_study import cli
 from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
-from evogt_study.analysis.tables.numbers import NumberFormat
-from evogt_study.analysis.tables.pilot_distance import distance_told
-from evogt_study.analysis.tables.summary_table import Question, summary_table
+from evogt_study.analysis.summary_table import Question, distance_told, summary_table
+from evogt_study.analysis.tables import NumberFormat
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end
 from evogt_study.cli.options import names

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from evogt_study.analysis.statistics import IncompleteWarning
-from evogt_study.analysis.tables.summary_table import select_runs
-from evogt_study.analysis.tables.verdict_table import verdict_lines
+from evogt_study.analysis.summary_table import select_runs, verdict_lines
 from evogt_study.analysis.verdict import verdict as judged
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.messages import warn, warnings_at_the_end

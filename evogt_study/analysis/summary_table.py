@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.comparison import compare
-from evogt_study.analysis.labels import numeric_variables, position
+from evogt_study.analysis.reduce import BOUND
+from evogt_study.analysis.runs import numeric_variables, position, shown
 from evogt_study.analysis.statistics import DEFAULT, summary
-from evogt_study.analysis.tables.numbers import NumberFormat
-from evogt_study.analysis.tables.pivot import pivot, rendered_pivot, with_ratios
-from evogt_study.analysis.tables.tables import FORMATS, rendered, rows
+from evogt_study.analysis.tables import FORMATS, NumberFormat, pivot, rendered, rendered_pivot, rows, with_ratios
+from evogt_study.analysis.verdict import PAIR
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.intervals import Interval
+from evogt_study.schema.values import canonical, text_label
+from evogt_study.schema.variables import CANDIDATE, Status
 
 VARIABLE = "variable"
 """Dimension of a table of several variables."""
@@ -153,3 +159,103 @@ def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.D
     }
     ratios = {name: each[["ratio_of_means", "ratio_ci", "n_ok", "n_planned"]] for name, each in compared.items()}
     return question.ratio, joined(ratios)
+
+
+def verdict_lines(found: xr.Dataset) -> str:
+    """Sentences of the cells, then effects, simultaneous intervals and adjusted p-values of their pairs."""
+    rest = [str(dim) for dim in found["n_common"].dims]
+    form = NumberFormat(3)
+    told, body = [], []
+    for place, labels in zip(
+        np.ndindex(*found["n_common"].shape), product(*(shown(found, dim) for dim in rest)), strict=True
+    ):
+        cell = found.isel(dict(zip(rest, place, strict=True)))
+        where = ", ".join(f"{dim} = {label}" for dim, label in zip(rest, labels, strict=True))
+        told.append(f"{where}: {cell['verdict'].item()}" if where else str(cell["verdict"].item()))
+        limits = cell["effect_ci"].transpose(PAIR, BOUND).values
+        numbers = zip(cell[PAIR].values, cell["effect"].values, limits, cell["p_value"].values, strict=True)
+        body += [
+            [*labels, str(pair), *map(form.text, map(float, (effect, low, high, p)))]
+            for pair, effect, (low, high), p in numbers
+            if np.isfinite(effect)
+        ]
+    effect = str(found.attrs["effect"])
+    header = [*rest, PAIR, effect, "lower", "upper", "p"]
+    return "\n".join([*told, "", rendered(header, body, "text")])
+
+
+ERROR = "error"
+
+
+def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:
+    """The ``[pilot]`` section of the study in a result, empty where it cannot be read."""
+    try:
+        section = tomllib.loads(str(pilot.attrs.get("study", ""))).get("pilot", {})
+    except tomllib.TOMLDecodeError:
+        return {}
+    return section if isinstance(section, dict) else {}
+
+
+def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
+    """The variable that the pilot minimises, and the axes at whose points it chooses."""
+    return str(section.get("minimise", ERROR)), list(map(str, section.get("by", [])))
+
+
+def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
+    """Mask of the chosen candidate over `by` and the candidates, as `results.decisions.choose` chooses.
+
+    The least mean, over the other axes, of the candidates of which all runs are ok; of equals the smaller, or the first
+    where a candidate is of several parameters.  None where the runs or their study do not say it.
+    """
+    section = pilot_section(pilot)
+    minimise, by = minimised(section)
+    known = {minimise, "status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
+    if not section or not known or pilot[minimise].dims != pilot["status"].dims:
+        return None
+    over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
+    values = pilot[minimise].astype(float).where(pilot["status"] == Status.ok)
+    means = values.mean(over, skipna=False)
+    usable = means.notnull() & (abs(means) < np.inf)
+    best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
+    parameter = section.get("parameter")
+    order = pilot[parameter] if isinstance(parameter, str) and parameter in pilot.coords else pilot[CANDIDATE]
+    ranked = order.broadcast_like(best).where(best, np.inf)
+    return best & (ranked == ranked.min(CANDIDATE))
+
+
+def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
+    """Mean error of the chosen candidate over the least of all candidates, over the axes of the choice.
+
+    The choice is by the least mean of `minimise`, which the study in the result names.  None for a pilot that
+    minimises the error itself, or without the two variables.
+    """
+    minimise, by = minimised(pilot_section(pilot))
+    if minimise == ERROR or not {minimise, ERROR} <= set(pilot.data_vars) or not set(by) <= set(pilot.dims):
+        return None
+    over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
+    means = {name: pilot[name].mean(over, skipna=False) for name in (minimise, ERROR)}
+    there: xr.DataArray = means[minimise].notnull() & means[ERROR].notnull()
+    if not bool(there.any(CANDIDATE).all()):
+        return None
+    chosen = means[minimise].where(there, np.inf).argmin(CANDIDATE)
+    known = means[ERROR].where(there, np.inf)
+    return (known.isel({CANDIDATE: chosen}) / known.min(CANDIDATE)).rename("pilot_distance")
+
+
+def distance_told(pilot: xr.Dataset) -> str:
+    """The distance in a sentence; empty where it is not known."""
+    distance = pilot_distance(pilot)
+    if distance is None:
+        return ""
+    worst = np.unravel_index(int(np.argmax(distance.values)), distance.shape)
+    at = ", ".join(
+        f"{dim} = {text_label(canonical(distance[dim].values[i]))}"
+        for dim, i in zip(map(str, distance.dims), worst, strict=True)
+    )
+    same = int(np.count_nonzero(distance.values == 1.0))  # exactly, being a number over itself
+    minimise, _ = minimised(pilot_section(pilot))
+    told = f"chosen by {minimise}: {same} of {distance.size} choices are those of the error itself"
+    if same == distance.size:
+        return told
+    median, most = float(np.median(distance.values)), float(distance.max())
+    return f"{told}; the mean error is {median:.3g} times the least (median), at most {most:.3g} times ({at})"

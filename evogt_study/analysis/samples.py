@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.distinct import KEYS
-from evogt_study.analysis.units import DRAWN
+from evogt_study.analysis.runs import DRAWN, KEYS
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
 from evogt_study.schema.variables import DESIGN

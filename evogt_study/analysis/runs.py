@@ -1,0 +1,230 @@
+"""Distinct runs: cells of a result with equal case keys are one run, which counts once and enters a statistic once.
+
+Cells are equal where a parameter that varies does not matter to the run, as N1 to the dictionary transnet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from evogt_study.analysis.reduce import each_once
+from evogt_study.errors import InputError, ParameterError
+from evogt_study.inference.kernels import Array
+from evogt_study.schema.values import canonical, find, text_label
+from evogt_study.storage.arrays import slabs
+from evogt_study.study.case_space import listed
+
+KEYS = "case_key"
+Numbers = npt.NDArray[np.int64]
+
+
+def run_numbers(planned: xr.DataArray) -> Numbers:
+    """Number of the run in each cell, -1 where none is planned; equal numbers where case keys are equal.
+
+    planned: case keys, "" where no run is planned; or truth values, by which each planned cell is a run of its own.
+    Keys are read slab by slab, of which 64 bits of a hash are kept: two of a million runs collide in 3e-8 of all cases.
+    """
+    if planned.dtype.kind == "b":
+        return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
+    hashes, there = np.zeros(planned.shape, dtype=np.uint64), np.zeros(planned.shape, dtype=bool)
+    for slab in slabs(planned.shape):
+        keys = np.asarray(planned.variable[slab].values, dtype=object)
+        hashes[slab] = pd.util.hash_array(keys.ravel(), categorize=False).reshape(keys.shape)
+        there[slab] = keys != ""
+    # a mask copies: the sort in place leaves `hashes` in the order of the cells
+    numbers = np.arange(planned.size) if _all_differ(hashes[there]) else pd.factorize(hashes.ravel())[0]
+    numbers = numbers.reshape(planned.shape)
+    numbers[~there] = -1
+    return numbers
+
+
+def _all_differ(hashes: npt.NDArray[np.uint64]) -> bool:
+    """Test that no two are equal, as in most studies: a sort needs a third of the memory of a table of all of them."""
+    hashes.sort()
+    return bool((hashes[1:] != hashes[:-1]).all())
+
+
+def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
+    """`run_numbers` of `planned`, or else of the case keys that the values carry; None without either."""
+    if planned is None:
+        planned = values.coords.get(KEYS)
+    return None if planned is None else xr.DataArray(run_numbers(planned), dims=planned.dims)
+
+
+def count_runs(numbers: Numbers) -> int:
+    """Number of distinct runs."""
+    return int(np.unique(numbers[numbers >= 0]).size)
+
+
+def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
+    """The first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
+    if (numbers[..., 1:] > numbers[..., :-1]).all():  # as of runs that all differ: no sort
+        return numbers >= 0
+    order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
+    ordered = np.take_along_axis(numbers, order, axis=-1)
+    new = ordered >= 0
+    new[..., 1:] &= ordered[..., 1:] != ordered[..., :-1]
+    found = np.empty_like(new)
+    np.put_along_axis(found, order, new, axis=-1)
+    return found
+
+
+def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
+    """The samples (..., n) with each run's first value, and NaN for its others and where there is no run."""
+    return np.where(mark_first(np.where(np.isnan(samples), -1, numbers)), samples, np.nan)
+
+
+def join_numbers(numbers: Numbers) -> Numbers:
+    """Numbers (..., n) of the distinct columns of (..., k, n); -1 where a cell of the column has no run."""
+    found = numbers[..., 0, :]
+    for each in range(1, numbers.shape[-2]):
+        other = numbers[..., each, :]
+        joined = found * (other.max(initial=0) + 1) + other  # may be another column's by a -1, which is masked below
+        found = np.unique(joined, return_inverse=True)[1].reshape(joined.shape)  # small again, in the same order
+    return np.where((numbers < 0).any(axis=-2), -1, found)
+
+
+def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
+    """The first cell of each run along all axes."""
+    return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+DRAWN = "seed"
+"""The dimension whose points are units, where nothing else is said and it is pooled."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The pooled dimensions, those of units first; count units of `within` values; places: values of one run."""
+
+    dims: tuple[str, ...]
+    count: int
+    within: int
+    places: int
+
+    def blocks(self, samples: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        """Samples (..., n) by units, (..., count, within)."""
+        return samples.reshape(*samples.shape[:-1], self.count, self.within)
+
+    def units(self, samples: Array, cells: Numbers) -> Array:
+        """Values of distinct runs by units, (..., n) -> (..., count, within); NaN for a unit that lacks a run.
+
+        Values of what is left of it would weigh some pooled points more than others.
+        """
+        values = self.blocks(keep_first(samples, cells))
+        if self.within == 1:
+            return values
+        planned, there = self._runs(samples, cells)
+        return np.where((there == planned)[..., None], values, np.nan)
+
+    def means(self, samples: Array) -> Array:
+        """Mean over the values of each unit, (..., n) -> (..., count); a single value as it is."""
+        blocks = self.blocks(samples)
+        there = ~np.isnan(blocks)
+        counts = there.sum(axis=-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.where(counts > 0, np.where(there, blocks, 0.0).sum(axis=-1) / np.maximum(counts, 1), np.nan)
+
+    def counts(self, samples: Array, cells: Numbers) -> list[Array]:
+        """Units with a value of each of their runs, units planned, runs with a value, runs planned: four of (...)."""
+        planned, there = self._runs(samples, cells)
+        both = [(planned > 0) & (there == planned), planned > 0, there, planned]
+        return [each.sum(axis=-1).astype(float) for each in both]
+
+    def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
+        """Runs planned of each unit, and runs with a value, two of (..., count)."""
+        runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
+        planned = self.blocks(mark_first(runs)).sum(axis=-1)
+        return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
+
+
+def layout(
+    values: xr.DataArray, over: Sequence[str], units: str | Iterable[str] | None, runs: xr.DataArray | None,
+    along: Sequence[str] = (),
+) -> Layout:  # fmt: skip
+    """Lay out the pooled dimensions `over` of values that are compared `along` others.
+
+    units: dimensions among `over` whose points are units; None: seed where it is pooled, else each run is a unit.
+    Raises InputError where `units` names others.
+    """
+    own = [] if runs is None else [dim for dim in (*along, *over) if dim not in runs.dims]  # like time
+    if units is None:
+        named = [DRAWN] if DRAWN in over else [dim for dim in over if dim not in own]
+    else:
+        named = each_once(units)
+        unknown = [str(dim) for dim in named if dim not in over]
+        if unknown or not named:
+            raise InputError(f"`units` must be among {', '.join(over)}, got {', '.join(unknown) or 'no name'}")
+    rest = [dim for dim in over if dim not in named]
+    count, within, places = (math.prod(values.sizes[dim] for dim in dims) for dims in (named, rest, own))
+    return Layout((*named, *rest), count, within, places)
+
+
+def numeric_variables(data: xr.Dataset) -> list[str]:
+    """Names of the variables that hold numbers."""
+    return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
+
+
+def shown(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+    """The labels along a dimension, as they are typed; positions where it has none."""
+    return [text_label(canonical(label)) for label in values[dim].values]
+
+
+def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
+    """The labels along a dimension as headings: words as they are, numbers with the dimension's name."""
+    found = shown(values, dim)
+    return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
+
+
+def position(values: xr.DataArray, dim: str, label: object) -> int:
+    """Position of a label, given as its value or as text.  Raises InputError, with the labels that there are."""
+    if dim not in values.dims:
+        raise InputError(f"`dim` must be one of {', '.join(map(str, values.dims))}, got {dim!r}")
+    found = find([canonical(each) for each in values[dim].values], str(label))
+    if found is None:
+        raise ParameterError(dim, f"one of {listed(shown(values, dim))}", label)
+    return found
+
+
+def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The dimensions among `names`, in their order, and for each point of them the labels of all `names`.
+
+    A name is one of `dims`, or of a coordinate over some of them: a parameter that follows.  A dimension of one label
+    may be left out.  Raises InputError where another is, or where a name is no such one, or stands twice.
+    """
+    order = [name for name in names if name in dims]
+    followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]
+    unknown = [name for name in names if name not in dims and name not in followers]
+    if unknown:
+        known = ", ".join([*dims, *followers]) or "none, since there is one number only"
+        raise InputError(f"`rows` and `columns` must be of {known}, got {', '.join(unknown)}")
+    lacking = [dim for dim in dims if dim not in order and data.sizes[dim] > 1]
+    if lacking or len(set(names)) < len(names):
+        told = f"; {', '.join(lacking)} is left out" if lacking else ""
+        raise InputError(
+            f"`rows` and `columns` must name each of {', '.join(dims)} once, got {', '.join(names) or 'none'}{told}"
+        )
+    order += [dim for dim in dims if dim not in order]
+    columns = {name: _along(data, name, order) for name in names}
+    points = product(*(range(data.sizes[dim]) for dim in order))
+    return order, [tuple(columns[name](point) for name in names) for point in points]
+
+
+def _along(data: xr.Dataset, name: str, order: Sequence[str]) -> Callable[[tuple[int, ...]], str]:
+    """The label of a name at a point of the dimensions `order`."""
+    if name in order:
+        labels, place = shown(data, name), order.index(name)
+        return lambda point: labels[point[place]]
+    coord = data[name]
+    places = [order.index(str(dim)) for dim in coord.dims]
+    return lambda point: text_label(canonical(coord.values[tuple(point[i] for i in places)]))
