@@ -42,9 +42,8 @@ from typing import TYPE_CHECKING, Any
 from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
-    from evogt_study import errors, problems
+    from evogt_study import errors, plots, problems
     from evogt_study.accessor import open as open
-    from evogt_study.analysis import plots
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
     from evogt_study.analysis.sensitivity import sensitivity, shares_of_variance
@@ -103,7 +102,7 @@ _named = lazy_names(
         "evogt_study.operations.verify": "verify",
     },
 )
-_MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.analysis.plots", "problems": "evogt_study.problems"}
+_MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.plots", "problems": "evogt_study.problems"}
 
 _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""

@@ -173,7 +173,8 @@ class Result:
         self, kind: str, variable: str | None, places: Mapping[str, Any], look: Mapping[str, Any], *,
         slopes: Iterable[float] | None, ax: Axes | Sequence[Axes] | None = None, notes: bool,
     ) -> Drawn:  # fmt: skip
-        from evogt_study.analysis.plots import Look, Places, kinds  # 0.4 s, with matplotlib
+        from evogt_study.plots import Look, Places  # 0.4 s, with matplotlib
+        from evogt_study.plots import catalogue as kinds
 
         over = places.get("over")
         sample = None if over is None else (over,) if isinstance(over, str) else tuple(over)

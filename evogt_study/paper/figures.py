@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis import plots
+from evogt_study import plots
 from evogt_study.analysis.report.page import Drawn
 from evogt_study.paper.reproduction import Results
 

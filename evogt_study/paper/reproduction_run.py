@@ -100,8 +100,8 @@ def reproduce(
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
     """Write the report as Markdown and CSV, and its figures as PNG; return the paths."""
-    from evogt_study.analysis.plots.parts.style import png  # 0.4 s, with matplotlib, after the runs
     from evogt_study.paper.figures import draw_figures
+    from evogt_study.plots.style import png  # 0.4 s, with matplotlib, after the runs
 
     origin, drawn = provenance(reproduction.results), draw_figures(reproduction.results)
     files: dict[str, str | bytes] = {

@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 
 import evogt_study as evs
 import evogt_study.accessor  # which ds.evogt comes with
-from evogt_study.analysis.plots import Places, dependence, kinds, png
-from evogt_study.analysis.plots.dependence import anchor
-from evogt_study.analysis.plots.parts.arranged import label_of
-from evogt_study.analysis.plots.parts.boxes import letter_values
-from evogt_study.analysis.plots.parts.labels import labelled, titled
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.plots import Places, dependence, png
+from evogt_study.plots import catalogue as kinds
+from evogt_study.plots.canvas import labelled, titled
+from evogt_study.plots.dependence import anchor
+from evogt_study.plots.distribution import letter_values
+from evogt_study.plots.groups import label_of
 from evogt_study.schema.variables import BOOKKEEPING
 from evogt_study.study.study import Study
 

@@ -11,18 +11,17 @@ import xarray as xr
 from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from evogt_study.analysis.plots import Places, encoded, kinds, png, svg
-from evogt_study.analysis.plots.dependence import dependence
-from evogt_study.analysis.plots.distribution import EACH, distribution
-from evogt_study.analysis.plots.fields import field_curves, fields
-from evogt_study.analysis.plots.heat_map import heat_map
-from evogt_study.analysis.plots.histories import histories
-from evogt_study.analysis.plots.parts.arranged import MAX_PANELS, arranged
-from evogt_study.analysis.plots.scatter import MOST, rank_error, scatter
-from evogt_study.analysis.plots.spectrum import spectrum
-from evogt_study.analysis.plots.verdict import comparable
 from evogt_study.cli.commands.reading.plot import plot
 from evogt_study.errors import InputError
+from evogt_study.plots import Places, encoded, png, svg
+from evogt_study.plots import catalogue as kinds
+from evogt_study.plots.comparison import comparable
+from evogt_study.plots.dependence import MOST, dependence, rank_error, scatter
+from evogt_study.plots.distribution import EACH, distribution
+from evogt_study.plots.fields import field_curves, fields
+from evogt_study.plots.groups import MAX_PANELS, arranged
+from evogt_study.plots.heat_map import heat_map
+from evogt_study.plots.histories import histories, spectrum
 from evogt_study.study.study import Study
 
 

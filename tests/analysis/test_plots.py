@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots import STYLES, energy_histories, field_panels, png, svg
 from evogt_study.errors import InputError
+from evogt_study.plots import STYLES, energy_histories, field_panels, png, svg
 
 
 def field(values, x=None, y=None, dims=("x", "y")):
@@ -241,5 +241,5 @@ def test_settings_are_left_as_they_were():
 
 
 def test_no_pyplot_and_no_display_is_needed():
-    code = "import sys, evogt_study.analysis.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, evogt_study.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,11 +10,11 @@ from drawable import footnote, points, small, texts
 from matplotlib.figure import Figure
 from scipy.stats import qmc
 
-from evogt_study.analysis.plots import Places, dependence, distribution, trend
-from evogt_study.analysis.plots.kinds import Wish, drawn, fitting
-from evogt_study.analysis.plots.parts.canvas import Look, grid
-from evogt_study.analysis.plots.samples.trend import smooth
 from evogt_study.errors import InputError
+from evogt_study.plots import Places, dependence, distribution, trend
+from evogt_study.plots.canvas import Look, grid
+from evogt_study.plots.catalogue import Wish, drawn, fitting
+from evogt_study.plots.dependence import smooth
 
 UNIT = qmc.Sobol(3, rng=np.random.default_rng(0)).random(64)
 

@@ -29,7 +29,7 @@ def test_every_name_of_the_package_has_a_page():
     pages = {path.stem for path in (SITE / "reference" / "generated").glob("*.html")}
     named = {f"evogt_study.{name}" for name in [*evs.__all__, "open"]} - {"evogt_study.errors", "evogt_study.problems"}
     assert named - {"evogt_study.plots"} <= pages
-    assert {f"evogt_study.analysis.plots.{name}" for name in ("distribution", "dependence", "verdict")} <= pages
+    assert {f"evogt_study.plots.{name}" for name in ("distribution", "dependence", "verdict")} <= pages
 
 
 def test_no_path_of_the_machine_is_on_a_page():

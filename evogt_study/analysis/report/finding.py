@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.verdict import Judged, contested, judged
 from evogt_study.analysis.reduce import BOUND
 from evogt_study.analysis.runs import shown
 from evogt_study.analysis.verdict import PAIR
 from evogt_study.inference.comparisons import pairs_of, winner
+from evogt_study.plots import catalogue as kinds
+from evogt_study.plots.comparison import Judged, contested, judged
+from evogt_study.plots.groups import Places
 from evogt_study.study.case_space import listed
 
 MOST_CELLS = 12

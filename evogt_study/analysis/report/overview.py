@@ -11,10 +11,10 @@ from urllib.parse import quote
 import xarray as xr
 
 from evogt_study.analysis.completeness import completeness
-from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH
 from evogt_study.analysis.report.finding import Finding, finding, judgement
 from evogt_study.analysis.report.page import Picture, StatedProblem, stated_problems, template
 from evogt_study.analysis.report.report import Parameter, Part, Table, axes, part, tables
+from evogt_study.plots.style import COLUMN_WIDTH
 
 FEW_PICTURES = 3  # what every run gave, how that follows the parameters, and what the study is about
 FEW_ROWS = 12

@@ -16,15 +16,15 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
-from evogt_study.analysis.plots import kinds
-from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, svg
-from evogt_study.analysis.plots.verdict import Judged
 from evogt_study.analysis.report.finding import finding, judgement
 from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, data_uri, stated_problems, template
 from evogt_study.analysis.samples import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.summary_table import distance_told
 from evogt_study.analysis.tables import rows
+from evogt_study.plots import catalogue as kinds
+from evogt_study.plots.comparison import Judged
+from evogt_study.plots.style import COLUMN_WIDTH, svg
 from evogt_study.results.dataset import DECLARATION, recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts

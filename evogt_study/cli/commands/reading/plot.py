@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from evogt_study.analysis.plots.kinds import Wish, check_kind
-from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.parts.canvas import Look
 from evogt_study.cli.chosen_runs import runs_of_phase
 from evogt_study.cli.options import names, over_option
 from evogt_study.cli.plot_files import draw_files
 from evogt_study.errors import InputError
+from evogt_study.plots.canvas import Look
+from evogt_study.plots.catalogue import Wish, check_kind
+from evogt_study.plots.groups import Places
 from evogt_study.study.case_space import read_point
 from evogt_study.text import tell
 

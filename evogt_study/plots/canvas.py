@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import matplotlib
 import numpy as np
+import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
@@ -16,7 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from evogt_study.analysis.plots.parts.style import (
+from evogt_study.errors import InputError
+from evogt_study.plots.groups import LONGEST_TITLE, Arranged, short_label, title_of
+from evogt_study.plots.style import (
     COLUMN_WIDTH,
     QUIET,
     TEXT_WIDTH,
@@ -24,11 +28,12 @@ from evogt_study.analysis.plots.parts.style import (
     label_size,
     plain,
     png,
+    style,
     svg,
     tick_size,
     typeset,
 )
-from evogt_study.errors import InputError
+from evogt_study.schema.parameters import GREEK
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
@@ -264,3 +269,104 @@ def settle(figure: Figure) -> None:
     """Lay a figure out once."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
+
+
+_INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
+
+
+def labelled(label: str, width: int, form: str = "{}") -> str:
+    """A label in the place of {} in `form`, on lines of about `width` characters."""
+    return "\n".join(textwrap.wrap(form.format(label), width))
+
+
+def symbol(name: str) -> str:
+    """A parameter's name in mathematical type where it is a symbol: tau, N1, dt; else as it is."""
+    if name in GREEK and name != "omicron":  # which is no mathematics' letter
+        return rf"$\{'var' if name == 'epsilon' else ''}{name}$"  # \varepsilon has the form of GREEK's
+    if name == "dt":
+        return r"$\Delta t$"
+    found = _INDEXED.fullmatch(name)
+    if found is None:
+        return plain(name)
+    return f"${found[1]}_{{{found[2]}}}$" if found[2] else f"${found[1]}$"
+
+
+def titled(title: str, name: str, width: int, short: str = "") -> str:
+    """A parameter's label: its short one, or its title with its symbol behind, or the symbol alone to save a line."""
+    if short:
+        return labelled(short, width)
+    sign = symbol(name) if name else ""
+    if title == name and sign:
+        return sign
+    if sign.startswith("$") and title in (GREEK.get(name), "Δt"):
+        return sign
+    if not sign.startswith("$") or len(title) <= 3:  # which is a symbol itself
+        return labelled(plain(title, LONGEST_TITLE), width)
+    words = plain(title.removesuffix(f" {name}"), LONGEST_TITLE)
+    quantity, opening, units = words.rpartition(" (")  # of units
+    with_units = bool(opening) and units.endswith(")")
+    text = f"{quantity} {sign} ({units}" if with_units else f"{words} {sign}"
+    return text if len(text) <= width else f"{sign} ({units}" if with_units else sign
+
+
+def explained(figure: Figure, data: xr.Dataset, variable: str) -> str:
+    """The long names of what a figure names by a short label or by a symbol alone, as a sentence; empty without any."""
+    drawn = [" ".join(text.split()) for text in _labels(figure)]
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(map(str, [variable, *data.variables])):
+        title, short = (title_of(data[name]), short_label(data[name])) if name in data.variables else (name, "")
+        sign = symbol(name)
+        if short and any(short in text for text in drawn):
+            if not any(_as_text(short) in other for other in found):  # of a variable that is drawn, or more than that
+                found[_as_text(short)] = title
+        elif sign in drawn and sign.startswith("$") and len(title) > len(name):
+            found[name] = title.removesuffix(f" {name}")
+    told = "; ".join(f"{short} = {title}" for short, title in found.items() if short != title)
+    return f"Labels: {told}." if told else ""
+
+
+def _labels(figure: Figure) -> Iterator[str]:
+    """Every label of an axis, a colour bar or a legend."""
+    for axes in figure.axes:
+        yield from (axes.get_xlabel(), axes.get_ylabel())
+    for legend in (*figure.legends, *(each for axes in figure.axes if (each := axes.get_legend()) is not None)):
+        yield legend.get_title().get_text()
+
+
+def _as_text(label: str) -> str:
+    """A label without its mathematical type: "relative L2 error", "E_q(u)"."""
+    return re.sub(r"[$\\{}]|\^(?=\w)", "", label)
+
+
+TITLE_WIDTH = 48  # characters of a column of 3.4 in, 14.2 an inch as `Canvas.characters` has them
+
+
+def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
+    """Lines of the series, with their markers if these are drawn, and further lines by their labels."""
+    count = len(runs.series.labels) if runs.series.name else 0
+    handles = []
+    for one in range(count):
+        mark = style(one)
+        own: dict[str, Any] = {"marker": mark.marker, "markersize": 4.2} if markers else {}
+        handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
+    labels = [plain(label) for label in runs.series.labels] if count else []
+    title = titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short) if count else ""
+    legend(canvas, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
+
+
+def marker_legend(canvas: Canvas, runs: Arranged) -> None:
+    """Markers of the series."""
+    if not runs.series.name:
+        return
+    marks = [style(one) for one in range(len(runs.series.labels))]
+    handles = [
+        Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
+    ]
+    labels = [plain(label) for label in runs.series.labels]
+    legend(
+        canvas,
+        handles,
+        labels,
+        titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short),
+        lines=False,
+    )

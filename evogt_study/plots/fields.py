@@ -12,18 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, label_of
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, new_canvas, note
-from evogt_study.analysis.plots.parts.labels import labelled
-from evogt_study.analysis.plots.parts.style import (
-    COLUMN_WIDTH,
-    STYLES,
-    TEXT_WIDTH,
-    label_size,
-    logarithmic,
-    tick_size,
-)
 from evogt_study.errors import InputError, shortened
+from evogt_study.plots.canvas import Given, labelled, laid_out, legend, new_canvas, note
+from evogt_study.plots.groups import Places, at, axes_of, label_of
+from evogt_study.plots.style import COLUMN_WIDTH, STYLES, TEXT_WIDTH, label_size, logarithmic, tick_size
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import Status
 

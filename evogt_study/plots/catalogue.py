@@ -10,12 +10,17 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.plots.dependence import against_each_run, along_numbers, dependence
-from evogt_study.analysis.plots.distribution import distribution
-from evogt_study.analysis.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
-from evogt_study.analysis.plots.heat_map import cells, heat_map
-from evogt_study.analysis.plots.histories import WANTED, histories, is_history, own_dimension, own_dimensions
-from evogt_study.analysis.plots.parts.arranged import (
+from evogt_study.analysis.report.page import Drawn
+from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
+from evogt_study.analysis.samples import along_sample, drawn_dimensions
+from evogt_study.errors import InputError, shortened
+from evogt_study.inference import kernels
+from evogt_study.plots.canvas import DisplayedFigure, Given, Look, explained, restyled, without_notes
+from evogt_study.plots.comparison import Judged, comparable, contested, verdict
+from evogt_study.plots.dependence import against_each_run, along_numbers, dependence, rank_error, trend
+from evogt_study.plots.distribution import distribution
+from evogt_study.plots.fields import DIRECTIONS, EXACT, FIELD, fields, one_run
+from evogt_study.plots.groups import (
     Arranged,
     Places,
     arranged,
@@ -25,20 +30,19 @@ from evogt_study.analysis.plots.parts.arranged import (
     default_over,
     is_numeric,
     numbers_in,
+    sampled_runs,
     title_of,
 )
-from evogt_study.analysis.plots.parts.canvas import DisplayedFigure, Given, Look, restyled, without_notes
-from evogt_study.analysis.plots.parts.labels import explained
-from evogt_study.analysis.plots.parts.points import sampled_runs
-from evogt_study.analysis.plots.samples.trend import trend
-from evogt_study.analysis.plots.scatter import rank_error
-from evogt_study.analysis.plots.spectrum import SINGULAR_VALUES, spectrum
-from evogt_study.analysis.plots.verdict import Judged, comparable, contested, verdict
-from evogt_study.analysis.report.page import Drawn
-from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
-from evogt_study.analysis.samples import along_sample, drawn_dimensions
-from evogt_study.errors import InputError, shortened
-from evogt_study.inference import kernels
+from evogt_study.plots.heat_map import cells, heat_map
+from evogt_study.plots.histories import (
+    SINGULAR_VALUES,
+    WANTED,
+    histories,
+    is_history,
+    own_dimension,
+    own_dimensions,
+    spectrum,
+)
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"

@@ -12,15 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from evogt_study.analysis import verdict as verdicts
-from evogt_study.analysis.plots.parts.arranged import Places, at, axes_of, label_of, numbers_in
-from evogt_study.analysis.plots.parts.canvas import Given, laid_out, legend, note, panels
-from evogt_study.analysis.plots.parts.labels import labelled
-from evogt_study.analysis.plots.parts.style import QUIET, label_size, logarithmic, plain, style, tick_size
 from evogt_study.analysis.runs import DRAWN, KEYS, shown
 from evogt_study.errors import InputError
 from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.inference.intervals import FEWEST
 from evogt_study.inference.kernels import Array
+from evogt_study.plots.canvas import Given, labelled, laid_out, legend, note, panels
+from evogt_study.plots.groups import Places, at, axes_of, label_of, numbers_in
+from evogt_study.plots.style import QUIET, label_size, logarithmic, plain, style, tick_size
 
 MOST_CELLS = 24
 """Rows of a picture: with more their labels meet on a page."""

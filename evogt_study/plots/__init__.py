@@ -1,7 +1,7 @@
 """Pictures of labelled results.  The one part of the package that imports matplotlib.
 
 Each function takes a Dataset, as `evogt run` writes it, the name of a variable and `Places`, which say what of the
-study's axes stands where, and returns a matplotlib Figure that `evogt_study.analysis.plots.parts.style` can encode:
+study's axes stands where, and returns a matplotlib Figure that `evogt_study.plots.style` can encode:
 
     figure = distribution(ds, "error", Places(along="epsilon", by="dictionary"))
     figure.savefig("errors.pdf")
@@ -19,18 +19,15 @@ study's axes stands where, and returns a matplotlib Figure that `evogt_study.ana
 - `kinds`: which pictures fit a result
 """
 
-from evogt_study.analysis.plots.dependence import dependence
-from evogt_study.analysis.plots.distribution import distribution
-from evogt_study.analysis.plots.fields import field_curves, field_panels, fields
-from evogt_study.analysis.plots.heat_map import heat_map
-from evogt_study.analysis.plots.histories import energy_histories, histories
-from evogt_study.analysis.plots.parts.arranged import Places
-from evogt_study.analysis.plots.parts.canvas import Look
-from evogt_study.analysis.plots.parts.style import STYLES, encoded, pdf, png, svg
-from evogt_study.analysis.plots.samples.trend import trend
-from evogt_study.analysis.plots.scatter import rank_error, scatter
-from evogt_study.analysis.plots.spectrum import spectrum
-from evogt_study.analysis.plots.verdict import verdict
+from evogt_study.plots.canvas import Look
+from evogt_study.plots.comparison import verdict
+from evogt_study.plots.dependence import dependence, rank_error, scatter, trend
+from evogt_study.plots.distribution import distribution
+from evogt_study.plots.fields import field_curves, field_panels, fields
+from evogt_study.plots.groups import Places
+from evogt_study.plots.heat_map import heat_map
+from evogt_study.plots.histories import energy_histories, histories, spectrum
+from evogt_study.plots.style import STYLES, encoded, pdf, png, svg
 
 __all__ = [
     "STYLES", "Look", "Places", "dependence", "distribution", "encoded", "energy_histories", "field_curves",

@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from evogt_study.analysis.plots.parts.arranged import Arranged, Places, arranged, is_numeric
-from evogt_study.analysis.plots.parts.canvas import Given, grid, laid_out, new_canvas, note
-from evogt_study.analysis.plots.parts.labels import labelled, titled
-from evogt_study.analysis.plots.parts.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, plain, tick_size
 from evogt_study.errors import InputError
 from evogt_study.inference.kernels import Array
+from evogt_study.plots.canvas import Given, grid, labelled, laid_out, new_canvas, note, titled
+from evogt_study.plots.groups import Arranged, Places, arranged, is_numeric
+from evogt_study.plots.style import COLUMN_WIDTH, TEXT_WIDTH, label_size, logarithmic, plain, tick_size
 
 MOST = 40  # values of an axis
 ROOM = 44  # characters of numbers in a row

@@ -1,4 +1,0 @@
-"""Pictures of a sample's parameters.
-
-- `trend`: a number against sampled parameters
-"""
