@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from evogt_study.analysis.report.page import Drawn
 from evogt_study.errors import InputError
 from evogt_study.plots import catalogue as kinds
 from evogt_study.plots.style import FORMATS, encoded
+from evogt_study.publishing.page import Drawn
 from evogt_study.storage.atomic import check_writable, write_file
 from evogt_study.text import shown
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evogt_study.analysis.report.report import report as page
 from evogt_study.cli.chosen_runs import runs_so_far
 from evogt_study.cli.plot_files import write
 from evogt_study.errors import InputError
+from evogt_study.publishing.report import report as page
 from evogt_study.results.netcdf import with_numbers
 
 

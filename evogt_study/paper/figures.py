@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from evogt_study import plots
-from evogt_study.analysis.report.page import Drawn
 from evogt_study.paper.reproduction import Results
+from evogt_study.publishing.page import Drawn
 
 
 def draw_figures(results: Results) -> list[Drawn]:

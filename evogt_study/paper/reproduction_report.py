@@ -14,7 +14,7 @@ from evogt_study.analysis.tables import rendered
 from evogt_study.paper.agreement import Entry, Measure, Verdict
 
 if TYPE_CHECKING:
-    from evogt_study.analysis.report.page import Drawn
+    from evogt_study.publishing.page import Drawn
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.report.page import PROVENANCE
 from evogt_study.errors import InputError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
 from evogt_study.paper.agreement import Entry
 from evogt_study.paper.reproduction import Results, judged, known_differences, published
 from evogt_study.paper.reproduction_report import csv_text, markdown
+from evogt_study.publishing.page import PROVENANCE
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import check_writable, write_file

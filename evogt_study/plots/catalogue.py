@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.report.page import Drawn
 from evogt_study.analysis.runs import KEYS, count_runs, mark_first_cells, numeric_variables, run_numbers
 from evogt_study.analysis.samples import along_sample, drawn_dimensions
 from evogt_study.errors import InputError, shortened
@@ -43,6 +42,7 @@ from evogt_study.plots.histories import (
     own_dimensions,
     spectrum,
 )
+from evogt_study.publishing.page import Drawn
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"

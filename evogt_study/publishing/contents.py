@@ -2,23 +2,90 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path, PurePath
 from typing import Any
 
 import xarray as xr
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from evogt_study.analysis.completeness import completeness
 from evogt_study.errors import InputError, ResultError
+from evogt_study.methods.code import DeclaredCode
+from evogt_study.methods.fingerprint import imported_files
 from evogt_study.operations.verify import verify
-from evogt_study.publishing.named_files import files_beside
 from evogt_study.results.dataset import software_sets
 from evogt_study.results.netcdf import opened
-from evogt_study.results.reopened import study_in
+from evogt_study.results.reopened import check_beside, study_in
+from evogt_study.study.declared import Place
+from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.phases import STUDY
+from evogt_study.study.study import Study
+
+IN_WORDS = frozenset({"name", "title", "source", "publication"})
+"""Keys whose texts name no file."""
+
+
+def files_beside(result: Path, study: Study) -> dict[str, Path]:
+    """Files that the study names, or that its Python imports, by their path from its folder.
+
+    A file is named by any text of the study that is the path of one.  Raises ResultError for one outside of the study's
+    folder, and for Python that is not there or is not what computed the result.
+    """
+    folder, table = Path(study.file).parent, tomllib.loads(study.text)
+    remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
+    for code in study.spec.codes:
+        if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
+            check_beside(result, code, folder, table.get("depends", []), remedy)
+    found: dict[str, Path] = {}
+    stated = {key: each for key, each in table.items() if key not in IN_WORDS}
+    # of tables whose lines are in the study's text the cells: a column may name meshes or Python
+    columns = {
+        name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
+    }
+    for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
+        path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
+        if not _is_file(path):
+            continue
+        for each in (path, *_imported(path)):
+            # resolved, since a link or `..` may lead out of the folder
+            inside = each.resolve()
+            if not inside.is_relative_to(folder.resolve()):
+                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published; move it")
+            found[inside.relative_to(folder.resolve()).as_posix()] = inside
+    return dict(sorted(found.items()))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a formula may be no path at all
+        return False
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    if path.suffix == ".py":
+        whole = path.resolve()
+        yield from imported_files(whole, whole.read_text(encoding="utf-8-sig"), whole.parent).values()
+
 
 SPDX = "https://spdx.org/licenses/"
 
@@ -164,3 +231,74 @@ def _study_file(recorded: str, path: Path) -> str:
     # results may come from a system that separates folders by a backslash
     name = PurePath(recorded.replace("\\", "/")).name
     return name if name.endswith(".toml") else f"{path.stem}.toml"
+
+
+PACKAGE = "evogt-study"
+NO_PACKAGES = frozenset({"python", "blas"})
+"""What a result records versions of and pip does not install."""
+
+
+def environment_lock(study: DepositedStudy) -> str:
+    """Requirements for pip, with interpreter, processor and linear algebra as comments.
+
+    Packages whose versions the result records have these; what they and the study's own Python depend on has the
+    version that is installed here.
+    """
+    recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
+    names = _closure({PACKAGE, *_imported_packages(study), *(set(recorded) - NO_PACKAGES)})
+    pinned = {name: recorded.get(name) or version for name, version in names.items()}
+    facts = {
+        "Python": recorded.get("python", "unknown"),
+        "BLAS": recorded.get("blas", "unknown"),
+        "platform": study.attributes.get("platform", "unknown"),
+        "processor": study.attributes.get("cpu", "unknown"),
+        "git revision of evogt-study": study.attributes.get("git_revision", "unknown"),
+        "recorded by the result": ", ".join(sorted(set(recorded) & set(pinned))),
+    }
+    lines = [f"# {name}: {fact}" for name, fact in facts.items()]
+    if len(study.software) > 1:
+        lines += [f"# some runs were computed with: {json.dumps(each, sort_keys=True)}" for each in study.software]
+    lines += [f"{name}=={version}" for name, version in sorted(pinned.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _closure(roots: set[str]) -> dict[str, str]:
+    """Versions of installed packages and of all that they require, by canonical name; "unknown" ones are left out."""
+    found: dict[str, str] = {}
+    waiting = sorted(roots)
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in found:
+            continue
+        try:
+            known = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[name] = known.version
+        for text in known.requires or ():
+            required = Requirement(text)
+            # what this interpreter and system need, without extras
+            if required.marker is None or required.marker.evaluate({"extra": ""}):
+                waiting.append(required.name)
+    return found
+
+
+def _imported_packages(study: DepositedStudy) -> Iterator[str]:
+    """Installed packages that the study's own Python imports, as its text says: it is not run."""
+    modules = {name for path in study.beside.values() if path.suffix == ".py" for name in _imports(path)}
+    modules |= {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
+    if modules:
+        known = packages_distributions()
+        for module in sorted(modules):
+            yield from known.get(module, ())
+
+
+# utf-8-sig: editors of Windows begin a file with a mark that Python's parser refuses in a string
+def _imports(path: Path) -> Iterator[str]:
+    """First parts of the names of modules that a Python file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8-sig"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        # relative imports are of the study's own files
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

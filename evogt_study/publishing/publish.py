@@ -2,24 +2,252 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from evogt_study.errors import InputError, ResultError
-from evogt_study.publishing.bag import PAYLOAD, write_bag
-from evogt_study.publishing.citation import citation
-from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit
-from evogt_study.publishing.datacite import datacite
-from evogt_study.publishing.environment_lock import environment_lock
-from evogt_study.publishing.guide import guide
-from evogt_study.publishing.pages import TOGETHER, page_of, pages
-from evogt_study.publishing.ro_crate import METADATA, ro_crate
+import xarray as xr
+
+from evogt_study.errors import InputError, ResultError, shortened
+from evogt_study.operations.verify import SAMPLE, Verification, verify
+from evogt_study.publishing.contents import Deposit, DepositedStudy, deposit, environment_lock
+from evogt_study.publishing.metadata import METADATA, citation, datacite, ro_crate
+from evogt_study.publishing.report import entry, overview, report
+from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
 from evogt_study.storage.atomic import folder_written_whole
+from evogt_study.text import shown
+
+DECLARATION = "bagit.txt"
+PAYLOAD = "data"
+MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
+_ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+"""RFC 8493, 2.1.3: what a path in a manifest cannot hold as it is."""
+# sha256sum puts * before files that it read as binary
+_LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
+
+
+def write_bag(folder: Path, info: Mapping[str, str]) -> None:
+    """Make a bag of a folder that has its payload.
+
+    info: the lines of bag-info.txt, to which the payload's size is added.
+    """
+    payload = _files(folder / PAYLOAD)
+    size = sum(path.stat().st_size for path in payload)
+    # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
+    lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
+    _write_file(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    _write_file(
+        folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
+    )
+    _write_file(folder / MANIFEST, _manifest(folder, payload))
+    # after the other tag files, which this manifest lists; itself it cannot
+    tags = [path for path in _files(folder) if path not in payload]
+    _write_file(folder / TAG_MANIFEST, _manifest(folder, tags))
+
+
+def bag_findings(folder: Path) -> Iterator[str]:
+    """One line for each file that is missing, is not listed, or is not what its checksum says.
+
+    Raises InputError for a folder that is no bag.
+    """
+    if not (folder / DECLARATION).is_file():
+        raise InputError(
+            f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {DECLARATION}"
+        )
+    for name, root in ((MANIFEST, folder / PAYLOAD), (TAG_MANIFEST, folder)):
+        listed = _listed(folder / name)
+        for path, digest in listed.items():
+            whole = folder / path
+            # a bag comes from anywhere, and its manifest must not have files outside of it read
+            if not _is_inside(path) or whole.is_symlink() or not whole.is_file():
+                yield f"{name} lists {shortened(path)}, which is not there"
+            elif _digest(whole) != digest:
+                yield f"{path} is not the file that {name} lists: its SHA-256 is another"
+        if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
+            for each in _files(root):
+                if (path := each.relative_to(folder).as_posix()) not in listed:
+                    yield f"{path} is in no manifest"
+
+
+def _is_inside(path: str) -> bool:
+    """Return True for a path that stays in the folder it is relative to."""
+    parts = PurePosixPath(path)
+    return not parts.is_absolute() and ".." not in parts.parts
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _manifest(folder: Path, paths: list[Path]) -> str:
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return "".join(f"{_digest(path)}  {_escaped(name)}\n" for name, path in names.items())
+
+
+def _listed(manifest: Path) -> dict[str, str]:
+    """Digests by path.  Raises ResultError for what is no manifest."""
+    try:
+        lines = manifest.read_text(encoding="utf-8").splitlines()
+        found = [_LINE.fullmatch(line) for line in lines if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultError(f"cannot read {manifest}: {getattr(error, 'strerror', None) or error}") from None
+    if None in found:
+        raise ResultError(f"{manifest} must list a SHA-256 and a path on each line, got another line")
+    # other programs write digests in capitals
+    return {_plain(line[2]): line[1].lower() for line in found if line is not None}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _escaped(name: str) -> str:
+    return "".join(_ESCAPES.get(letter, letter) for letter in name)
+
+
+def _plain(name: str) -> str:
+    for letter, escape in reversed(_ESCAPES.items()):  # the sign of escapes last
+        name = re.sub(escape, letter, name, flags=re.IGNORECASE)
+    return name
+
+
+# "\n" on every system: else the same deposit would have other checksums on Windows
+def _write_file(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def guide(deposit: Deposit) -> str:
+    """Text of README.md, in which control characters of titles and names are escaped, and no HTML of theirs acts."""
+    text = "\n".join([*_head(deposit), *_table(deposit), *_use(deposit)]) + "\n"
+    return shown(text, kept="\n").replace("<", "&lt;")
+
+
+def _head(deposit: Deposit) -> Iterator[str]:
+    publication = deposit.publication
+    yield from (f"# {_cell(deposit.title)}", "", deposit.description, "")
+    for creator in publication.creators:
+        details = ", ".join(filter(None, (creator.affiliation, creator.orcid)))
+        yield f"- {creator.name}" + (f" ({details})" if details else "")
+    facts = {
+        "Institution": publication.institution,
+        "Project": publication.project,
+        "License": f"{publication.license}, {deposit.license_address}",
+        "DOI": publication.doi,
+        "References": publication.references,
+        "Acknowledgement": publication.acknowledgement,
+        "Date of the latest result": deposit.created,
+    }
+    yield ""
+    yield from (f"{name}: {fact}  " for name, fact in facts.items() if fact)  # two spaces end a line in Markdown
+
+
+def _table(deposit: Deposit) -> Iterator[str]:
+    yield from ("", "## What is here", "", "| result | question | runs | study | page |", "|---|---|---|---|---|")
+    for study in deposit.studies:
+        runs = "; ".join(told if phase == "study" else f"{phase}: {told}" for phase, told in study.runs.items())
+        cells = [f"[{study.name}.nc]({study.result})", _cell(study.title), runs]
+        yield f"| {' | '.join(cells)} | [study]({study.text}) | [report]({study.page}) |"
+    yield ""
+    yield "Reports open in any browser, without a network. `environments/` lists the packages of each result for pip."
+    yield "For programs, `ro-crate-metadata.json` says what made each file; `datacite.json` is the record for a DOI."
+
+
+def _use(deposit: Deposit) -> Iterator[str]:
+    first = deposit.studies[0]
+    version = first.attributes.get("product_version", "")
+    yield from (
+        "", "## Read it", "", "Results are NetCDF (CF, ACDD):", "", "```python", "import xarray as xr",
+        f'data = xr.open_dataset("{first.result}")', "```", "", "`status` is 1 for runs that have numbers.",
+    )  # fmt: skip
+    yield from (
+        "", "## Check it", "",
+        f"With Python, in the folder of this file (the results are of evogt-study {version}):", "",
+        "```sh", f"pip install -r '{first.lock}'", "evogt verify ..", "```", "",  # the bag is the folder above this one
+        "This holds every file against its checksum, checks the results, and computes a sample of their runs again. It",
+        "runs the Python files in `studies/`, where there are any; `--sample 0` runs nothing.",
+    )  # fmt: skip
+    yield from ("", "## Compute it again", "", "```sh", *(_command(study) for study in deposit.studies), "```")
+    stated_in_python = [study.name for study in deposit.studies if _is_only_python(study)]
+    if stated_in_python:
+        yield from (
+            "",
+            f"Functions of {', '.join(stated_in_python)} were given in Python and are in no file: their text",
+        )
+        yield "is in the attribute `study_code` of the result, and `evogt run` cannot compute it from here."
+
+
+def _command(study: DepositedStudy) -> str:
+    # outside of the bag, which is the folder above: what lies in it has to be in its manifest
+    return f"evogt run '{study.text}' -o '../../again/{study.name}.nc'"
+
+
+# a function of a script or a notebook, which no file has, is recorded with its source
+def _is_only_python(study: DepositedStudy) -> bool:
+    return '"source":' in study.attributes.get("study_code", "")
+
+
+def _cell(text: str) -> str:
+    """A text within one line of a table."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+LITTLE, PART = 1_000_000, 20
+"""What a deposit adds to its results is less than so many bytes, or than one of so many parts of theirs."""
+AROUND = 5_500
+"""Bytes that a study adds beside its page, by the 22 of a deposit of the paper's; what they share is twice that."""
+TOGETHER = "reports/overview.html"
+
+
+def pages(made: Deposit, root: Path) -> dict[str, str]:
+    """Texts of the pages by path; the results are in the folder `root` already.
+
+    A page for each study, or one brief page of all where they would weigh too much.
+    """
+    results = sum((root / study.result).stat().st_size for study in made.studies)
+    room = max(LITTLE, results // PART) - AROUND * (len(made.studies) + 2)
+    if (fitting := _within(room, _each(made, root))) is not None:
+        return fitting
+    entries = []
+    for study in made.studies:
+        with _read(root / study.result) as groups:
+            entries.append(entry(f"../{study.result}", groups))
+    return {TOGETHER: overview(made.title, entries, room)}
+
+
+def page_of(study: DepositedStudy) -> str:
+    """Path of a page that is of one study alone."""
+    return f"reports/{study.name}.html"
+
+
+def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
+    for study in made.studies:
+        with _read(root / study.result) as groups:
+            yield page_of(study), report(root / study.result, groups)
+
+
+def _within(room: int, texts: Iterator[tuple[str, str]]) -> dict[str, str] | None:
+    """The texts if all together have at most `room` bytes; no more of them are made than it takes to know."""
+    found: dict[str, str] = {}
+    for path, text in texts:
+        found[path] = text
+        room -= len(text.encode())
+        if room < 0:
+            return None
+    return found
+
+
+@contextmanager
+def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
+    with opened(result) as groups:
+        yield {phase: with_numbers(data) for phase, data in groups.items()}
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -102,3 +330,24 @@ def _put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # with the line ends that the text has: a study's digest is one of all its characters
     path.write_text(text, encoding="utf-8", newline="")
+
+
+def verify_deposit(
+    folder: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None
+) -> Iterator[Verification]:
+    """Check the folder's manifests, then each result with `sample` of its runs: one outcome each, the folder's first.
+
+    Where a file is not what was deposited nothing else is checked, and nothing of it is run.  code: as of `verify`;
+    left out, the Python files of the deposit are run for a sample, if their content is what computed the result.
+
+    Raises InputError for a folder that is no deposit, ResultError for a result that cannot be used here.
+    """
+    folder = Path(folder)
+    damage = tuple(bag_findings(folder))
+    results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
+    if not results and not damage:
+        damage = (f"there is no result in {folder / PAYLOAD / 'results'}",)
+    yield Verification(folder, {}, damage, (), "nothing else was checked" if damage else "")
+    for path in () if damage else results:
+        beside = folder / PAYLOAD / "studies" / path.stem
+        yield verify(path, sample=sample, seed=seed, code=code, folder=beside)

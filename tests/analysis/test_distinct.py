@@ -10,8 +10,8 @@ from conftest import written_result
 
 import evogt_study as evs
 from evogt_study.analysis.reduce import IncompleteWarning
-from evogt_study.analysis.report.report import report
 from evogt_study.analysis.runs import count_runs, join_numbers, keep_first, run_numbers
+from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 

@@ -4,8 +4,8 @@ import pytest
 from conftest import written_result
 
 import evogt_study as evs
-from evogt_study.analysis.report.report import report, tables
 from evogt_study.errors import InputError
+from evogt_study.publishing.report import report, tables
 from evogt_study.results.netcdf import read_result
 
 STUDY = """

@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 from drawable import own, runs, small
 
-from evogt_study.analysis.report.finding import finding, judgement
-from evogt_study.analysis.report.page import stated_problems
 from evogt_study.pde.problems.mathml import formula
 from evogt_study.pde.problems.typeset import problem_lines
 from evogt_study.plots.comparison import judged
 from evogt_study.plots.groups import Places
+from evogt_study.publishing.page import stated_problems
+from evogt_study.publishing.report import finding, judgement
 from evogt_study.results.netcdf import read_result
 
 ROOT = Path(__file__).parents[2]

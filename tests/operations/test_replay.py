@@ -9,7 +9,7 @@ from helpers import PARABOLA, PILOTED, rewritten
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare import differences, software_changes
 from evogt_study.operations.replay import replay
-from evogt_study.publishing.named_files import files_beside
+from evogt_study.publishing.contents import files_beside
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.variables import Status
 from evogt_study.study.case_space import read_point

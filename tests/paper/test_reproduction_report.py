@@ -8,7 +8,6 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from evogt_study.analysis.report.page import Drawn
 from evogt_study.paper.agreement import Entry, Measure, Verdict, verdict
 from evogt_study.paper.reproduction_report import (
     COMMAND,
@@ -25,6 +24,7 @@ from evogt_study.paper.reproduction_report import (
     summary_line,
     terminal_table,
 )
+from evogt_study.publishing.page import Drawn
 
 PROVENANCE = {"title": "Numbers & more", "date": "2026-11-21", "git revision": "7fd380e", "machine": "<two> cores"}
 MISPRINT = "Most likely a misprint, by a factor of ten."

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from evogt_study.errors import InputError
-from evogt_study.publishing.publish import publish
-from evogt_study.publishing.verify_deposit import verify_deposit
+from evogt_study.publishing.publish import publish, verify_deposit
 from evogt_study.study.study import Study
 
 PUBLICATION = """

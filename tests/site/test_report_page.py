@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 from browser import browser, opened
 from drawable import AXES, own
 
-from evogt_study.analysis.report.report import report
+from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 
 CUT = """

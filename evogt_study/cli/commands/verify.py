@@ -13,7 +13,7 @@ from evogt_study.cli.options import code_option
 from evogt_study.cli.result_display import format_counts
 from evogt_study.operations.verify import Verification
 from evogt_study.operations.verify import verify as verified
-from evogt_study.publishing.verify_deposit import verify_deposit
+from evogt_study.publishing.publish import verify_deposit
 from evogt_study.text import tell
 
 

@@ -1,17 +1,127 @@
-"""RO-Crate 1.2 metadata of a deposit, with the profile Workflow Run Crate 0.5.
-
-A study file is a workflow in the language of this package; each study's computation is an action, whose instrument is
-the study file and whose result is the result file.
-"""
+"""Creators of a deposit, as the formats have them."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from evogt_study.publishing.contents import Deposit, DepositedStudy
-from evogt_study.publishing.people import crate_entity
+from evogt_study.publishing.contents import SPDX, Deposit, DepositedStudy
+from evogt_study.study.model import ORCID, CreatorTable
+
+
+def family_and_given(creator: CreatorTable) -> tuple[str, str] | None:
+    """The two parts of a person's name; None for an organisation, whose name has no comma."""
+    family, comma, given = creator.name.partition(",")
+    return (family.strip(), given.strip()) if comma else None
+
+
+def cff_author(creator: CreatorTable) -> dict[str, str]:
+    """An author of CITATION.cff: a person or an entity."""
+    parts = family_and_given(creator)
+    named = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
+    known = {
+        **named,
+        "orcid": ORCID + creator.orcid if creator.orcid else "",
+        "affiliation": creator.affiliation if parts else "",  # of a person only
+        "email": creator.email,
+    }
+    return {name: text for name, text in known.items() if text}
+
+
+def datacite_creator(creator: CreatorTable) -> dict[str, Any]:
+    """A creator of DataCite 4.5."""
+    parts = family_and_given(creator)
+    found: dict[str, Any] = {"name": creator.name, "nameType": "Organizational" if parts is None else "Personal"}
+    if parts is not None:
+        found |= {"familyName": parts[0], "givenName": parts[1]}
+    if creator.affiliation:
+        found["affiliation"] = [{"name": creator.affiliation}]
+    if creator.orcid:
+        scheme = {"nameIdentifierScheme": "ORCID", "schemeUri": ORCID}
+        found["nameIdentifiers"] = [{"nameIdentifier": ORCID + creator.orcid, **scheme}]
+    return found
+
+
+def crate_entity(creator: CreatorTable, number: int) -> dict[str, Any]:
+    """A Person or an Organization of schema.org, known by ORCID iD where there is one."""
+    parts = family_and_given(creator)
+    known = {
+        "@id": ORCID + creator.orcid if creator.orcid else f"#creator-{number}",
+        "@type": "Organization" if parts is None else "Person",
+        "name": creator.name if parts is None else f"{parts[1]} {parts[0]}",
+        "familyName": parts[0] if parts else "",
+        "givenName": parts[1] if parts else "",
+        "affiliation": {"@id": f"#affiliation-{number}"} if creator.affiliation else "",
+        "email": creator.email,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def citation(deposit: Deposit) -> str:
+    """Text of the file.  YAML holds JSON, so that no text of a study can be taken for YAML's own signs."""
+    publication = deposit.publication
+    address = "://" in publication.license
+    known: dict[str, Any] = {
+        "cff-version": "1.2.0",
+        "message": "If you use these results, please cite them.",
+        "type": "dataset",
+        "title": deposit.title,
+        "abstract": deposit.description,
+        "authors": [cff_author(each) for each in publication.creators],
+        "date-released": deposit.created,
+        "license-url" if address else "license": publication.license,  # `license` takes identifiers of SPDX alone
+        "keywords": deposit.keywords,
+        "doi": publication.doi,
+    }
+    return "\n".join(line for name, value in known.items() if value for line in _lines(name, value)) + "\n"
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield f"{name}: {_quoted(value)}"
+        return
+    yield f"{name}:"
+    for each in value:
+        items = [f"{key}: {_quoted(text)}" for key, text in each.items()] if isinstance(each, Mapping) else None
+        for number, line in enumerate(items or [_quoted(each)]):
+            yield f"  {'-' if number == 0 else ' '} {line}"
+
+
+def _quoted(text: str) -> str:
+    # in ASCII: YAML ends lines at characters at which JSON does not; eight digits: JSON has two escapes beyond 16 bits
+    return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", json.dumps(text, ensure_ascii=False))
+
+
+UNKNOWN = "(:unav)"
+"""DataCite's own value for what is not known yet (schema 4.5, appendix 3): the repository fills it in."""
+
+
+def datacite(deposit: Deposit) -> dict[str, Any]:
+    """The record of a deposit, of type Dataset."""
+    publication = deposit.publication
+    rights = {"rights": publication.license, "rightsUri": deposit.license_address}
+    if "://" not in publication.license:
+        rights |= {"rightsIdentifier": publication.license, "rightsIdentifierScheme": "SPDX", "schemeUri": SPDX}
+    descriptions = {"Abstract": deposit.description, "Other": publication.references}  # free text: no relatedIdentifier
+    record: dict[str, Any] = {
+        "types": {"resourceTypeGeneral": "Dataset", "resourceType": "Results of parametric studies"},
+        "creators": [datacite_creator(each) for each in publication.creators],
+        "titles": [{"title": deposit.title}],
+        "publisher": {"name": publication.publisher or publication.institution or UNKNOWN},
+        "publicationYear": deposit.created[:4],
+        "dates": [{"date": deposit.created, "dateType": "Created"}],
+        "subjects": [{"subject": word} for word in deposit.keywords],
+        "descriptions": [{"description": text, "descriptionType": kind} for kind, text in descriptions.items() if text],
+        "rightsList": [rights],
+        "formats": ["application/x-netcdf"],
+        "language": "en",
+        "schemaVersion": "http://datacite.org/schema/kernel-4",  # the one identifier of all schemas 4.x
+    }
+    return record | ({"doi": publication.doi} if publication.doi else {})
+
 
 METADATA = "ro-crate-metadata.json"
 CRATE = "https://w3id.org/ro/crate/1.2"

@@ -8,27 +8,130 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path, PurePath
+from urllib.parse import quote
 
 import numpy as np
 import xarray as xr
 
 from evogt_study.analysis.completeness import Completeness, completeness
-from evogt_study.analysis.report.finding import finding, judgement
-from evogt_study.analysis.report.page import PROVENANCE, Drawn, Picture, data_uri, stated_problems, template
+from evogt_study.analysis.reduce import BOUND
+from evogt_study.analysis.runs import shown
 from evogt_study.analysis.samples import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.summary_table import distance_told
 from evogt_study.analysis.tables import rows
+from evogt_study.analysis.verdict import PAIR
+from evogt_study.inference.comparisons import pairs_of, winner
 from evogt_study.plots import catalogue as kinds
-from evogt_study.plots.comparison import Judged
+from evogt_study.plots.comparison import Judged, contested, judged
+from evogt_study.plots.groups import Places
 from evogt_study.plots.style import COLUMN_WIDTH, svg
+from evogt_study.publishing.page import PROVENANCE, Drawn, Picture, StatedProblem, data_uri, stated_problems, template
 from evogt_study.results.dataset import DECLARATION, recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
 from evogt_study.study.case_space import listed
+
+MOST_CELLS = 12
+"""Cells that have a sentence each; the picture of the verdict has more."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence on the whole of a study, and one for each of its cells where there are several."""
+
+    sentence: str
+    cells: Sequence[str] = ()
+    left_out: int = 0
+
+
+def judgement(data: xr.Dataset) -> Judged | None:
+    """The verdict on the axis of words by the mean error; None without either, or with too few seeds to judge."""
+    variable = kinds.subject(data)
+    if variable is None or "error" not in variable or not contested(data, variable, Places()):
+        return None
+    return judged(data, variable, Places())
+
+
+def finding(made: Judged) -> Finding | None:
+    """The best label of a verdict; None where no cell has enough common seeds."""
+    found, by, cells = made
+    rest = [str(dim) for dim in found["n_common"].dims]
+    parts = [found.isel(dict(zip(rest, place, strict=True))) for place in np.ndindex(*found["n_common"].shape)]
+    judged_cells = [(name, part, _best(part)) for name, part in zip(cells, parts, strict=True)]
+    known = [(name, part, best) for name, part, best in judged_cells if best is not None]
+    if not known:
+        return None
+    what = str(found.attrs["of"]).replace("_", " ")
+    sentences = [f"{_upper(_describe_cell(part, by, best, what, name))}." for name, part, best in known]
+    if len(known) == 1:
+        return Finding(sentences[0])
+    return Finding(_over_all(known, by, what), sentences[:MOST_CELLS], max(0, len(known) - MOST_CELLS))
+
+
+def _best(cell: xr.Dataset) -> int | None:
+    """The label with the best mean, None where the verdict has no interval for it."""
+    first = winner(cell["value"].sel(statistic="mean").values, str(cell.attrs["better"]))
+    return first if first >= 0 and bool(np.isfinite(cell["best_mean"].values[first])) else None
+
+
+def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) -> str:
+    """Count the cells that each label wins, and those in which it is told apart from all others."""
+    names = shown(known[0][1], by)
+    wins = Counter(names[best] for _, _, best in known)
+    (first, most), *others = wins.most_common()
+    where = f"all {len(known)}" if most == len(known) else f"{most} of {len(known)}"
+    beside = listed([f"{name} in {count}" for name, count in others], 12)
+    settled = sum(bool(part["settled"]) for _, part, _ in known)
+    return (
+        f"The lowest mean {what} is that of {first} in {where} cells of the study"
+        + (f" ({beside})" if beside else "")
+        + f"; in {settled} of {len(known)} the best {by.replace('_', ' ')} is told apart from every other, at "
+        f"{known[0][1].attrs['confidence']:.0%} for all pairs of a cell together."
+    )
+
+
+def _describe_cell(cell: xr.Dataset, by: str, first: int, what: str, where: str) -> str:
+    """One cell: the best label, the next one with the ratio and its interval, the chance, and the runs."""
+    names, means = shown(cell, by), cell["value"].sel(statistic="mean").values
+    others = [i for i in range(len(names)) if i != first and not np.isnan(means[i])]
+    second = min(others, key=lambda i: float(means[i])) if others else first
+    # 999 resamples tell no probability nearer to zero or one
+    chance = min(max(float(cell["best_mean"].values[first]), 0.001), 0.999)
+    ok, planned = (int(cell[name].sum()) for name in ("n_ok", "n_planned"))
+    parts = [
+        f"the lowest mean {what} is that of {names[first]}{_ahead(cell, first, second, names)}",
+        f"best on average with probability {chance:.3f}",
+        f"on {int(cell['n_common'])} common seeds, from {ok:,}/{planned:,} runs",
+    ]
+    return (f"at {where}, " if where else "") + "; ".join(parts)
+
+
+def _ahead(cell: xr.Dataset, first: int, second: int, names: Sequence[str]) -> str:
+    """By how much the best is ahead of the next, with the interval of that."""
+    if first == second:
+        return ""
+    pair = pairs_of(len(names)).index((min(first, second), max(first, second)))
+    low, high = map(float, cell["effect_ci"].transpose(PAIR, BOUND).values[pair])
+    effect, ratio = float(cell["effect"].values[pair]), cell.attrs["effect"] == "ratio"
+    if first < second:  # the pair is best over next: the other way round
+        effect, low, high = (1.0 / effect, 1.0 / high, 1.0 / low) if ratio else (-effect, -high, -low)
+    apart = low > (1.0 if ratio else 0.0)
+    said = f"{effect:.3g} times as large" if ratio else f"larger by {effect:.3g}"
+    interval = f"{cell.attrs['confidence']:.0%} interval {low:.3g} to {high:.3g}, which holds for all pairs together"
+    return (
+        f"; that of {names[second]}, the next, is {said} ({interval}){'' if apart else ', so they are not told apart'}"
+    )
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
 
 _PATH = re.compile(r"\S*[/\\](\S+)")
 
@@ -362,3 +465,69 @@ def _base(file: str) -> str:
 
 def _cut(text: str, limit: int = LONG) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+FEW_PICTURES = 3  # what every run gave, how that follows the parameters, and what the study is about
+FEW_ROWS = 12
+"""Rows of a table: those of a few labels and values; `evogt summary` prints all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One result as the page tells of it.  file: its path from the page; others: phases beside the study, in words."""
+
+    title: str
+    file: str
+    study: Part
+    others: Mapping[str, str]
+    finding: Finding | None
+    problems: Sequence[StatedProblem]
+    axes: Sequence[Parameter]
+    table: Table | None
+
+    @property
+    def link(self) -> str:
+        """Its path as an address."""
+        return quote(self.file)
+
+    @property
+    def argument(self) -> str:
+        """Its path as a word of a command."""
+        return shlex.quote(self.file)
+
+    def pictures_within(self, most_bytes: int) -> list[Picture]:
+        """The first of its pictures, as many as fit."""
+        sizes = (len(each.image + each.caption + each.alt) for each in self.study.pictures)
+        fitting = zip(self.study.pictures, accumulate(sizes), strict=True)
+        return [picture for picture, bytes_so_far in fitting if bytes_so_far <= most_bytes]
+
+
+def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
+    """Tell of a result; groups: as `report` takes them."""
+    data = groups["study"]
+    judged = judgement(data)
+    numbers = tables(data)[:1]
+    return Entry(
+        title=str(data.attrs.get("title") or file),
+        file=file,
+        study=part(data, numbers, judged, most=FEW_PICTURES),
+        others={phase: completeness(each).told() for phase, each in groups.items() if phase != "study"},
+        finding=finding(judged) if judged is not None else None,
+        problems=stated_problems(str(data.attrs.get("study", ""))),
+        axes=axes(data),
+        table=_first_rows(numbers[0]) if numbers else None,
+    )
+
+
+def overview(title: str, entries: Sequence[Entry], most_bytes: int) -> str:
+    """The page; each entry has the pictures that fit in its share of what a page without any leaves of `most_bytes`."""
+    asked = [each.problems for each in entries]
+    first = [asked.index(each) for each in asked]  # of those with the same problem, which states it
+    page = template("overview.html.j2", title=title, entries=entries, first=first, column=COLUMN_WIDTH)
+    share = (most_bytes - len(page.render(share=0).encode())) // len(entries)
+    return page.render(share=share)
+
+
+def _first_rows(its: Table) -> Table:
+    rows = its.body[:FEW_ROWS]
+    return replace(its, body=rows, left_out=its.left_out + len(its.body) - len(rows))
