@@ -11,8 +11,8 @@ import numpy.typing as npt
 import xarray as xr
 from scipy.special import stdtrit
 
-from evogt_study.analysis.reduce import BOUND, check_array, dimensions, each_once, reduced
-from evogt_study.analysis.runs import Layout, Numbers, across, layout, planned_runs, shown
+from evogt_study.analysis.reduce import BOUND, check_array, dimensions, reduced
+from evogt_study.analysis.runs import Layout, Numbers, across, each_once, layout, planned_runs, shown
 from evogt_study.analysis.statistics import kept_coordinates, summary
 from evogt_study.analysis.summary_table import Question, asked_variables, select_runs
 from evogt_study.analysis.tables import FORMATS, NumberFormat, escaped, rendered

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.runs import Numbers, count_runs
+from evogt_study.analysis.runs import Numbers, count_runs, each_once
 from evogt_study.errors import IncompleteError, InputError, ParameterError, warn
 from evogt_study.inference import kernels
 from evogt_study.inference import order_statistics as tails
@@ -84,11 +84,6 @@ def check_array(values: xr.DataArray) -> None:
     """Raise InputError for a Dataset, or what else is no DataArray."""
     if not isinstance(values, xr.DataArray):
         raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
-
-
-def each_once(names: str | Iterable[str]) -> list[str]:
-    """One name or several as a list; what is no name, as None, which means all to xarray, is for others to refuse."""
-    return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
 def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from evogt_study.analysis.reduce import each_once
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.inference.kernels import Array
 from evogt_study.schema.values import canonical, find, text_label
@@ -25,6 +24,11 @@ from evogt_study.study.case_space import listed
 
 KEYS = "case_key"
 Numbers = npt.NDArray[np.int64]
+
+
+def each_once(names: str | Iterable[str]) -> list[str]:
+    """One name or several as a list; what is no name, as None, which means all to xarray, is for others to refuse."""
+    return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
 
 
 def run_numbers(planned: xr.DataArray) -> Numbers:

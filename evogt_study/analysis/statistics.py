@@ -18,13 +18,12 @@ from evogt_study.analysis.reduce import (
     IncompleteWarning,
     check_policy,
     dimensions,
-    each_once,
     noted,
     reduced,
     tail_kernels,
     tell_missing_runs,
 )
-from evogt_study.analysis.runs import Numbers, layout, planned_runs
+from evogt_study.analysis.runs import Numbers, each_once, layout, planned_runs
 from evogt_study.errors import ParameterError, warn
 from evogt_study.inference import intervals
 from evogt_study.inference.comparisons import share_intervals
