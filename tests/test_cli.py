@@ -15,8 +15,8 @@ import pytest
 import xarray as xr
 from helpers import read_study, rewritten
 
-from evogt_study.cli.commands.plan import _duration
 from evogt_study.cli.main import COMMANDS, main
+from evogt_study.cli.run import _duration
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset, global_attributes
 from evogt_study.results.finished import describe
 from evogt_study.results.netcdf import write_result

@@ -26,10 +26,10 @@ from evogt_study.registry import lazy_names
 if TYPE_CHECKING:
     from evogt_study.analysis.orders import eoc_table
     from evogt_study.analysis.sensitivity import shares_table
-    from evogt_study.cli.chosen_study import read_study, result_of
-    from evogt_study.cli.computing import run_study, work_on
-    from evogt_study.cli.messages import print_result
-    from evogt_study.cli.reporting import check_page, write_report
+    from evogt_study.cli.display import print_result
+    from evogt_study.cli.inputs import read_study, result_of
+    from evogt_study.cli.pictures import check_page, write_report
+    from evogt_study.cli.run import run_study, work_on
 
 __all__ = [
     "check_page", "eoc_table", "print_result", "read_study", "result_of", "run_study",
@@ -39,10 +39,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "evogt_study.cli.chosen_study": "read_study result_of",
-        "evogt_study.cli.computing": "run_study work_on",
-        "evogt_study.cli.messages": "print_result",
-        "evogt_study.cli.reporting": "check_page write_report",
+        "evogt_study.cli.inputs": "read_study result_of",
+        "evogt_study.cli.run": "run_study work_on",
+        "evogt_study.cli.display": "print_result",
+        "evogt_study.cli.pictures": "check_page write_report",
         "evogt_study.analysis.orders": "eoc_table",
         "evogt_study.analysis.sensitivity": "shares_table",
     },

@@ -11,10 +11,13 @@ from typing import Any, NoReturn
 
 import click
 
-from evogt_study.cli.exit_codes import BAD_INPUT, INTERRUPTED, SOME_FAILED
 from evogt_study.errors import EvogtError, InputError, shortened
 from evogt_study.registry import Registry
 from evogt_study.text import tell
+
+# 2 is what Click ends with for wrong options; 130 is a shell's 128 + SIGINT
+SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
 
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",
@@ -40,8 +43,14 @@ MOST_HELP = 100
 """Characters of the help of a registered command."""
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
 """Commands that packages register, click's, by entry points."""
-READING = ("status", "summary", "verdict", "plot", "report", "export")
-"""Those of `commands.reading`; module `commands.NAME` has the function `NAME` of the others."""
+MODULES = {
+    "run": ("run", "work", "submit", "plan", "try"),
+    "status": ("status", "store"),
+    "summary": ("summary", "verdict", "export"),
+    "pictures": ("plot", "report"),
+    "results": ("replay", "verify", "publish", "merge", "concat"),
+}
+"""Modules of this folder, and the commands of each."""
 
 
 class _Commands(click.Group):
@@ -57,8 +66,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
         name = "try_case" if cmd_name == "try" else cmd_name  # a word of Python's own
-        room = "commands.reading" if cmd_name in READING else "commands"
-        module = importlib.import_module(f"evogt_study.cli.{room}.{name}")
+        (home,) = (module for module, commands in MODULES.items() if cmd_name in commands)
+        module = importlib.import_module(f"evogt_study.cli.{home}")
         command: click.Command = getattr(module, name)
         return command
 

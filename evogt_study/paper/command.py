@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from evogt_study.cli.exit_codes import SOME_FAILED
-from evogt_study.cli.options import check_one_of
-from evogt_study.cli.workers_ahead import workers_ahead
+from evogt_study.cli.inputs import check_one_of
+from evogt_study.cli.main import SOME_FAILED
+from evogt_study.cli.run import workers_ahead
 from evogt_study.text import tell, tell_lines
 
 
@@ -54,7 +54,7 @@ def reproduce(
     check_one_of(workers, scheduler, scheduler_file)
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
-    from evogt_study.cli.progress_display import display
+    from evogt_study.cli.display import display
     from evogt_study.paper.reproduction_report import summary_line, terminal_table
     from evogt_study.paper.reproduction_run import reproduce as run_and_judge
     from evogt_study.paper.reproduction_run import studies_at, write_report

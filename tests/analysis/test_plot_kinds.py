@@ -11,7 +11,7 @@ import xarray as xr
 from drawable import AXES, PILOT, footnote, own, pilot_runs, points, runs, small, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from evogt_study.cli.commands.reading.plot import plot
+from evogt_study.cli.pictures import plot
 from evogt_study.errors import InputError
 from evogt_study.plots import Places, encoded, png, svg
 from evogt_study.plots import catalogue as kinds

@@ -17,8 +17,8 @@ from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
 from evogt_study.analysis.completeness import completeness
+from evogt_study.cli.display import format_counts
 from evogt_study.cli.main import main
-from evogt_study.cli.result_display import format_counts
 from evogt_study.publishing.report import MOST_ROWS, MOST_TABLES, commands, progress_by_cell, report, tables
 from evogt_study.results.netcdf import read_result, write_result
 from evogt_study.schema.variables import Status

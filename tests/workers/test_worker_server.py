@@ -145,6 +145,6 @@ def test_it_is_not_started_in_vain(evogt, tmp_path, monkeypatch, arguments):
         raise AssertionError("it was started")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evogt_study.cli.workers_ahead.start_ahead", none)
+    monkeypatch.setattr("evogt_study.cli.run.start_ahead", none)
     (tmp_path / "a.toml").write_text("name = 'a'")
     assert evogt(*arguments)[0] == 2

@@ -1,0 +1,160 @@
+"""Lines for a person: what a study or a result makes doubtful, and what became of the runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from evogt_study.analysis.completeness import Completeness, completeness
+from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
+from evogt_study.cli.main import SOME_FAILED
+from evogt_study.operations.progress import Event, Listener, Progress, in_words
+from evogt_study.results.dataset import software_sets
+from evogt_study.results.netcdf import opened
+from evogt_study.schema.variables import doubts
+from evogt_study.storage.paths import description
+from evogt_study.text import shown, tell
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+
+LINE_SECONDS = 5.0
+
+
+@contextmanager
+def display(quiet: bool) -> Iterator[Listener | None]:
+    """The listener for this process's standard error; None where `quiet`."""
+    if quiet or sys.stderr is None:  # that of a process which was started without one
+        yield None
+    elif sys.stderr.isatty():
+        from evogt_study.cli.progress_bar import progress_bar  # 0.06 s, with Rich, for terminals only
+
+        with progress_bar() as bar:
+            yield _Bar(bar)
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """A plain line at each phase's start and end, and every few seconds between."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        news = event.phase not in self.last or (event.final and event.done > 0)  # all from before: told already
+        if news or now - self.last[event.phase] >= LINE_SECONDS:
+            self.last[event.phase] = now
+            with suppress(OSError):  # of a log on a full disk: progress that cannot be told shall cost no runs
+                tell(in_words(event), err=True)
+
+
+class _Bar:
+    """A bar for each phase."""
+
+    def __init__(self, bar: RichProgress) -> None:
+        self.bar = bar
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.phase not in self.tasks:
+            self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="", failed=0)
+        self.bar.update(
+            self.tasks[event.phase],
+            completed=event.reused + event.done,
+            words=shown(in_words(event)),
+            failed=event.failed,
+        )
+
+
+MOST_MESSAGES = 10
+
+
+def format_counts(found: Completeness) -> str:
+    """ "240 runs, 238 ok, 2 failed"; "160 points, 64 runs, 64 ok" where some points are the same run."""
+    points = "" if found.points == found.planned else f"{found.points} points, "
+    return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
+
+
+def format_missing(found: Completeness) -> Iterator[str]:
+    """Runs that are not ok, and those that are not run, by the values of each axis, where there are any."""
+    for axis in found.lacking:
+        shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
+        more = f" and {axis.more} more" if axis.more else ""
+        yield f"  {axis.state} by {axis.axis}: " + ", ".join(shown) + more
+
+
+def format_messages(found: Completeness) -> Iterator[str]:
+    """Messages of runs that are not ok, most frequent first, each with one case that has it."""
+    for message in found.messages[:MOST_MESSAGES]:
+        at = ", ".join(f"{name}={value}" for name, value in message.at.items())
+        yield f"  {message.count} x {message.text} (e.g. {at})"
+
+
+def format_software(data: xr.Dataset) -> Iterator[str]:
+    """The version sets that computed the runs, where there are several."""
+    sets = software_sets(data)
+    if len(sets) < 2:
+        return
+    runs, numbers = run_numbers(data[KEYS]), data["software"].values
+    for number, entry in enumerate(sets):
+        count = count_runs(runs[numbers == number])
+        yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each line as one line, whatever is in it."""
+    for line in lines:
+        tell(line)
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Print lines on standard error, after the name of the command."""
+    for line in lines:
+        tell(f"evogt: {line}", err=True)
+
+
+@contextmanager
+def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
+    """Print what is warned of meanwhile, one line for each thing, after all else."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            # Python shows a warning once for each line of code, which may be one for several results
+            warnings.simplefilter("always", kind)
+        yield
+    warn(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def print_result(path: Path, *, quiet: bool = True) -> None:
+    """Print the runs of a result by status, and end with exit code 1 where some are not ok; progress unless `quiet`."""
+    with opened(path) as groups:
+        found = {phase: completeness(data) for phase, data in groups.items()}
+        doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
+    with display(quiet) as listener:
+        for phase, each in reversed(found.items()):  # the pilot's first
+            # all from before: only of a complete result is progress told here, others have shown theirs
+            Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
+    failed = [phase for phase, each in found.items() if each.ok < each.planned]
+    for phase, each in found.items():
+        if phase == "study" or phase in failed:
+            tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {format_counts(each)}")
+            print_lines(format_messages(each))
+            warn(doubtful[phase])
+    if failed:
+        raise SystemExit(SOME_FAILED)
+
+
+def tell_unfinished(path: Path) -> None:
+    """Say so where a result is being written, or its writing was interrupted."""
+    if description(path).exists():
+        tell(f"evogt: {path} is not finished; this is what there is", err=True)

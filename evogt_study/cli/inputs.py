@@ -1,0 +1,131 @@
+"""Arguments and options that several commands have, and how their text is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import xarray as xr
+
+from evogt_study.cli.display import tell_unfinished, warnings_at_the_end
+from evogt_study.errors import DoubtWarning, InputError
+from evogt_study.results.finished import Finished
+from evogt_study.results.netcdf import open_result, opened_so_far
+from evogt_study.schema.variables import EARLIER_PHASES
+from evogt_study.storage.paths import default_result, description, store_folder
+from evogt_study.study.study import Study
+from evogt_study.text import tell
+
+study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
+
+result_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Result file.  [default: results/NAME.nc]"
+)
+
+from_option = click.option(
+    "--from",
+    "others",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="A result, or a folder of results, from which finished runs are taken too.",
+)
+
+over_option = click.option(
+    "--over", default=None, help="Axes whose points are the sample, separated by commas.  [seed]"
+)
+
+code_option = click.option(
+    "--code",
+    metavar="FILE.py",
+    type=click.Path(path_type=Path),
+    help="The study's own Python file, to run it.  [default: the one beside the study, if it computed the result]",
+)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Read the task of an array, "7/200" being the seventh of 200.  Raises InputError."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise InputError(f"`--part` must be I/N, with I from 1 to N, got {text!r}")
+    return int(match[1]), int(match[2])
+
+
+def check_one_of(
+    workers: int | None, scheduler: str | None, scheduler_file: Path | None, cluster: str | None = None
+) -> None:
+    """Raise InputError where more than one place to compute is given."""
+    if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
+        raise InputError(
+            "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
+        )
+
+
+@contextmanager
+def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """A result by phase, of which what is asked for is read; or what is finished of one that is being written.
+
+    variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
+    """
+    if not path.exists() and not description(path).exists():
+        raise no_result(path)
+    with opened_so_far(path, variables) as runs:
+        tell_unfinished(path)
+        yield runs
+
+
+def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
+    """The runs of one phase, as a result has them, or as far as they are finished."""
+    # a result that is being extended has finished runs beside it, which `runs_so_far` adds
+    if path.exists() and not description(path).exists():
+        data = open_result(path, phase)
+        click.get_current_context().call_on_close(data.close)  # not left to whichever thread collects it
+        return data
+    with runs_so_far(path) as runs:
+        found = runs.get(phase)
+    if found is None:
+        missing = f"whose {next(iter(runs))} is not finished"
+        if phase in EARLIER_PHASES:
+            missing = f"which has no {phase}; leave out --{phase}"
+        raise InputError(f"`FILE` must have runs of the {phase}, got {path}, {missing}")
+    return found
+
+
+def check_finished(*paths: Path) -> None:
+    """Raise InputError for a result that is not written yet: what needs whole results does not read shards."""
+    for path in paths:
+        if not path.exists() and description(path).exists():
+            raise InputError(f"`FILE` must be a finished result, got {path}, which is not; `evogt run` goes on with it")
+
+
+def no_result(path: Path) -> InputError:
+    """Make the error for a result that does not exist."""
+    return InputError(f"`FILE` must be a result, got {path}, which does not exist; `evogt run` makes it")
+
+
+def read_study(study_file: Path) -> Study:
+    """Read the study, and print a line for each thing in it that makes its numbers doubtful."""
+    with warnings_at_the_end(DoubtWarning):
+        return Study.from_file(study_file)
+
+
+def result_of(study: Study, output: Path | None) -> Path:
+    """Return the place of a study's result, unless it is said to be elsewhere."""
+    return output or default_result(study.name)
+
+
+def print_unasked(path: Path, done: Finished | None) -> None:
+    """Runs of a result that its study does not ask for, which `evogt run` keeps."""
+    if done is not None and done.unasked:
+        tell(
+            f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for now "
+            f"({done.reader.changed}); `evogt run` keeps them in {store_folder(path)}"
+        )

@@ -1,0 +1,360 @@
+"""The command `evogt run`.
+
+A complete result is recognised, and workers are started, before what computing needs is imported, which takes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from dask.system import CPU_COUNT
+
+from evogt_study import cli
+from evogt_study.cli.display import display, print_result, warnings_at_the_end
+from evogt_study.cli.inputs import (
+    check_one_of,
+    from_option,
+    part_of,
+    print_unasked,
+    read_study,
+    result_of,
+    result_option,
+    study_file_argument,
+)
+from evogt_study.cli.main import SOME_FAILED
+from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarning
+from evogt_study.operations.complete import complete_result
+from evogt_study.operations.forecast import START_SECONDS, predicted, worker_memory
+from evogt_study.operations.replay import tried
+from evogt_study.operations.run import run_to_file
+from evogt_study.results.decisions import decisions
+from evogt_study.results.finished import Finished, finished
+from evogt_study.results.table import Table
+from evogt_study.storage.paths import jobs_folder
+from evogt_study.study.case_space import read_point
+from evogt_study.study.phases import Precision, in_words
+from evogt_study.study.plan import OWN, Order, Plan, provisional_plans, shared_work
+from evogt_study.text import tell, tell_lines
+from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
+from evogt_study.workers.limits import WORKER_SECONDS, Limits
+from evogt_study.workers.signals import interruptible, winding_down
+from evogt_study.workers.worker_server import start_ahead
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of `evogt run` by their names on the command line; `others` are what `--from` names."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+    scheduler_file: Path | None = None
+    cluster: str | None = None
+    retry_failed: bool = False
+    rerun_outdated: bool = False
+    run_limit: float | None = None
+    max_failures: int | None = None
+    time_limit: str | None = None
+    others: tuple[Path, ...] = ()
+    keep_old_code: bool = False
+    quiet: bool = False
+
+    @property
+    def leave_a_complete_result(self) -> bool:
+        """False where one of them may ask for something of a result that is complete."""
+        return replace(self, workers=None, others=(), keep_old_code=False, quiet=False) == RunOptions()
+
+
+# a path that is not there ends the command before it needs a worker
+def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
+    """Have workers on this machine import what they need while this process does, where they are sure to be needed."""
+    if not elsewhere and all(path.exists() for path in paths):
+        start_ahead()
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--workers", type=click.IntRange(1), help="Worker processes on this machine.  [default: its cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler to use instead.")
+@click.option(
+    "--scheduler-file", type=click.Path(path_type=Path), help="File in which a Dask scheduler left its address."
+)
+@click.option(
+    "--cluster", metavar="SYSTEM", help="Batch system for --workers jobs: slurm, pbs, sge or lsf (extra hpc)."
+)
+@click.option("--retry-failed", is_flag=True, help="Run cases again that failed, took too long or were lost before.")
+@click.option("--rerun-outdated", is_flag=True, help="Run cases again that other versions of the software computed.")
+@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
+@click.option("--max-failures", type=click.IntRange(0), metavar="N", help="Stop after more than N failed runs.")
+@click.option(
+    "--time-limit", metavar="TIME", help="Stop after this time and keep what is finished: 90, 30m, 11h30m, 2d."
+)
+@from_option
+@click.option(
+    "--keep-old-code", is_flag=True, help="Take runs of your own method's former code: you say they are the same."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def run(study_file: Path, output: Path | None, **given: Any) -> None:
+    """Compute what is missing of a study and write its result.
+
+    Finished runs are taken wherever they lie: in the result and its store, in other results of its folder, and in
+    --from.  What the study does not ask for any more is kept in the store, which `evogt store list` shows.
+    """
+    options = RunOptions(**given)
+    elsewhere = (options.scheduler, options.scheduler_file, options.cluster)
+    check_one_of(options.workers if options.cluster is None else None, *elsewhere)  # of a cluster, how many jobs
+    path = complete_result(study_file, output) if options.leave_a_complete_result else None
+    if path is not None:
+        cli.print_result(path, quiet=options.quiet)
+        return
+    workers_ahead(study_file, elsewhere=any(elsewhere))
+    cli.run_study(study_file, output, options)
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--part", required=True, metavar="I/N", help="This task, the I-th of N, counted from 1.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Worker processes of this task.")
+@click.option("--run-limit", type=float, metavar="SECONDS", help="Time limit of each run.")
+@click.option("--time-limit", metavar="TIME", help="Stop after this time and leave the rest: 90, 30m, 11h30m, 2d.")
+@from_option
+@click.option("-q", "--quiet", is_flag=True, help="Tell nothing.")
+def work(
+    study_file: Path,
+    output: Path | None,
+    part: str,
+    workers: int,
+    run_limit: float | None,
+    time_limit: str | None,
+    others: tuple[Path, ...],
+    quiet: bool,
+) -> None:
+    """Compute what no other task of an array has claimed, in a folder that all of them see.
+
+    No scheduler is needed: tasks claim parts of the study by files beside the result, and take over those of tasks that
+    are gone.  The last one writes the result; where it does not come to that, `evogt run` does, and computes the rest.
+    """
+    number, of = part_of(part)
+    cli.work_on(
+        study_file, output, number, of, workers=workers, run_limit=run_limit, time_limit=time_limit, others=others,
+        told=(lambda line: None) if quiet else (lambda line: tell(line, err=True)),
+    )  # fmt: skip
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--tasks", type=click.IntRange(1), required=True, help="Tasks of the array.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Worker processes of a task.")
+@click.option("--cluster", metavar="SYSTEM", default="slurm", show_default=True, help="slurm, pbs, sge or lsf.")
+@click.option("--directive", "directives", multiple=True, metavar="TEXT", help="A line for it, as --time=4:00:00.")
+@click.option("--print", "prints", is_flag=True, help="Print the script, and do not submit it.")
+def submit(
+    study_file: Path,
+    output: Path | None,
+    tasks: int,
+    workers: int,
+    cluster: str,
+    directives: tuple[str, ...],
+    prints: bool,
+) -> None:
+    """Submit an array of tasks that compute a study without a scheduler, each of them `evogt work`.
+
+    What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
+    """
+    path = cli.result_of(cli.read_study(study_file), output)
+    # first, since it refuses a system or a directive before anything is made
+    script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
+    # before any task starts: SLURM does not make the folder that their output goes to
+    make_jobs_folder(path)
+    if prints:
+        tell_lines(script.rstrip("\n"))
+    else:
+        tell(submitted(cluster, script))
+
+
+def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
+    """Compute what is missing of a study, write its result, and print what became of its runs."""
+    # jobs may wait in a queue for days, and their workers with them
+    limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
+    study = read_study(study_file)
+    path = result_of(study, output)
+    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), _clients(options, path)
+    # left from the right: the bar ends, clients are closed while signals are still handled, warnings are told last
+    with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
+        run_to_file(
+            study,
+            path,
+            client=client,
+            workers=options.workers,
+            retry_failed=options.retry_failed,
+            listener=listener,
+            limits=limits,
+            rerun_outdated=options.rerun_outdated,
+            others=options.others,
+            keep_old_code=options.keep_old_code,
+        )
+    print_result(path)
+
+
+def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
+    """A client of what the options name; None for workers on this machine.  Raises InputError."""
+    if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
+        return nullcontext()
+    # here: a study of quick runs is done before Dask is there, which takes 0.4 s to import
+    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.clusters import remote
+
+    if options.cluster is None:
+        return remote(options.scheduler, options.scheduler_file)
+    if options.workers is None:
+        raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
+    told = (lambda line: None) if options.quiet else partial(tell, err=True)
+    return on_batch_system(options.cluster, options.workers, jobs_folder(result), told)
+
+
+def work_on(
+    study_file: Path,
+    output: Path | None,
+    number: int,
+    of: int,
+    *,
+    workers: int,
+    run_limit: float | None,
+    time_limit: str | None,
+    others: Sequence[Path],
+    told: Callable[[str], None],
+) -> None:
+    """Compute parts of a study as one task of an array, and join the result if all is there."""
+    from evogt_study.workers.folder_executor import work  # 0.3 s, with Dask, which `evogt run` may do without
+
+    study = read_study(study_file)
+    path = result_of(study, output)
+    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
+        whole = work(
+            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
+            check_end=check_end,
+        )  # fmt: skip
+    if whole:
+        told(f"{path}: all runs are there")
+
+
+@click.command()
+@study_file_argument
+@result_option
+@click.option("--workers", type=click.IntRange(1), help="Worker processes to predict for.  [default: the cores]")
+@from_option
+def plan(study_file: Path, output: Path | None, workers: int | None, others: tuple[Path, ...]) -> None:
+    """Tell what would run: cases, shared work, and how long and how much memory it takes.  Writes nothing.
+
+    Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
+    predicted from a few cases of different sizes, which are computed for that within a few seconds.
+    """
+    # Dask's count, by which `evogt run` starts workers: it heeds the limits of a container
+    study, workers = read_study(study_file), workers or CPU_COUNT
+    path = result_of(study, output)
+    done = finished(study, path, others=others)
+    tell(f"study {study.name}" + (f": {study.title}" if study.title else ""))
+    walls = []
+    for phase, plan in zip(study.phases, provisional_plans(study), strict=True):
+        known_to = None if done is None else done.tables.get(phase.name)
+        walls.append(_print_plan(plan if known_to is None else known_to.plan, workers, done))
+        if phase.precision is not None:
+            tell(f"    {_expected(phase.precision, plan if known_to is None else known_to)}")
+        if phase.choice is not None:
+            tell(f"then, with `{in_words(phase.choice.parameters)}` chosen by the {phase.name}:")
+    print_unasked(path, done)
+    known = [wall for wall in walls if wall is not None]
+    if not any(walls) and len(known) == len(walls):
+        tell("nothing of this is left to compute")
+    elif len(known) < len(walls):
+        tell("only running it tells how long that takes")
+    else:
+        wall, start = _duration(START_SECONDS + sum(known)), _duration(START_SECONDS)
+        tell(f"in all about {wall} with --workers {workers}, on free cores like this machine's: {start} are start-up")
+
+
+def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
+    """Print what of one phase would run; return its predicted wall seconds, None where only running tells."""
+    axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
+    holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
+    runs = plan.runs
+    same = "" if len(runs) == plan.count else f", of which {len(runs):,} are different runs"
+    tell(f"  {plan.phase}: {plan.count:,} cases{holes} = {axes}{same}")
+    missing = _print_finished(plan, done)
+    if missing is None and same:
+        missing = runs
+    if missing is not None and not len(missing):
+        return 0.0
+    shared = shared_work(plan, numbers=missing)
+    for work in shared:
+        if work.stage == OWN:
+            continue
+        whole = work.cases == (plan.count if missing is None else len(missing))
+        sample = "" if whole else f" (among the first {work.cases:,})"
+        share = f"{work.distinct / work.cases:.0%} of the cases{sample}"
+        tell(f"    {work.stage:<21} computed {work.distinct:>8,} times, {share}")  # 21: of "coefficient reference"
+    tell("    in batches of about a second of work, sized as runs are timed")
+    made = predicted(plan, shared, numbers=missing)
+    if made is not None:
+        tell(f"    about {_duration(made.seconds)} of work, {_duration(made.longest)} for the longest run")
+    memory = worker_memory(plan)
+    if memory:
+        tell(f"    about {memory / 2**20:.0f} MiB of memory for each worker")
+    return None if made is None else made.wall(workers)
+
+
+def _expected(precision: Precision, known: Plan | Table) -> str:
+    """The runs that a precision is expected to take, as far as finished ones tell."""
+    goal = precision.goal
+    width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
+    what = f"{goal.of} of {precision.variable} to a half width of {width}"
+    if not isinstance(known, Table) or not (made := decisions(precision, known)):
+        return f"then seeds until the {what} is known in each cell, at most {goal.at_most:,}; no run tells how many yet"
+    done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
+    return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
+
+
+def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
+    """Print how many cases of a phase are finished; return the numbers of the others, None where they are all."""
+    count = None if done is None else done.count(plan.phase)
+    if done is None or count is None:
+        return None
+    places = done.reader.places(plan.phase)
+    tell(f"    {count:,} of {plan.count:,} are finished" + (f": {places}" if places else ""))
+    return done.tables[plan.phase].missing() if count else None
+
+
+# a unit serves from one and a half of it on, since 80 s says more than 1.3 min
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it, with two or more digits."""
+    units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
+    unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])
+    number = seconds / length
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+
+
+@click.command("try")
+@study_file_argument
+@click.option("--at", "points", multiple=True, metavar="AXIS=VALUE,...", help="The case.  [default: the first]")
+def try_case(study_file: Path, points: tuple[str, ...]) -> None:
+    """Compute one case of a study here, and print what it returns; a traceback where it raises.  Writes nothing.
+
+    Axes that --at leaves out have their first value.  Exit code 1 where the case fails.
+    """
+    made = tried(read_study(study_file), read_point(",".join(points)))
+    for line in made.told():
+        tell(line)
+    if made.raised:
+        tell_lines(made.raised.rstrip("\n"), err=True)
+        raise SystemExit(SOME_FAILED)
