@@ -10,21 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import xarray as xr
-
-from evogt_study.analysis.completeness import Completeness, completeness
-from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
 from evogt_study.cli.main import SOME_FAILED
-from evogt_study.operations.progress import Event, Listener, Progress, in_words
-from evogt_study.results.dataset import software_sets
-from evogt_study.results.netcdf import opened
-from evogt_study.schema.variables import doubts
 from evogt_study.storage.paths import description
 from evogt_study.text import shown, tell
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+    from evogt_study.analysis.completeness import Completeness
+    from evogt_study.operations.progress import Event, Listener
 
 
 LINE_SECONDS = 5.0
@@ -51,6 +47,8 @@ class _Lines:
         self.last: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
+        from evogt_study.operations.progress import in_words
+
         now = time.monotonic()
         news = event.phase not in self.last or (event.final and event.done > 0)  # all from before: told already
         if news or now - self.last[event.phase] >= LINE_SECONDS:
@@ -67,6 +65,8 @@ class _Bar:
         self.tasks: dict[str, TaskID] = {}
 
     def __call__(self, event: Event) -> None:
+        from evogt_study.operations.progress import in_words
+
         if event.phase not in self.tasks:
             self.tasks[event.phase] = self.bar.add_task(event.phase, total=event.total, words="", failed=0)
         self.bar.update(
@@ -103,6 +103,9 @@ def format_messages(found: Completeness) -> Iterator[str]:
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
+    from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
+    from evogt_study.results.dataset import software_sets
+
     sets = software_sets(data)
     if len(sets) < 2:
         return
@@ -137,6 +140,11 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
 
 def print_result(path: Path, *, quiet: bool = True) -> None:
     """Print the runs of a result by status, and end with exit code 1 where some are not ok; progress unless `quiet`."""
+    from evogt_study.analysis.completeness import completeness
+    from evogt_study.operations.progress import Progress
+    from evogt_study.results.netcdf import opened
+    from evogt_study.schema.variables import doubts
+
     with opened(path) as groups:
         found = {phase: completeness(data) for phase, data in groups.items()}
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}

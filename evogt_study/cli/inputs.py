@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import xarray as xr
 
 from evogt_study.cli.display import tell_unfinished, warnings_at_the_end
 from evogt_study.errors import DoubtWarning, InputError
-from evogt_study.results.finished import Finished
-from evogt_study.results.netcdf import open_result, opened_so_far
-from evogt_study.schema.variables import EARLIER_PHASES
 from evogt_study.storage.paths import default_result, description, store_folder
-from evogt_study.study.study import Study
 from evogt_study.text import tell
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from evogt_study.results.finished import Finished
+    from evogt_study.study.study import Study
 
 study_file_argument = click.argument("study_file", metavar="STUDY.toml", type=click.Path(path_type=Path))
 
@@ -75,6 +77,8 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
     variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
     """
+    from evogt_study.results.netcdf import opened_so_far
+
     if not path.exists() and not description(path).exists():
         raise no_result(path)
     with opened_so_far(path, variables) as runs:
@@ -84,6 +88,9 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
 def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
     """The runs of one phase, as a result has them, or as far as they are finished."""
+    from evogt_study.results.netcdf import open_result
+    from evogt_study.schema.variables import EARLIER_PHASES
+
     # a result that is being extended has finished runs beside it, which `runs_so_far` adds
     if path.exists() and not description(path).exists():
         data = open_result(path, phase)
@@ -113,6 +120,8 @@ def no_result(path: Path) -> InputError:
 
 def read_study(study_file: Path) -> Study:
     """Read the study, and print a line for each thing in it that makes its numbers doubtful."""
+    from evogt_study.study.study import Study
+
     with warnings_at_the_end(DoubtWarning):
         return Study.from_file(study_file)
 

@@ -6,24 +6,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
-import xarray as xr
 
 from evogt_study.cli.inputs import names, over_option, runs_of_phase, runs_so_far
 from evogt_study.errors import InputError
-from evogt_study.plots import catalogue as kinds
-from evogt_study.plots.canvas import Look
-from evogt_study.plots.catalogue import Wish, check_kind
-from evogt_study.plots.groups import Places
-from evogt_study.plots.style import FORMATS, encoded
-from evogt_study.publishing.page import Drawn
-from evogt_study.publishing.report import report as page
-from evogt_study.results.netcdf import with_numbers
-from evogt_study.storage.atomic import check_writable, write_file
-from evogt_study.study.case_space import read_point
 from evogt_study.text import shown, tell
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from evogt_study.plots import catalogue as kinds
+    from evogt_study.publishing.page import Drawn
 
 
 class Written(NamedTuple):
@@ -43,6 +38,9 @@ def draw_files(
     the wishes, yields why, unless it is the last hope; a result without a solution error yields that, unless it is told
     what to draw.  Raises InputError and ResultError.
     """
+    from evogt_study.plots import catalogue as kinds
+    from evogt_study.plots.style import FORMATS, encoded
+
     base = output or result.with_suffix(".png")
     form = base.suffix.lower().removeprefix(".")
     if form not in FORMATS:
@@ -70,6 +68,8 @@ def draw_files(
 
 def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wish]]:
     """The kinds that fit.  Raises InputError where none does."""
+    from evogt_study.plots import catalogue as kinds
+
     fitting = kinds.fitting(data, wish)
     if not fitting:
         kinds.drawn(data, "distribution", wish)  # says what is missing
@@ -78,6 +78,8 @@ def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wi
 
 def write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all.  Raises ResultError where the disk refuses."""
+    from evogt_study.storage.atomic import check_writable, write_file
+
     check_writable(path)
     write_file(path, content, tidy=True)
 
@@ -130,6 +132,11 @@ def plot(
     KIND is distribution, dependence, heat_map, trend, histories, spectrum, rank, verdict or fields.  Every picture says
     on how many of the planned runs it rests.
     """
+    from evogt_study.plots.canvas import Look
+    from evogt_study.plots.catalogue import Wish, check_kind
+    from evogt_study.plots.groups import Places
+    from evogt_study.study.case_space import read_point
+
     check_kind(kind)
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
     look = Look(title, xlabel, ylabel, None if size is None else _size(size))
@@ -175,6 +182,9 @@ def check_page(path: Path, option: str) -> None:
 
 def write_report(file: Path, path: Path, state: str = "") -> None:
     """Write the page of the result `file`, or of what is finished of it, to `path`; state: of its computation."""
+    from evogt_study.publishing.report import report as page
+    from evogt_study.results.netcdf import with_numbers
+
     with runs_so_far(file) as runs:
         made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
     write(path, made.encode())

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.analysis.completeness import completeness
 from evogt_study.cli.display import format_counts, print_result, tell_unfinished
 from evogt_study.cli.inputs import check_finished, code_option
 from evogt_study.cli.main import SOME_FAILED
 from evogt_study.errors import InputError
-from evogt_study.operations.concat import concat as joined
-from evogt_study.operations.merge import merge as merged
-from evogt_study.operations.replay import replay as replayed
-from evogt_study.operations.verify import Verification
-from evogt_study.operations.verify import verify as verified
-from evogt_study.publishing.publish import publish as published
-from evogt_study.publishing.publish import verify_deposit
-from evogt_study.study.case_space import read_point
-from evogt_study.study.study import Study
 from evogt_study.text import tell, tell_lines
+
+if TYPE_CHECKING:
+    from evogt_study.operations.verify import Verification
 
 
 @click.command()
@@ -39,6 +33,9 @@ def merge(files: tuple[Path, ...], output: Path, study_file: Path | None) -> Non
     The same run must have the same values everywhere, bit for bit; one that is ok is taken before one that is not.
     Exit code 1 where runs of the joined result are not ok; `evogt run STUDY.toml -o OUTPUT` computes those not run.
     """
+    from evogt_study.operations.merge import merge as merged
+    from evogt_study.study.study import Study
+
     merged(files, output, study=None if study_file is None else Study.from_file(study_file))
     for each in files:
         tell_unfinished(each)
@@ -55,6 +52,8 @@ def concat(files: tuple[str, ...], dim: str, output: Path) -> None:
     Constants that differ become coordinates along it; what cannot be joined is named.  `summary`, `plot`, `report` and
     the other commands that read results read the file; nothing can be run for it, since it is that of no one study.
     """
+    from evogt_study.operations.concat import concat as joined
+
     results = _labelled(files)
     check_finished(*results.values())
     joined(_with_numbers(results), dim, output=output)
@@ -96,6 +95,8 @@ def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
     results, and on what terms others may use them, is said by the section [publication] of their study files. Nothing
     is computed and nothing is sent; `evogt verify FOLDER` checks it anywhere.
     """
+    from evogt_study.publishing.publish import publish as published
+
     check_finished(*results)
     made = published(results, output, title=title)
     for study in made.studies:
@@ -119,6 +120,9 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
     Of a folder that `evogt publish` wrote, every file is held against its checksum first, then each result is checked.
     Runs that failed or diverged are counted; they are outcomes.  Exit code 1 where anything is wrong.
     """
+    from evogt_study.operations.verify import verify as verified
+    from evogt_study.publishing.publish import verify_deposit
+
     if file.is_dir():
         made = list(map(_told, verify_deposit(file, sample=sample, seed=seed, code=code)))
     else:
@@ -131,6 +135,8 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
 
 def _told(made: Verification) -> bool:
     """Print the outcome of one check; True where all is well."""
+    from evogt_study.analysis.completeness import completeness
+
     for phase, data in made.phases.items():
         tell(f"{made.path} ({phase}): {format_counts(completeness(data))}")
     for line in made.recomputed:
@@ -153,6 +159,9 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     Axes of one value may be left out of --at.  Exit code 1 where anything differs, or the run fails (again).
     """
+    from evogt_study.operations.replay import replay as replayed
+    from evogt_study.study.case_space import read_point
+
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     tell_unfinished(file)
     tell(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")

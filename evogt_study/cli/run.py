@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from dask.system import CPU_COUNT
 
-from evogt_study import cli
 from evogt_study.cli.display import display, print_result, warnings_at_the_end
 from evogt_study.cli.inputs import (
     check_one_of,
@@ -30,24 +28,17 @@ from evogt_study.cli.inputs import (
 from evogt_study.cli.main import SOME_FAILED
 from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
-from evogt_study.operations.forecast import START_SECONDS, predicted, worker_memory
-from evogt_study.operations.replay import tried
-from evogt_study.operations.run import run_to_file
-from evogt_study.results.decisions import decisions
-from evogt_study.results.finished import Finished, finished
-from evogt_study.results.table import Table
 from evogt_study.storage.paths import jobs_folder
-from evogt_study.study.case_space import read_point
-from evogt_study.study.phases import Precision, in_words
-from evogt_study.study.plan import OWN, Order, Plan, provisional_plans, shared_work
 from evogt_study.text import tell, tell_lines
-from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
-from evogt_study.workers.limits import WORKER_SECONDS, Limits
-from evogt_study.workers.signals import interruptible, winding_down
 from evogt_study.workers.worker_server import start_ahead
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from evogt_study.results.finished import Finished
+    from evogt_study.results.table import Table
+    from evogt_study.study.phases import Precision
+    from evogt_study.study.plan import Order, Plan
 
 
 @dataclass(frozen=True)
@@ -114,10 +105,10 @@ def run(study_file: Path, output: Path | None, **given: Any) -> None:
     check_one_of(options.workers if options.cluster is None else None, *elsewhere)  # of a cluster, how many jobs
     path = complete_result(study_file, output) if options.leave_a_complete_result else None
     if path is not None:
-        cli.print_result(path, quiet=options.quiet)
+        print_result(path, quiet=options.quiet)
         return
     workers_ahead(study_file, elsewhere=any(elsewhere))
-    cli.run_study(study_file, output, options)
+    run_study(study_file, output, options)
 
 
 @click.command()
@@ -145,7 +136,7 @@ def work(
     are gone.  The last one writes the result; where it does not come to that, `evogt run` does, and computes the rest.
     """
     number, of = part_of(part)
-    cli.work_on(
+    work_on(
         study_file, output, number, of, workers=workers, run_limit=run_limit, time_limit=time_limit, others=others,
         told=(lambda line: None) if quiet else (lambda line: tell(line, err=True)),
     )  # fmt: skip
@@ -172,7 +163,9 @@ def submit(
 
     What tasks print goes into the folder RESULT.jobs, which is made.  The same command again computes what is missing.
     """
-    path = cli.result_of(cli.read_study(study_file), output)
+    from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
+
+    path = result_of(read_study(study_file), output)
     # first, since it refuses a system or a directive before anything is made
     script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
     # before any task starts: SLURM does not make the folder that their output goes to
@@ -185,6 +178,10 @@ def submit(
 
 def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
     """Compute what is missing of a study, write its result, and print what became of its runs."""
+    from evogt_study.operations.run import run_to_file
+    from evogt_study.workers.limits import WORKER_SECONDS, Limits
+    from evogt_study.workers.signals import interruptible
+
     # jobs may wait in a queue for days, and their workers with them
     limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
     study = read_study(study_file)
@@ -237,6 +234,8 @@ def work_on(
 ) -> None:
     """Compute parts of a study as one task of an array, and join the result if all is there."""
     from evogt_study.workers.folder_executor import work  # 0.3 s, with Dask, which `evogt run` may do without
+    from evogt_study.workers.limits import Limits
+    from evogt_study.workers.signals import winding_down
 
     study = read_study(study_file)
     path = result_of(study, output)
@@ -260,6 +259,13 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     Of cases that are finished it is told how many, and where; all else is about those that are missing.  Times are
     predicted from a few cases of different sizes, which are computed for that within a few seconds.
     """
+    from dask.system import CPU_COUNT
+
+    from evogt_study.operations.forecast import START_SECONDS
+    from evogt_study.results.finished import finished
+    from evogt_study.study.phases import in_words
+    from evogt_study.study.plan import provisional_plans
+
     # Dask's count, by which `evogt run` starts workers: it heeds the limits of a container
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
@@ -286,6 +292,9 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
 
 def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
     """Print what of one phase would run; return its predicted wall seconds, None where only running tells."""
+    from evogt_study.operations.forecast import predicted, worker_memory
+    from evogt_study.study.plan import OWN, shared_work
+
     axes = " x ".join(f"{len(axis.values)} {axis.name}" for axis in plan.space.axes)
     holes = "" if plan.count == plan.space.size else f" of {plan.space.size:,} points"
     runs = plan.runs
@@ -316,6 +325,9 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
 
 def _expected(precision: Precision, known: Plan | Table) -> str:
     """The runs that a precision is expected to take, as far as finished ones tell."""
+    from evogt_study.results.decisions import decisions
+    from evogt_study.results.table import Table
+
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
     what = f"{goal.of} of {precision.variable} to a half width of {width}"
@@ -352,6 +364,9 @@ def try_case(study_file: Path, points: tuple[str, ...]) -> None:
 
     Axes that --at leaves out have their first value.  Exit code 1 where the case fails.
     """
+    from evogt_study.operations.replay import tried
+    from evogt_study.study.case_space import read_point
+
     made = tried(read_study(study_file), read_point(",".join(points)))
     for line in made.told():
         tell(line)

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import xarray as xr
 
-from evogt_study import cli
-from evogt_study.analysis.completeness import completeness
 from evogt_study.cli.display import (
     format_counts,
     format_messages,
@@ -23,14 +21,16 @@ from evogt_study.cli.display import (
     warn,
 )
 from evogt_study.cli.inputs import from_option, no_result, print_unasked, read_study, result_of, runs_so_far
+from evogt_study.cli.pictures import check_page, write_report
 from evogt_study.errors import InputError
-from evogt_study.operations.progress import computation_of
-from evogt_study.results.finished import Kept, finished, move_store, prune_store, stored_runs, stores_in
-from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import description, store_folder
-from evogt_study.study.study import Study
 from evogt_study.text import tell
-from evogt_study.workers.signals import seconds
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from evogt_study.results.finished import Kept
+    from evogt_study.study.study import Study
 
 WATCH_SECONDS = 5.0
 """Between two looks: at a million runs one takes about as long, at a thousand 0.1 s."""
@@ -54,7 +54,7 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
     otherwise, that nobody computes it.
     """
     if html is not None:
-        cli.check_page(html, "--html")
+        check_page(html, "--html")
     study = None
     if file.suffix == ".toml":
         study = read_study(file)
@@ -69,9 +69,11 @@ def status(file: Path, output: Path | None, others: tuple[Path, ...], watch: boo
 
 def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path | None) -> bool:
     """Print the state of a result, and write its page; return whether it is being computed."""
+    from evogt_study.operations.progress import computation_of
+
     computed = _print_state(study, path, others)
     if html is not None and (path.exists() or description(path).exists()):
-        cli.write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
+        write_report(path, html, f"{computation_of(path).described()}; seen at {_now()}" if computed else "")
     return computed
 
 
@@ -82,6 +84,8 @@ def _now() -> str:
 
 def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> bool:
     """Print the state of a result, or of what a study asks for; return whether it is being computed."""
+    from evogt_study.operations.progress import computation_of
+
     computation = computation_of(path)
     begun = description(path).exists()
     if begun or computation.runs:
@@ -97,6 +101,8 @@ def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> b
 
 
 def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None:
+    from evogt_study.results.finished import finished
+
     done = finished(study, path, others=others)
     if done is None:
         raise no_result(path)
@@ -111,6 +117,9 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
 
 def _wait(path: Path, seconds: float) -> None:
     """Wait until there may be news, or nobody computes the result any more; then begin a new screen."""
+    from evogt_study.operations.progress import computation_of
+    from evogt_study.workers.signals import seconds
+
     end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:
         time.sleep(WATCH_SECONDS / 10)  # so late at most is an end seen
@@ -119,6 +128,8 @@ def _wait(path: Path, seconds: float) -> None:
 
 def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
     """Print what became of the runs of each phase."""
+    from evogt_study.analysis.completeness import completeness
+
     for phase, data in phases.items():
         found = completeness(data)
         tell(f"{path} ({phase}): {format_counts(found)}")
@@ -146,6 +157,8 @@ def list_(places: tuple[Path, ...]) -> None:
 
     A line for each change tells why they are not asked for, and when they were put there.
     """
+    from evogt_study.results.finished import stored_runs
+
     found = [stored_runs(result) for result in _results(places)]
     for each in found:
         tell(_told(each))
@@ -163,6 +176,10 @@ def list_(places: tuple[Path, ...]) -> None:
 @click.option("--older-than", metavar="TIME", help="Only what was put there that long ago: 90, 30m, 11h30m, 2d.")
 def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
     """Remove what is kept beside each PATH, a result, or in it, a folder.  It cannot be brought back."""
+    from evogt_study.results.finished import prune_store
+    from evogt_study.storage.lease import only_writer
+    from evogt_study.workers.signals import seconds
+
     if not places:
         raise InputError("`PATH` must be a result or a folder, got none; `evogt store list` shows what there is")
     before = None if older_than is None else time.time() - seconds(older_than, "--older-than")
@@ -176,6 +193,9 @@ def prune_(places: tuple[Path, ...], older_than: str | None) -> None:
 @click.argument("target", metavar="TO.nc", type=click.Path(path_type=Path))
 def move_(source: Path, target: Path) -> None:
     """Put what is kept beside the result FROM.nc beside TO.nc, whether they exist or not, on whatever disk."""
+    from evogt_study.results.finished import move_store
+    from evogt_study.storage.lease import only_writer
+
     if not store_folder(source).is_dir():
         raise _nothing_kept(source)
     with ExitStack() as locks:
@@ -187,6 +207,8 @@ def move_(source: Path, target: Path) -> None:
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
     """The results with a store that are meant by `places`.  Raises InputError where a result has none."""
+    from evogt_study.results.finished import stores_in
+
     for place in places or (Path("results"),):
         if place.is_dir() or not places:  # the default folder may not be there yet
             yield from stores_in(place)

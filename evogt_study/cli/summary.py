@@ -7,18 +7,10 @@ from pathlib import Path
 
 import click
 
-from evogt_study import cli
-from evogt_study.analysis.export import write_table
-from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
-from evogt_study.analysis.summary_table import Question, distance_told, select_runs, summary_table, verdict_lines
-from evogt_study.analysis.tables import NumberFormat
-from evogt_study.analysis.verdict import verdict as judged
 from evogt_study.cli.display import warn, warnings_at_the_end
 from evogt_study.cli.inputs import names, runs_of_phase
 from evogt_study.errors import InputError
-from evogt_study.inference.intervals import FEWEST, Interval
-from evogt_study.schema.variables import doubts
-from evogt_study.study.case_space import read_point
+from evogt_study.inference.intervals import FEWEST
 from evogt_study.text import tell, tell_lines
 
 ANY = "the one there is"
@@ -91,6 +83,13 @@ def summary(
 
     Without other options: mean, standard deviation, median and 95 % intervals, one row for each point.
     """
+    from evogt_study.analysis.statistics import IncompleteWarning, UndefinedIntervalWarning
+    from evogt_study.analysis.summary_table import Question, distance_told, summary_table
+    from evogt_study.analysis.tables import NumberFormat
+    from evogt_study.inference.intervals import Interval
+    from evogt_study.schema.variables import doubts
+    from evogt_study.study.case_space import read_point
+
     if not names(variable):
         raise InputError(f"`--variable` must name a variable, or several, got {variable!r}")
     question = Question(
@@ -105,9 +104,13 @@ def summary(
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
             asked, parameters = replace(question, variables=(sensitivity,)), None if over is None else names(over)
-            tell_lines(cli.shares_table(data, asked, parameters, log))
+            from evogt_study.analysis.sensitivity import shares_table
+
+            tell_lines(shares_table(data, asked, parameters, log))
         elif orders is not None:
-            tell_lines(cli.eoc_table(data, question, "" if orders == ANY else orders))
+            from evogt_study.analysis.orders import eoc_table
+
+            tell_lines(eoc_table(data, question, "" if orders == ANY else orders))
         else:
             tell_lines(summary_table(data, question))
     told = distance_told(data) if pilot else ""
@@ -133,6 +136,13 @@ def verdict(
 
     Ratios of means of all pairs have intervals that hold together.
     """
+    from evogt_study.analysis.statistics import IncompleteWarning
+    from evogt_study.analysis.summary_table import select_runs, verdict_lines
+    from evogt_study.analysis.verdict import verdict as judged
+    from evogt_study.inference.intervals import Interval
+    from evogt_study.schema.variables import doubts
+    from evogt_study.study.case_space import read_point
+
     data = runs_of_phase(file, "study")
     if variable not in data.data_vars:
         raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
@@ -160,6 +170,8 @@ def export(file: Path, output: Path, pilot: bool, spreadsheet: bool) -> None:
     Text of a result can begin like a formula (=, +, -, @), which spreadsheets compute: for them use --spreadsheet.
     Parquet needs pandas and pyarrow (extra parquet).
     """
+    from evogt_study.analysis.export import write_table
+
     if output.exists():
         raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
     count = write_table(runs_of_phase(file, "pilot" if pilot else "study"), output, spreadsheet=spreadsheet)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study import cli
-from evogt_study.cli.inputs import study_file_argument
+from evogt_study.cli.inputs import read_study, study_file_argument
 from evogt_study.text import tell
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def advise(study_file: Path, cells: int, no_check: bool) -> None:
     """
     from evogt_study.operations.advise import advise as advice_on
 
-    for advice in advice_on(cli.read_study(study_file), cells, check=not no_check):
+    for advice in advice_on(read_study(study_file), cells, check=not no_check):
         for line in _told(advice):
             tell(line)
 
