@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         Separable,
         Tensor,
     )
-    from evogt_study.numerics.quadrature import QuadratureRule
     from evogt_study.operations.concat import concat
     from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
@@ -70,6 +69,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.run import run
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
+    from evogt_study.pde.numerics.quadrature import QuadratureRule
     from evogt_study.problems.statement import Statement
     from evogt_study.study.designs import sample, table, together
     from evogt_study.study.study import Study
@@ -81,7 +81,7 @@ _named = lazy_names(
         "evogt_study.numerics.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
         "evogt_study.problems.statement": "Statement",
         "evogt_study.numerics.dictionaries.base": "Dictionary",
-        "evogt_study.numerics.quadrature": "QuadratureRule",
+        "evogt_study.pde.numerics.quadrature": "QuadratureRule",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.analysis.comparison": "compare ranking",
         "evogt_study.analysis.sensitivity": "shares_of_variance sensitivity",

@@ -14,9 +14,9 @@ import evogt_study as evs
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble
 from evogt_study.numerics.integrators import ImplicitMidpoint
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 LINE = UnitCube(1)
 

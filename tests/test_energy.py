@@ -5,8 +5,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 EPS = np.finfo(float).eps
 

@@ -17,9 +17,9 @@ from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, AssembledLifting, GalerkinSystem, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Lifting, NonSeparable, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 EPS = np.finfo(float).eps
 sin, cos, exp, pi = np.sin, np.cos, np.exp, np.pi

@@ -11,8 +11,8 @@ import evogt_study as evs
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.integrators import INTEGRATORS
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 TIMES = (20.0, 40.0, 60.0, 80.0, 100.0)
 CIRCLE = np.exp(1j * np.pi * (np.arange(1, 33) - 0.5) / 32)

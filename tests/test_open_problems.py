@@ -17,8 +17,8 @@ from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.integrators import INTEGRATORS
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import NonSeparable
-from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 WAVE, BUBBLE = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(pi*y)"
 ROBIN = {

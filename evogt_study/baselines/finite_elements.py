@@ -22,14 +22,13 @@ from evogt_study.baselines.element_space import (
     check_element_space,
     element_space,
 )
-from evogt_study.baselines.sparse_solve import solver_of
 from evogt_study.errors import DivergedError, ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.triangulated import Triangulated
 from evogt_study.numerics.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
 from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.numerics.stiffness import steady_operator
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.arrays import Array, solver_of
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 # the implicit midpoint rule as a Runge-Kutta method of one stage, closed by extrapolation to the end of the step
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))

@@ -22,7 +22,7 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.domains.box import check_box
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 # high, so that coefficients that oscillate within an element are integrated as exactly as by the paper's 16 points
 DEGREES = {1: 31, 2: 9, 3: 5}

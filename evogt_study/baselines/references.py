@@ -12,9 +12,9 @@ import numpy as np
 from evogt_study.baselines.finite_difference import FiniteDifferenceReference, check_differences
 from evogt_study.baselines.refined import RefinedReference
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Discretisation, Reference
 from evogt_study.numerics.problem import Problem
+from evogt_study.pde.numerics.arrays import Array
 from evogt_study.storage.arrays import once
 
 EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"

@@ -46,9 +46,9 @@ from evogt_study.numerics.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.numerics.integrators import Integrator
 from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.numerics.problem import Problem, Separable
-from evogt_study.numerics.quadrature import Rule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import warn_outside_ball
+from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text

@@ -16,9 +16,9 @@ from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.recordable import energy_scalars
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Rule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Datum, Record
 

@@ -10,8 +10,8 @@ from evogt_study.methods.evolution import time_grid
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem, Separable
-from evogt_study.numerics.quadrature import Rule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value

@@ -20,11 +20,11 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.problem_method import dictionary_of
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record

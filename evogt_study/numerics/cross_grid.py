@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem, on_face, operator_matrix
 from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
-from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace, retained_functions, trial_values
 from evogt_study.numerics.stiffness import NodalBasis, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 NODES_AT_ONCE = 512
 """Nodes of a block whose features, gradients and products are held at once: 1 MB an array for some 240 features."""

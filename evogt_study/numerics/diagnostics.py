@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.time_grid import Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import Trajectory
 
 
 # the maximum with zero: rounding may leave a square of -1e-17 where the lifting and the coefficients cancel

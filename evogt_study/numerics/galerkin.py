@@ -17,7 +17,6 @@ from functools import cached_property, reduce
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import (
     Diffusion,
     Lifting,
@@ -29,7 +28,6 @@ from evogt_study.numerics.problem import (
     SpaceTimeFunction,
     Tensor,
 )
-from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace, trial_values
 from evogt_study.numerics.stiffness import (
     MatrixInTime,
@@ -42,6 +40,8 @@ from evogt_study.numerics.stiffness import (
     steady_operator,
     weighted_gram,
 )
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 # values at 8,000 nodes take 4 MB then, and a product with as many columns is no longer limited by memory
 TIMES_AT_ONCE = 64

@@ -11,7 +11,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from evogt_study.numerics import diagnostics
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.cross_grid import (
     AssessedBasis,
@@ -26,7 +25,6 @@ from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffus
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
 from evogt_study.numerics.integrators.runge_kutta import RungeKutta
 from evogt_study.numerics.problem import Problem, Tensor
-from evogt_study.numerics.quadrature import Quadrature, Rule
 from evogt_study.numerics.retained_space import (
     RetainedSpace,
     TrialFunctions,
@@ -36,8 +34,10 @@ from evogt_study.numerics.retained_space import (
     weighted_svd,
 )
 from evogt_study.numerics.stiffness import StiffnessTerm
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.numerics.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from inspect import isfunction
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError, shortened
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains import Domain, UnitCube
+from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

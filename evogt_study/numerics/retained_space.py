@@ -9,10 +9,10 @@ import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Features, FirstOrder
 from evogt_study.numerics.domains import Domain
-from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 NODES_AT_ONCE = 512
 """Nodes of a block that is worked on while it is in cache: 1 MB an array for some 240 features."""

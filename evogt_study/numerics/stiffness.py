@@ -15,9 +15,9 @@ from functools import partial, reduce
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
-from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 # the scaled block is 2 MB for 240 retained functions
 NODES_AT_ONCE = 1024

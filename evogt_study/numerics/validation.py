@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Features, FirstOrder
 from evogt_study.numerics.domains import Domain
-from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.retained_space import RetainedSpace
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 CELLS = 16
 """Of a uniform rule on a line, each with Chebyshev points of its own.  Half as many have 14 to 27 % fewer points in all

@@ -16,7 +16,7 @@ from evogt_study.methods.recordable import shared_reference
 from evogt_study.numerics.certificates.budget import BUDGET, retained_error
 from evogt_study.numerics.certificates.certify import solved
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study

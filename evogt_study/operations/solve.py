@@ -27,10 +27,10 @@ from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, a
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
-from evogt_study.numerics.quadrature import QuadratureRule, TriangleRule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.operations.evaluate import stored_solution
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import warn_of_doubts

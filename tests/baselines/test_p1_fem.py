@@ -17,9 +17,9 @@ from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.domains.triangulated import simplex_rule
 from evogt_study.numerics.problem import NonSeparable
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import oscillatory_1d, target_1d
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "p1_fem.csv"

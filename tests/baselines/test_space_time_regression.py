@@ -19,9 +19,9 @@ from evogt_study.baselines.space_time_regression import (
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "space_time_diagnostic.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))

@@ -13,9 +13,9 @@ import numpy as np
 import evogt_study as evs
 from evogt_study.numerics.galerkin import assemble
 from evogt_study.numerics.integrators import INTEGRATORS
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 POINTS = {1: 400, 2: 42, 3: 18}
 BUBBLE = {1: "x*(1-x)", 2: "x*(1-x)*y*(1-y)", 3: "x*(1-x)*y*(1-y)*z*(1-z)"}

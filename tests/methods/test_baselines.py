@@ -15,9 +15,9 @@ from evogt_study.errors import StoreWarning
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import peak_memory, study_plan
 from evogt_study.study.study import Study

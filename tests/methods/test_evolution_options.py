@@ -16,9 +16,9 @@ from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.integrators import StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study

@@ -11,8 +11,8 @@ from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods import integrator_parameters
 from evogt_study.methods.loading import load_method
 from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
-from evogt_study.numerics.time_grid import Trajectory
 from evogt_study.operations.forecast import predicted
+from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
@@ -139,7 +139,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from evogt_study.numerics.integrators import Integrator
 from evogt_study.numerics.integrators.base import number
-from evogt_study.numerics.time_grid import Trajectory
+from evogt_study.pde.numerics.time_grid import Trajectory
 
 @dataclass(frozen=True)
 class Theta(Integrator):

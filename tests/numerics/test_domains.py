@@ -16,8 +16,8 @@ from evogt_study.numerics.domains.base import Domain
 from evogt_study.numerics.integrators import ImplicitMidpoint
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Problem, Separable
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 GRID = TimeGrid.of(0.25, 0.0025, 2)
 RULE = QuadratureRule("gauss_legendre", 40)

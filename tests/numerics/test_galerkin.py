@@ -12,10 +12,10 @@ from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.galerkin import assemble, check_diffusion
 from evogt_study.numerics.integrators import ImplicitMidpoint
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.numerics.stiffness import weighted_gram
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 EPS = np.finfo(float).eps
 

@@ -8,7 +8,6 @@ import pytest
 from evogt_study.errors import EmptySpaceError
 from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder
 from evogt_study.numerics.domains import UnitCube
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.numerics.retained_space import (
     TrialFunctions,
     WeightedSVD,
@@ -17,6 +16,7 @@ from evogt_study.numerics.retained_space import (
     trial_values,
     weighted_svd,
 )
+from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 
 EPS = np.finfo(float).eps
 

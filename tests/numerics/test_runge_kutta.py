@@ -15,9 +15,9 @@ from evogt_study.numerics.integrators import INTEGRATORS, Start
 from evogt_study.numerics.integrators.runge_kutta import RungeKutta
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import NonSeparable, Problem, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 ORDERS = {
     "implicit_midpoint": 2, "trapezoidal": 2, "implicit_euler": 1, "gauss_2": 4, "gauss_3": 6, "radau_iia_2": 3,

@@ -20,9 +20,9 @@ from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem, Reactio
 from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import Lifting, NonSeparable, Potential, Problem, Separable
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems.statement import Statement
 
 EPS = np.finfo(float).eps

@@ -8,8 +8,8 @@ import pytest
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.domains.box import Box
-from evogt_study.numerics.quadrature import QuadratureRule
 from evogt_study.numerics.validation import AtNodes, Interpolated, Target, feature_sums, relative_errors
+from evogt_study.pde.numerics.quadrature import QuadratureRule
 
 MIDPOINTS = QuadratureRule("composite_midpoint", 4096)
 FAMILIES = {"transnet": {}, "gtransnet": {"N1": 120}, "gaussian_rf": {}, "uniform_elm": {}}

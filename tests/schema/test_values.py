@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.schema.values import canonical, content_hash, jsonable, labels, text_label
 
 GAUSS, MIDPOINT = QuadratureRule("gauss_legendre", 320), QuadratureRule("composite_midpoint", 4096)

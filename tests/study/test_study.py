@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evogt_study.errors import StudyError
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.problems import BUILT_IN
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study

@@ -29,12 +29,12 @@ from evogt_study.methods.function import (
 from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.pipeline import Share
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Quadrature
 from evogt_study.numerics.validation import relative_errors
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.schema.parameters import declared_in
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.numerics.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
@@ -27,6 +26,7 @@ from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, Spec
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
 from evogt_study.numerics.dictionaries.legendre import polynomials
 from evogt_study.numerics.problem import Problem
+from evogt_study.pde.numerics.arrays import Array
 
 VALUES_AT_ONCE = 1 << 18
 """Values of a function at several times that are worked on at once (2 MB), so that they stay in cache."""

@@ -15,12 +15,12 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.retained_space import WeightedSVD, retain, trial_functions, weighted_svd
+from evogt_study.pde.numerics.arrays import Array
 
 SMALLEST = 1e-14
 """Directions of relative size below this are rounding, and no part of the space of all features."""

@@ -10,7 +10,6 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates import constants
 from evogt_study.numerics.certificates.bound import EnergyBound
 from evogt_study.numerics.certificates.budget import BUDGET, ErrorBudget, FullSpace, error_budget
@@ -23,7 +22,8 @@ from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.problem import NonlinearReaction, Problem
-from evogt_study.numerics.time_grid import Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import Trajectory
 
 PARTS = ("error_bound_initial", "error_bound_residual", "error_bound_estimated")
 INTERVAL = ("error_lower", "error_upper")

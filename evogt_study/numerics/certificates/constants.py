@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.spectral_space import Sampled
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.quadrature import Rule
 from evogt_study.numerics.retained_space import RetainedSpace
 from evogt_study.numerics.stiffness import weighted_gram
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Rule
 
 LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 """Parts of the final time at which the stiffness is looked at, as for the cross-grid defects."""

@@ -16,12 +16,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.domains.box import DIRECTIONS, as_box
 from evogt_study.numerics.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor
+from evogt_study.pde.numerics.arrays import Array
 
 Ended = Callable[[Array], list[tuple[Array, Array]]]
 """Nodes of one coordinate to the values and derivatives there of the functions of each direction."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.integrators.radau_iia_3 import RadauIIA3
 from evogt_study.numerics.stiffness import products_at
+from evogt_study.pde.numerics.arrays import Array
 
 STAGES: Array = RadauIIA3.tableau.matrix
 """The matrix of the method; its last row are the weights too."""

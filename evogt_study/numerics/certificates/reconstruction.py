@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
-from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import QuadratureRule
 
 DEGREE = 5
 """Of the spline: with a cubic one its own error shows in references of 100 knots."""

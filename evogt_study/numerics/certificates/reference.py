@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.bound import energy_bound, growth_of
 from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
 from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
@@ -25,6 +24,7 @@ from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSp
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.problem import Problem
+from evogt_study.pde.numerics.arrays import Array
 
 OVERSAMPLED = 1.25
 """Nodes for each mode in the integrals of the Galerkin system; the bound sees what they do not resolve."""

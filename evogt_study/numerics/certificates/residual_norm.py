@@ -20,10 +20,10 @@ from functools import lru_cache
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.spectral_space import FIXED, Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.pde.numerics.arrays import Array
 
 ITERATIONS = 40
 """At most; 4 to 8 are enough for diffusions that vary by a factor of three."""

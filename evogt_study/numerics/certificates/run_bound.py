@@ -9,7 +9,6 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
 from evogt_study.numerics.certificates.budget import SMALLEST
 from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
@@ -19,7 +18,8 @@ from evogt_study.numerics.certificates.run_functions import RunFunctions
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 KNOTS = {1: 10, 2: 7, 3: 6}
 """States that the reconstruction interpolates, at most.  With 40 (1-D), 20 (2-D) and 12 (3-D) the bounds of runs of the

@@ -14,9 +14,9 @@ from functools import lru_cache, reduce
 import numpy as np
 import scipy.linalg
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
 from evogt_study.numerics.dictionaries.legendre import polynomials
+from evogt_study.pde.numerics.arrays import Array
 
 Ends = tuple[bool, bool]
 """Of one direction: whether functions vanish at its lower and at its upper end."""

@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache, reduce
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.quadrature import QuadratureRule, Rule
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import QuadratureRule, Rule
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
+from evogt_study.pde.numerics.arrays import Array
 
 LARGEST_FACTOR = 300.0
 """Bound of |2 z_b|, so that no product leaves the range of numbers: exp(709.7) is the largest."""

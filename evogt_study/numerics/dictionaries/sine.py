@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.dictionaries.tensor_products import TensorProducts, by_total_degree
+from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

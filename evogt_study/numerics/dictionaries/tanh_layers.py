@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder, Jet, is_width, node_blocks, side_by_side
 from evogt_study.numerics.dictionaries.first_layer import AffineMap
+from evogt_study.pde.numerics.arrays import Array
 
 
 # half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube

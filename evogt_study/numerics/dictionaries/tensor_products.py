@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import FirstOrder, Jet
+from evogt_study.pde.numerics.arrays import Array
 
 Functions = Callable[[Array, int, int], Array]
 """x (Q,), a count n, an order m -> the first n functions of one coordinate with m derivatives, (m + 1, Q, n)."""

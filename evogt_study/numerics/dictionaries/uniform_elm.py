@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.tanh_layers import TanhDictionary
+from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.numerics.arrays import Array
+from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Dictionary, Features
-from evogt_study.numerics.quadrature import Quadrature, QuadratureRule, Rule
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
 
 @dataclass(frozen=True)

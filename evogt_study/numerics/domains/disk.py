@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.triangulated import EDGE, Triangulated, scikit_fem
+from evogt_study.pde.numerics.arrays import Array
 
 # where boundary values are compared with what is stated: on the axes, where formulas are zero by symmetry, and off them
 LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.dictionaries.base import Features, FirstOrder, Jet
+from evogt_study.pde.numerics.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

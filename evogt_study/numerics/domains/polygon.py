@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
+from evogt_study.pde.numerics.arrays import Array
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import skfem
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
-from evogt_study.numerics.quadrature import Quadrature
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import Quadrature
 
 
 def circle(refinements: int) -> Any:

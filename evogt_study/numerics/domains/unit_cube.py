@@ -9,9 +9,9 @@ from functools import reduce
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.domains.base import Domain
-from evogt_study.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
 # no multiples of one another, so that no usual frequency vanishes at all of them
 LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])

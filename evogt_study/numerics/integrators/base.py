@@ -10,10 +10,10 @@ from math import isfinite
 from typing import Any, ClassVar
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.problem import NonlinearReaction, Problem
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 
 def number(

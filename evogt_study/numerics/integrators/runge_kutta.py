@@ -19,12 +19,12 @@ import scipy.linalg
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
 from evogt_study.numerics.integrators.base import Integrator
 from evogt_study.numerics.integrators.starting import Start
 from evogt_study.numerics.stiffness import weighted_gram, with_weighted_gram
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 MOST_ITERATIONS = 20
 """Newton's method needs 3 to 5 where it converges."""

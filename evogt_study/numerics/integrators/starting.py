@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 March = Callable[[GalerkinSystem, TimeGrid], Trajectory]
 

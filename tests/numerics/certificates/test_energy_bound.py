@@ -11,8 +11,8 @@ from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSp
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation
-from evogt_study.numerics.quadrature import QuadratureRule
-from evogt_study.numerics.time_grid import TimeGrid
+from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.numerics.time_grid import TimeGrid
 
 
 def judge(runs, effectivity):

@@ -1,14 +1,16 @@
-"""Sparse LU of symmetric positive definite matrices, and of others."""
+"""The array type of the method layer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 from scipy.sparse.linalg import splu
 
-from evogt_study.numerics.arrays import Array
+Array = npt.NDArray[np.float64]
+
 
 SparseMatrix = scipy.sparse.csc_array[np.float64]
 

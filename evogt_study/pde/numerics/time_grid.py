@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
+from evogt_study.pde.numerics.arrays import Array
 
 # their loads are held at once: 8 MB for each retained function
 MAX_STEPS = 1_000_000

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.arrays import Array
+from evogt_study.pde.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"

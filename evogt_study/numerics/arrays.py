@@ -1,8 +1,0 @@
-"""The array type of the method layer."""
-
-from __future__ import annotations
-
-import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.float64]
