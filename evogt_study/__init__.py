@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from evogt_study.analysis.statistics import summary
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
-    from evogt_study.numerics.dictionaries.base import Dictionary
     from evogt_study.numerics.problem import (
         Lifting,
         NaturalFace,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.run import run
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
+    from evogt_study.pde.dictionaries.base import Dictionary
     from evogt_study.pde.numerics.quadrature import QuadratureRule
     from evogt_study.problems.statement import Statement
     from evogt_study.study.designs import sample, table, together
@@ -80,7 +80,7 @@ _named = lazy_names(
     {
         "evogt_study.numerics.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
         "evogt_study.problems.statement": "Statement",
-        "evogt_study.numerics.dictionaries.base": "Dictionary",
+        "evogt_study.pde.dictionaries.base": "Dictionary",
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",
         "evogt_study.inference.intervals": "Interval",
         "evogt_study.analysis.comparison": "compare ranking",

@@ -20,7 +20,6 @@ from evogt_study.numerics.cross_grid import (
     general_defects,
     mass_defect_on,
 )
-from evogt_study.numerics.dictionaries.base import Dictionary
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
 from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
 from evogt_study.numerics.integrators.runge_kutta import RungeKutta
@@ -35,6 +34,7 @@ from evogt_study.numerics.retained_space import (
 )
 from evogt_study.numerics.stiffness import StiffnessTerm
 from evogt_study.numerics.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
+from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

@@ -7,9 +7,9 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.numerics.dictionaries import FAMILIES
-from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.dictionaries.tensor_products import TensorProducts, by_total_degree
+from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.dictionaries.tensor_products import TensorProducts, by_total_degree
 from evogt_study.study.study import Study
 
 STUDY = """
@@ -106,7 +106,7 @@ def test_an_unknown_name_is_an_error():
 def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
     (tmp_path / "chebyshev_family.py").write_text(
         "from dataclasses import dataclass\n"
-        "from evogt_study.numerics.dictionaries.legendre import Legendre\n"
+        "from evogt_study.pde.dictionaries.legendre import Legendre\n"
         "@dataclass(frozen=True)\n"
         "class Chebyshev(Legendre):\n"
         "    pass\n"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.dictionaries import Dictionary, base
-from evogt_study.numerics.dictionaries.tanh_layers import default_radius
+from evogt_study.pde.dictionaries import Dictionary, base
+from evogt_study.pde.dictionaries.tanh_layers import default_radius
 
 EPS = np.finfo(float).eps
 STEP = 1e-30  # of a complex step: no difference is taken, so it can be as small as one likes

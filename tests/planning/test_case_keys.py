@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.numerics.dictionaries import FAMILIES
-from evogt_study.numerics.dictionaries.sine import Sine
+from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.pde.dictionaries.sine import Sine
 from evogt_study.schema.values import content_hash
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study

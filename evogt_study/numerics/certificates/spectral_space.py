@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
-from evogt_study.numerics.dictionaries.legendre import polynomials
+from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.numerics.arrays import Array
 
 Ends = tuple[bool, bool]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.numerics.dictionaries.base import Dictionary, Features
+from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 

@@ -8,10 +8,10 @@ from functools import reduce
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.dictionaries.base import Dictionary, Features
 from evogt_study.numerics.domains.base import Domain
 from evogt_study.numerics.domains.mapped_features import MappedFeatures
 from evogt_study.numerics.domains.unit_cube import LOOKED_AT, UnitCube, tensor_points
+from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 

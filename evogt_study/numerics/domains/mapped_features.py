@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.dictionaries.base import Features, FirstOrder, Jet
+from evogt_study.pde.dictionaries.base import Features, FirstOrder, Jet
 from evogt_study.pde.numerics.arrays import Array
 
 

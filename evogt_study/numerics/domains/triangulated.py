@@ -13,10 +13,10 @@ import numpy.typing as npt
 from scipy.special import roots_jacobi
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.dictionaries.base import Dictionary, Features
 from evogt_study.numerics.domains.approximate_distance import approximate_distance, distances, inside
 from evogt_study.numerics.domains.base import Domain
 from evogt_study.numerics.domains.mapped_features import MappedFeatures
+from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
 

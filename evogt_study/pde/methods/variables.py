@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evogt_study.errors import DoubtWarning, warn
-from evogt_study.numerics.dictionaries.base import Dictionary
+from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.schema.variables import Variable
 
 MOST_QUADRATURE_DEFECT = 0.5

@@ -12,8 +12,8 @@ from evogt_study.numerics.certificates.reference import reference_of
 from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
 from evogt_study.numerics.certificates.spectral_space import SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import Statement

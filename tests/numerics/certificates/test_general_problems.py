@@ -18,8 +18,8 @@ from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
 from evogt_study.numerics.certificates.run_functions import RunFunctions
 from evogt_study.numerics.certificates.spectral_space import Sampled
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.dictionaries import Dictionary
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import Statement

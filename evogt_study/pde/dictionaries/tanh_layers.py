@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.dictionaries.base import Dictionary, FirstOrder, Jet, is_width, node_blocks, side_by_side
-from evogt_study.numerics.dictionaries.first_layer import AffineMap
+from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder, Jet, is_width, node_blocks, side_by_side
+from evogt_study.pde.dictionaries.first_layer import AffineMap
 from evogt_study.pde.numerics.arrays import Array
 
 

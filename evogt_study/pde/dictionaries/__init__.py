@@ -13,7 +13,6 @@
 - `sine`: Fourier sines
 """
 
-from evogt_study.numerics.dictionaries.base import Dictionary
-from evogt_study.numerics.dictionaries.families import FAMILIES
+from evogt_study.pde.dictionaries.base import FAMILIES, Dictionary
 
 __all__ = ["FAMILIES", "Dictionary"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.dictionaries.tanh_layers import TanhDictionary, unit_directions
+from evogt_study.pde.dictionaries.tanh_layers import TanhDictionary, unit_directions
 from evogt_study.pde.numerics.arrays import Array
 
 

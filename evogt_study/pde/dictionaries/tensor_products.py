@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.numerics.dictionaries.base import FirstOrder, Jet
+from evogt_study.pde.dictionaries.base import FirstOrder, Jet
 from evogt_study.pde.numerics.arrays import Array
 
 Functions = Callable[[Array, int, int], Array]

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.dictionaries.families import FAMILIES
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.registry import Registry
+
+FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
+
 
 BLOCK_ENTRIES = 1 << 17
 """Values of features at a block of nodes (1 MB), which stay in cache; twice as many where weights between layers are
