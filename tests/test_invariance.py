@@ -5,8 +5,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.numerics.certificates.applicability import applicable
-from evogt_study.numerics.domains.polygon import Polygon
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.pde.numerics.quadrature import TriangleRule
 
 POINTS = np.array([[0.3, 0.3], [0.1, 0.2], [0.6, 0.3]])

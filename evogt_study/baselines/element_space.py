@@ -14,9 +14,9 @@ import skfem
 from scipy.spatial import cKDTree
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.domains import Domain
-from evogt_study.numerics.domains.box import DIRECTIONS, Box, as_box
-from evogt_study.numerics.domains.triangulated import Triangulated, simplex_rule
+from evogt_study.pde.domains import Domain
+from evogt_study.pde.domains.box import DIRECTIONS, Box, as_box
+from evogt_study.pde.domains.triangulated import Triangulated, simplex_rule
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 

@@ -19,7 +19,7 @@ from inspect import isfunction
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError, shortened
-from evogt_study.numerics.domains import Domain, UnitCube
+from evogt_study.pde.domains import Domain, UnitCube
 from evogt_study.pde.numerics.arrays import Array
 
 

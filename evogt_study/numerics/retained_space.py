@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.numerics.domains import Domain
 from evogt_study.pde.dictionaries.base import Features, FirstOrder
+from evogt_study.pde.domains import Domain
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from evogt_study.numerics.domains import Domain
 from evogt_study.numerics.retained_space import RetainedSpace
 from evogt_study.pde.dictionaries.base import Features, FirstOrder
+from evogt_study.pde.domains import Domain
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 

@@ -11,7 +11,7 @@ import xarray as xr
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import InputError, ResultError, shortened
 from evogt_study.formulas import SPACE
-from evogt_study.numerics.domains import Domain
+from evogt_study.pde.domains import Domain
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.storage.hdf5 import HDF5_LOCK
 

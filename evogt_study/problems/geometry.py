@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evogt_study.errors import FormulaError, ParameterError, shortened
-from evogt_study.numerics.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
-from evogt_study.numerics.domains.box import DIRECTIONS
+from evogt_study.pde.domains import Box, Disk, Domain, Mesh, Polygon, UnitCube, domain_from
+from evogt_study.pde.domains.box import DIRECTIONS
 
 FaceData = str | tuple[tuple[str, str], ...]
 Boundary = tuple[tuple[str, FaceData], ...]

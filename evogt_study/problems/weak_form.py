@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from evogt_study.formulas import SPACE, evaluate_all
-from evogt_study.numerics.domains import UnitCube
+from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.problems.expressions import COORDINATES

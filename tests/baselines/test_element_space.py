@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from evogt_study.baselines.element_space import element_space
-from evogt_study.numerics.domains import UnitCube
-from evogt_study.numerics.domains.box import Box
-from evogt_study.numerics.domains.disk import Disk
-from evogt_study.numerics.domains.polygon import Polygon
+from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.domains.box import Box
+from evogt_study.pde.domains.disk import Disk
+from evogt_study.pde.domains.polygon import Polygon
 
 POINTS = np.random.default_rng(11)
 

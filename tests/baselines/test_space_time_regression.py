@@ -17,9 +17,9 @@ from evogt_study.baselines.space_time_regression import (
     strong_form,
 )
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

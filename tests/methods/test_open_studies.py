@@ -10,7 +10,7 @@ from helpers import computed, keys, section
 import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
-from evogt_study.numerics.domains import Mesh
+from evogt_study.pde.domains import Mesh
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 

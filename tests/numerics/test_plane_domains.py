@@ -7,7 +7,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.domains import Box, Disk, Mesh, Polygon, UnitCube
+from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 
 L_SHAPE = Polygon.of([[-1, -1], [1, -1], [1, 0], [0, 0], [0, 1], [-1, 1]])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.numerics.domains import UnitCube
 from evogt_study.numerics.retained_space import (
     TrialFunctions,
     WeightedSVD,
@@ -16,6 +15,7 @@ from evogt_study.numerics.retained_space import (
     weighted_svd,
 )
 from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
+from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 
 EPS = np.finfo(float).eps

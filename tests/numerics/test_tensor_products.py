@@ -7,9 +7,9 @@ import pytest
 from numpy.polynomial import legendre
 
 import evogt_study as evs
-from evogt_study.numerics.domains import UnitCube
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import by_total_degree
+from evogt_study.pde.domains import UnitCube
 from evogt_study.problems import Statement
 
 FACTORS = {1: "sin(pi*x)", 2: "sin(pi*x)*sin(pi*y)", 3: "sin(pi*x)*sin(pi*y)*sin(pi*z)"}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from evogt_study.numerics.domains import UnitCube
+from evogt_study.pde.domains import UnitCube
 
 EPS = np.finfo(float).eps
 STEP = 1e-30  # of a complex step: no difference is taken, so it can be as small as one likes

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
+from evogt_study.pde.domains.triangulated import Segmented, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
 
 

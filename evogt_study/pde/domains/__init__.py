@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.numerics.domains.base import Domain
-from evogt_study.numerics.domains.box import Box
-from evogt_study.numerics.domains.disk import Disk
-from evogt_study.numerics.domains.mesh import Mesh
-from evogt_study.numerics.domains.polygon import Polygon
-from evogt_study.numerics.domains.unit_cube import UnitCube
+from evogt_study.pde.domains.base import Domain
+from evogt_study.pde.domains.box import Box, UnitCube
+from evogt_study.pde.domains.disk import Disk
+from evogt_study.pde.domains.mesh import Mesh
+from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.registry import Registry
 
 __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "content_of", "domain_from"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.domains.triangulated import Segmented, scikit_fem
+from evogt_study.pde.domains.triangulated import Segmented, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
 
 Point = tuple[float, float]

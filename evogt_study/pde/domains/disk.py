@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.domains.triangulated import EDGE, Triangulated, scikit_fem
+from evogt_study.pde.domains.triangulated import EDGE, Triangulated, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
 
 # where boundary values are compared with what is stated: on the axes, where formulas are zero by symmetry, and off them
