@@ -8,9 +8,9 @@ import pytest
 import scipy.fft
 
 import evogt_study as evs
-from evogt_study.numerics.integrators import INTEGRATORS
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

@@ -19,10 +19,10 @@ import scipy  # which imports its parts when they are first used: workers start 
 
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.galerkin import in_blocks
-from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

@@ -23,10 +23,10 @@ from evogt_study.baselines.element_space import (
     element_space,
 )
 from evogt_study.errors import DivergedError, ProblemError
-from evogt_study.numerics.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
 from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.numerics.stiffness import steady_operator
 from evogt_study.pde.domains.triangulated import Triangulated
+from evogt_study.pde.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
 from evogt_study.pde.numerics.arrays import Array, solver_of
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

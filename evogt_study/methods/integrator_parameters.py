@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.integrators import INTEGRATORS, Integrator
-from evogt_study.numerics.integrators.base import number, parameters_of
+from evogt_study.pde.integrators import INTEGRATORS, Integrator
+from evogt_study.pde.integrators.base import number, parameters_of
 from evogt_study.schema.parameters import Parameter, admitted
 from evogt_study.schema.values import Value, Values
 

@@ -21,8 +21,6 @@ from evogt_study.numerics.cross_grid import (
     mass_defect_on,
 )
 from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
-from evogt_study.numerics.integrators import ImplicitMidpoint, Integrator
-from evogt_study.numerics.integrators.runge_kutta import RungeKutta
 from evogt_study.numerics.problem import Problem, Tensor
 from evogt_study.numerics.retained_space import (
     RetainedSpace,
@@ -35,6 +33,8 @@ from evogt_study.numerics.retained_space import (
 from evogt_study.numerics.stiffness import StiffnessTerm
 from evogt_study.numerics.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
+from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

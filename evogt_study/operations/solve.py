@@ -21,13 +21,13 @@ from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fi
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.integrators import Integrator, Start
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.numerics.problem import Problem
 from evogt_study.numerics.problem_checks import check_data
 from evogt_study.operations.evaluate import stored_solution
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -17,10 +17,10 @@ from evogt_study.baselines.finite_difference import (
 )
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE
-from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable
 from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import oscillatory_1d

@@ -12,9 +12,9 @@ from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.cli.main import main
 from evogt_study.errors import StoreWarning
-from evogt_study.numerics.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

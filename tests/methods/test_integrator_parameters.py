@@ -10,8 +10,8 @@ import evogt_study as evs
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods import integrator_parameters
 from evogt_study.methods.loading import load_method
-from evogt_study.numerics.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.operations.forecast import predicted
+from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan
@@ -137,8 +137,8 @@ def test_an_unknown_name_is_refused(name):
 INSTALLED = """
 from dataclasses import dataclass, field
 import numpy as np
-from evogt_study.numerics.integrators import Integrator
-from evogt_study.numerics.integrators.base import number
+from evogt_study.pde.integrators import Integrator
+from evogt_study.pde.integrators.base import number
 from evogt_study.pde.numerics.time_grid import Trajectory
 
 @dataclass(frozen=True)

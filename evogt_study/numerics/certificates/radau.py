@@ -14,8 +14,8 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
 
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.integrators.radau_iia_3 import RadauIIA3
 from evogt_study.numerics.stiffness import products_at
+from evogt_study.pde.integrators.tableaus import RadauIIA3
 from evogt_study.pde.numerics.arrays import Array
 
 STAGES: Array = RadauIIA3.tableau.matrix

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
+from evogt_study.pde.integrators.runge_kutta import RungeKutta, Tableau, collocation, recurrence
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

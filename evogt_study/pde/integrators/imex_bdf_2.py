@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem
-from evogt_study.numerics.integrators.base import Integrator
-from evogt_study.numerics.integrators.semi_implicit import ImplicitPart, LiftedParts, in_coordinates, reacting
 from evogt_study.numerics.problem import Problem
+from evogt_study.pde.integrators.base import Integrator
+from evogt_study.pde.integrators.semi_implicit import ImplicitPart, LiftedParts, in_coordinates, reacting
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

@@ -17,10 +17,9 @@
 - `stabilized_semi_implicit`: the stabilised step for gradient flows
 """
 
-from evogt_study.numerics.integrators.base import Integrator
-from evogt_study.numerics.integrators.implicit_midpoint import ImplicitMidpoint
-from evogt_study.numerics.integrators.stabilized_semi_implicit import StabilizedSemiImplicit
-from evogt_study.numerics.integrators.starting import Start
+from evogt_study.pde.integrators.base import Integrator, Start
+from evogt_study.pde.integrators.implicit_midpoint import ImplicitMidpoint
+from evogt_study.pde.integrators.stabilized_semi_implicit import StabilizedSemiImplicit
 from evogt_study.registry import Registry
 
 __all__ = ["INTEGRATORS", "ImplicitMidpoint", "Integrator", "StabilizedSemiImplicit", "Start"]

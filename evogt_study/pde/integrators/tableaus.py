@@ -1,0 +1,70 @@
+"""Gauss collocation at two nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, RungeKutta, Tableau, collocation
+
+
+@dataclass(frozen=True)
+class Gauss2(RungeKutta):
+    """Order four; keeps the norm of what does not decay."""
+
+    name = "gauss_2"
+    tableau: ClassVar[Tableau] = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class Gauss3(RungeKutta):
+    """Order six."""
+
+    name = "gauss_3"
+    tableau: ClassVar[Tableau] = collocation(0.5 + np.sqrt(15.0) / 10.0 * np.array([-1.0, 0.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class RadauIIA2(RungeKutta):
+    """Order three; L-stable."""
+
+    name = "radau_iia_2"
+    tableau: ClassVar[Tableau] = collocation(np.array([1.0 / 3.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class RadauIIA3(RungeKutta):
+    """Order five; L-stable."""
+
+    name = "radau_iia_3"
+    tableau: ClassVar[Tableau] = collocation(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
+
+
+# the smaller root of gamma^2 - 2 gamma + 1/2, for which the method is of order two and L-stable
+GAMMA = 1.0 - np.sqrt(0.5)
+
+
+@dataclass(frozen=True)
+class SDIRK2(RungeKutta):
+    """Order two; L-stable; stages are solved for one after the other."""
+
+    name = "sdirk_2"
+    tableau: ClassVar[Tableau] = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class Trapezoidal(RungeKutta):
+    """Order two; not damping: stiff modes keep their size."""
+
+    name = "trapezoidal"
+    tableau: ClassVar[Tableau] = Tableau(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class ImplicitEuler(RungeKutta):
+    """Order one; L-stable."""
+
+    name = "implicit_euler"
+    tableau: ClassVar[Tableau] = IMPLICIT_EULER
