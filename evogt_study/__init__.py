@@ -50,16 +50,6 @@ if TYPE_CHECKING:
     from evogt_study.analysis.statistics import summary
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
-    from evogt_study.numerics.problem import (
-        Lifting,
-        NaturalFace,
-        NonlinearReaction,
-        NonSeparable,
-        Potential,
-        Problem,
-        Separable,
-        Tensor,
-    )
     from evogt_study.operations.concat import concat
     from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
@@ -69,6 +59,16 @@ if TYPE_CHECKING:
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.pde.dictionaries.base import Dictionary
+    from evogt_study.pde.galerkin.problem import (
+        Lifting,
+        NaturalFace,
+        NonlinearReaction,
+        NonSeparable,
+        Potential,
+        Problem,
+        Separable,
+        Tensor,
+    )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
     from evogt_study.problems.statement import Statement
     from evogt_study.study.designs import sample, table, together
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 _named = lazy_names(
     __name__,
     {
-        "evogt_study.numerics.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
+        "evogt_study.pde.galerkin.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
         "evogt_study.problems.statement": "Statement",
         "evogt_study.pde.dictionaries.base": "Dictionary",
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",

@@ -11,9 +11,9 @@ import pytest
 import scipy.integrate
 
 import evogt_study as evs
-from evogt_study.numerics.galerkin import GalerkinSystem, assemble
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import GalerkinSystem, assemble
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -18,10 +18,10 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.galerkin import in_blocks
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.system import in_blocks
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator, StabilizedSemiImplicit
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -2,7 +2,7 @@
 
     M u' + K(t) u + r(u, t) = F(t)
 
-with the terms of `evogt_study.numerics.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
+with the terms of `evogt_study.pde.galerkin.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
 elements carry u - u_b.  Stages are solved by sparse LU, those of nonlinear reactions by Newton's method.
 """
 
@@ -23,9 +23,9 @@ from evogt_study.baselines.element_space import (
     element_space,
 )
 from evogt_study.errors import DivergedError, ProblemError
-from evogt_study.numerics.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
-from evogt_study.numerics.stiffness import steady_operator
 from evogt_study.pde.domains.triangulated import Triangulated
+from evogt_study.pde.galerkin.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.stiffness import steady_operator
 from evogt_study.pde.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
 from evogt_study.pde.numerics.arrays import Array, solver_of
 from evogt_study.pde.numerics.time_grid import TimeGrid

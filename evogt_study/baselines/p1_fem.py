@@ -19,9 +19,9 @@ import numpy as np
 from evogt_study.baselines.element_space import element_space
 from evogt_study.baselines.finite_elements import MIDPOINT, ElementSolution, finite_elements
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.galerkin import check_diffusion
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.domains.box import check_box
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
 # high, so that coefficients that oscillate within an element are integrated as exactly as by the paper's 16 points

@@ -13,7 +13,7 @@ from evogt_study.baselines.finite_difference import FiniteDifferenceReference, c
 from evogt_study.baselines.refined import RefinedReference
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.numerics.pipeline import Discretisation, Reference
-from evogt_study.numerics.problem import Problem
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.storage.arrays import once
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
 

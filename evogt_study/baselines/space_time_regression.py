@@ -23,12 +23,12 @@ import scipy.linalg
 import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError, cut
-from evogt_study.numerics.galerkin import check_diffusion
-from evogt_study.numerics.problem import Problem, SpaceTimeFunction
-from evogt_study.numerics.problem_checks import check_terms
 from evogt_study.pde.dictionaries.base import Dictionary, Features, node_blocks
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction
+from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function

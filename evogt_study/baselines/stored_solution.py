@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from evogt_study.errors import ProblemError, ResultError
 from evogt_study.numerics.pipeline import Solution
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.retained_space import trial_values
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, content_of, domain_from
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.problems.expressions import separated, space_time_function
 from evogt_study.problems.terms import parsed

@@ -17,11 +17,11 @@ from evogt_study.methods.problem_method import ProblemMethod, finite, quadrature
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import fields
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_checks import check_terms
-from evogt_study.numerics.validation import relative_errors
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains.box import check_unit_cube
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem_checks import check_terms
+from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule

@@ -41,10 +41,10 @@ from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
-from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
-from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
+from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
+from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import Integrator
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.quadrature import Rule

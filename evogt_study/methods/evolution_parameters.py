@@ -10,8 +10,8 @@ from evogt_study.baselines.references import NAMES as REFERENCES
 from evogt_study.baselines.stored_run import resolved_reference
 from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
-from evogt_study.numerics import coefficient_reference
 from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, RULES, TRIANGLES, QuadratureRule, Rule, TriangleRule
 from evogt_study.schema.parameters import (

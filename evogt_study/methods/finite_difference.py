@@ -15,7 +15,7 @@ from evogt_study.methods.evolution import time_grid
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.recordable import energy_scalars
-from evogt_study.numerics.problem import Problem
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -17,13 +17,13 @@ from evogt_study.formulas import RESERVED
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
 from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
-from evogt_study.numerics.galerkin import check_diffusion
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_checks import check_data
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_layers import default_radius
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem_checks import check_data
+from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule

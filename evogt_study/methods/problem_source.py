@@ -9,8 +9,8 @@ from typing import Any
 
 from evogt_study.errors import InputError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.domains import UnitCube, content_of
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.problems import Statement
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
 

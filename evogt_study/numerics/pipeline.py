@@ -10,9 +10,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from evogt_study.numerics import diagnostics
-from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.cross_grid import (
+from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.galerkin import validation as diagnostics
+from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
+from evogt_study.pde.galerkin.cross_grid import (
     AssessedBasis,
     CrossGridDefects,
     assessed_basis,
@@ -20,9 +21,8 @@ from evogt_study.numerics.cross_grid import (
     general_defects,
     mass_defect_on,
 )
-from evogt_study.numerics.galerkin import GalerkinSystem, assemble, check_diffusion, nodal_data
-from evogt_study.numerics.problem import Problem, Tensor
-from evogt_study.numerics.retained_space import (
+from evogt_study.pde.galerkin.problem import Problem, Tensor
+from evogt_study.pde.galerkin.retained_space import (
     RetainedSpace,
     TrialFunctions,
     WeightedSVD,
@@ -30,9 +30,9 @@ from evogt_study.numerics.retained_space import (
     trial_functions,
     weighted_svd,
 )
-from evogt_study.numerics.stiffness import StiffnessTerm
-from evogt_study.numerics.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
-from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.galerkin.stiffness import StiffnessTerm
+from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, nodal_data
+from evogt_study.pde.galerkin.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.arrays import Array

@@ -20,13 +20,13 @@ from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.numerics.certificates.applicability import applicable, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
-from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.problem_checks import check_data
 from evogt_study.operations.evaluate import stored_solution
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.integrators import Integrator, Start
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule

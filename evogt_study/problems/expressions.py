@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from evogt_study.formulas import SPACE, evaluate, prepared, repeated, symbol
-from evogt_study.numerics.problem import NonSeparable, Separable, SpaceTimeFunction
+from evogt_study.pde.galerkin.problem import NonSeparable, Separable, SpaceTimeFunction
 from evogt_study.pde.numerics.arrays import Array
 
 TIME = symbol("t")

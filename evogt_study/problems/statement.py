@@ -18,9 +18,9 @@ import sympy
 
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.formulas import RESERVED, parameters_of, parse
-from evogt_study.numerics.problem import Lifting, Potential, Problem
-from evogt_study.numerics.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.pde.domains import UnitCube, content_of
+from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem
+from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
 from evogt_study.problems.expressions import (
     COORDINATES,
     TIME,
@@ -190,7 +190,7 @@ def _frozen(raw: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicLifting:
-    """u_b with its derivatives, as in `evogt_study.numerics.problem.Lifting`."""
+    """u_b with its derivatives, as in `evogt_study.pde.galerkin.problem.Lifting`."""
 
     value: Split
     rate: Split

@@ -9,7 +9,7 @@ import sympy
 
 from evogt_study.errors import FormulaError, shortened
 from evogt_study.formulas import SPACE, parse, symbol
-from evogt_study.numerics.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import NaturalFace, NonlinearReaction, SpaceTimeFunction, Tensor
 from evogt_study.problems.expressions import COORDINATES, Places, Split, nodal_function, space_time_function, split
 from evogt_study.problems.geometry import PERIODIC, Boundary, texts_of
 

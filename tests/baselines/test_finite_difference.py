@@ -16,10 +16,10 @@ from evogt_study.baselines.finite_difference import (
     sine_transform,
 )
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.galerkin import TIMES_AT_ONCE
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import NonSeparable, Potential, Problem, Separable
 from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.galerkin.problem import NonSeparable, Potential, Problem, Separable
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -14,10 +14,10 @@ import evogt_study.baselines.p1_fem as p1_fem_module
 from evogt_study.baselines.element_space import element_space
 from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.problem import NonSeparable
-from evogt_study.numerics.validation import relative_errors
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.triangulated import simplex_rule
+from evogt_study.pde.galerkin.problem import NonSeparable
+from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import oscillatory_1d, target_1d

@@ -18,8 +18,8 @@ from evogt_study.baselines.space_time_regression import (
 )
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.validation import relative_errors
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

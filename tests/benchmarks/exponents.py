@@ -19,9 +19,9 @@ from scipy.linalg import cho_factor
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
-from evogt_study.numerics.galerkin import weighted_gram
-from evogt_study.numerics.retained_space import trial_functions, weighted_svd
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.retained_space import trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import weighted_gram
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 
 PAPER = {  # exponents of N (or r) and of Q

@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
 from evogt_study.baselines.finite_difference import sine_transform
-from evogt_study.numerics.cross_grid import assessed_basis
 from evogt_study.numerics.pipeline import assemble
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.stiffness import weighted_gram
-from evogt_study.numerics.validation import feature_sums
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.cross_grid import assessed_basis
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.stiffness import weighted_gram
+from evogt_study.pde.galerkin.validation import feature_sums
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

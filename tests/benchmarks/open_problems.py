@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 import evogt_study as evs
-from evogt_study.numerics.galerkin import assemble
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -9,13 +9,13 @@ import scipy.integrate
 from mpmath import mp
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.coefficient_reference import NAMES, CoefficientReference
-from evogt_study.numerics.galerkin import GalerkinSystem, Reaction, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import Potential
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.coefficient_reference import NAMES, CoefficientReference
+from evogt_study.pde.galerkin.problem import Potential
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems.statement import Statement

@@ -5,20 +5,20 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evogt_study.numerics.cross_grid import (
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.cross_grid import (
     NODES_AT_ONCE,
     CrossGridDefects,
     assessed_basis,
     cross_grid_defects,
     mass_defect_on,
 )
-from evogt_study.numerics.galerkin import assemble
-from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import NonSeparable, Problem, Separable
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.stiffness import weighted_gram
-from evogt_study.pde.dictionaries import Dictionary
-from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.stiffness import weighted_gram
+from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems.statement import Statement

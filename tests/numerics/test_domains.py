@@ -11,10 +11,10 @@ from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.recordable import fields
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import Problem, Separable
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import DOMAINS, UnitCube
 from evogt_study.pde.domains.base import Domain
+from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

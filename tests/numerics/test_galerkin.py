@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.diagnostics import energy_history, norm_history
-from evogt_study.numerics.galerkin import assemble, check_diffusion
-from evogt_study.numerics.problem import NonSeparable, Problem, Separable
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
-from evogt_study.numerics.stiffness import weighted_gram
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.stiffness import weighted_gram
+from evogt_study.pde.galerkin.system import assemble, check_diffusion
+from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

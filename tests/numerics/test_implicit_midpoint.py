@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evogt_study.errors import IndefiniteStiffnessError, ParameterError
-from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.numerics.time_grid import TimeGrid, whole_number_of_steps
 

@@ -5,8 +5,8 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.problem import Lifting, NonSeparable, Problem, Separable
-from evogt_study.numerics.problem_checks import check_data
+from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Problem, Separable
+from evogt_study.pde.galerkin.problem_checks import check_data
 
 ONE = Separable(lambda nodes: np.ones((1, len(nodes))))
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import EmptySpaceError
-from evogt_study.numerics.retained_space import (
+from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
+from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.retained_space import (
     TrialFunctions,
     WeightedSVD,
     retain,
@@ -14,8 +16,6 @@ from evogt_study.numerics.retained_space import (
     trial_values,
     weighted_svd,
 )
-from evogt_study.pde.dictionaries.base import Dictionary, FirstOrder
-from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 
 EPS = np.finfo(float).eps

@@ -10,10 +10,10 @@ import scipy.integrate
 
 import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
-from evogt_study.numerics.galerkin import GalerkinSystem, NodalRate, Reaction, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import NonSeparable, Problem, Separable
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import GalerkinSystem, NodalRate, Reaction, assemble
 from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.quadrature import QuadratureRule

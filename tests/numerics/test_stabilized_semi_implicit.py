@@ -13,13 +13,13 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
-from evogt_study.numerics.coefficient_reference import CoefficientReference
-from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
 from evogt_study.numerics.pipeline import Discretisation, solve
-from evogt_study.numerics.problem import Lifting, NonSeparable, Potential, Problem, Separable
-from evogt_study.numerics.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
+from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
+from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Potential, Problem, Separable
+from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem, Reaction, assemble
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from evogt_study.numerics.validation import AtNodes, Interpolated, Target, feature_sums, relative_errors
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.box import Box
+from evogt_study.pde.galerkin.validation import AtNodes, Interpolated, Target, feature_sums, relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 
 MIDPOINTS = QuadratureRule("composite_midpoint", 4096)

@@ -6,7 +6,7 @@ import pytest
 import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.formulas import FUNCTIONS
-from evogt_study.numerics.problem import NonSeparable, Separable
+from evogt_study.pde.galerkin.problem import NonSeparable, Separable
 from evogt_study.problems.statement import Statement, derived
 
 EPS = np.finfo(float).eps

@@ -8,7 +8,7 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.numerics.problem import NonSeparable
+from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.problems import BUILT_IN
 from evogt_study.problems.statement import Statement, derived
 

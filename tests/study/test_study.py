@@ -1268,7 +1268,7 @@ OWN_PROBLEM = toml({"problem": '"own.py:f"'}, problem=None)
 A_PROBLEM = """
 import numpy as np
 from evogt_study import Problem
-from evogt_study.numerics.problem import Separable
+from evogt_study.pde.galerkin.problem import Separable
 """
 
 BAD_METHODS = {

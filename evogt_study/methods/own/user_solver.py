@@ -30,8 +30,8 @@ from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
 from evogt_study.numerics.pipeline import Share
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.validation import relative_errors
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature

@@ -11,9 +11,9 @@ from evogt_study.errors import StudyError
 from evogt_study.numerics.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, CONSTANTS, LINEAR, linear
 from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.domains import Box, UnitCube
 from evogt_study.pde.domains.box import DIRECTIONS
+from evogt_study.pde.galerkin.problem import Problem
 
 FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
 """What takes no spectral reference, where the exact solution is known: `evogt_study.solve` gives it unasked."""

@@ -24,8 +24,8 @@ from evogt_study.numerics.certificates.reconstruction import Reconstruction, Tim
 from evogt_study.numerics.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
 from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 
 VALUES_AT_ONCE = 1 << 18

@@ -18,8 +18,8 @@ import scipy.linalg
 from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.retained_space import WeightedSVD, retain, trial_functions, weighted_svd
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.retained_space import WeightedSVD, retain, trial_functions, weighted_svd
 from evogt_study.pde.numerics.arrays import Array
 
 SMALLEST = 1e-14

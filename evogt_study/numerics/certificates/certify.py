@@ -20,8 +20,8 @@ from evogt_study.numerics.certificates.reference import SpectralReference
 from evogt_study.numerics.certificates.run_bound import RunBound, knots_of, run_bound
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Share, Solution
-from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.pde.domains import Domain
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import Trajectory
 

@@ -9,10 +9,10 @@ from evogt_study.numerics.certificates.problem_data import ProblemData
 from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.spectral_space import Sampled
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.problem import Problem
-from evogt_study.numerics.retained_space import RetainedSpace
-from evogt_study.numerics.stiffness import weighted_gram
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.retained_space import RetainedSpace
+from evogt_study.pde.galerkin.stiffness import weighted_gram
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
 

@@ -15,8 +15,8 @@ import scipy  # which imports its parts when they are first used
 from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.numerics.certificates.reconstruction import DEGREE, TimeRule
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.problem import NonlinearReaction, Problem
 from evogt_study.pde.dictionaries.legendre import polynomials
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.numerics.arrays import Array
 
 BETWEEN = 4

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy  # which imports its parts when they are first used: workers would pay 0.06 s for scipy.sparse at start
 
-from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.stiffness import products_at
+from evogt_study.pde.galerkin.stiffness import products_at
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.tableaus import RadauIIA3
 from evogt_study.pde.numerics.arrays import Array
 

@@ -22,8 +22,8 @@ from evogt_study.numerics.certificates.radau import NODES, RadauSteps
 from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
 from evogt_study.numerics.certificates.spectral_space import Sampled, SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.numerics.problem import Problem
 from evogt_study.pde.domains import Domain
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 
 OVERSAMPLED = 1.25

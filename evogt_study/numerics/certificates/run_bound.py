@@ -17,7 +17,7 @@ from evogt_study.numerics.certificates.reconstruction import DEGREE, TimeRule
 from evogt_study.numerics.certificates.run_functions import RunFunctions
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Share, Solution
-from evogt_study.numerics.problem import Problem
+from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

@@ -11,11 +11,11 @@ from evogt_study.numerics.certificates.problem_data import UnitBox
 from evogt_study.numerics.certificates.reconstruction import Reconstruction
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Share, Solution
-from evogt_study.numerics.retained_space import RetainedSpace
-from evogt_study.numerics.validation import AtNodes, Interpolated
 from evogt_study.pde.dictionaries.base import FirstOrder
 from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.domains import Domain
+from evogt_study.pde.galerkin.retained_space import RetainedSpace
+from evogt_study.pde.galerkin.validation import AtNodes, Interpolated
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import DivergedError
-from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, number
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evogt_study.errors import ParameterError
-from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.problem import NonlinearReaction, Problem
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.galerkin import TIMES_AT_ONCE, GalerkinSystem
-from evogt_study.numerics.problem import Problem
+from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator
 from evogt_study.pde.integrators.semi_implicit import ImplicitPart, LiftedParts, in_coordinates, reacting
 from evogt_study.pde.numerics.arrays import Array

@@ -19,8 +19,8 @@ import scipy.linalg
 from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError
-from evogt_study.numerics.galerkin import GalerkinSystem
-from evogt_study.numerics.stiffness import weighted_gram, with_weighted_gram
+from evogt_study.pde.galerkin.stiffness import weighted_gram, with_weighted_gram
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, Start
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory

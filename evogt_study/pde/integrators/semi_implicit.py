@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from evogt_study.errors import IndefiniteStiffnessError
-from evogt_study.numerics.galerkin import GalerkinSystem
+from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

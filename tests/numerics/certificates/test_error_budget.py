@@ -10,9 +10,9 @@ from evogt_study.numerics.certificates.budget import BUDGET
 from evogt_study.numerics.certificates.certify import Certified, certificates
 from evogt_study.numerics.certificates.reference import reference_of
 from evogt_study.numerics.certificates.spectral_space import SpectralSpace
-from evogt_study.numerics.coefficient_reference import CoefficientReference
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.dictionaries import Dictionary
+from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.problems import BUILT_IN, Statement

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.problem import Problem, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
 
 # of an edge, or of the time: 0.37, where no usual modulation has a zero, as at 1/2 or 1/4

@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.problem import (
+from evogt_study.pde.galerkin.problem import (
     Diffusion,
     Lifting,
     NaturalFace,
@@ -28,8 +28,8 @@ from evogt_study.numerics.problem import (
     SpaceTimeFunction,
     Tensor,
 )
-from evogt_study.numerics.retained_space import RetainedSpace, trial_values
-from evogt_study.numerics.stiffness import (
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, trial_values
+from evogt_study.pde.galerkin.stiffness import (
     MatrixInTime,
     NodalBasis,
     StiffnessTerm,

@@ -15,7 +15,7 @@ from functools import partial, reduce
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from evogt_study.numerics.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 

@@ -12,9 +12,9 @@ import numpy as np
 import scipy  # which imports its parts when they are first used: workers start sooner
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.galerkin import GalerkinSystem, has_steady_load
-from evogt_study.numerics.problem import NonlinearReaction, Problem
-from evogt_study.numerics.stiffness import steady_operator
+from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
+from evogt_study.pde.galerkin.stiffness import steady_operator
+from evogt_study.pde.galerkin.system import GalerkinSystem, has_steady_load
 from evogt_study.pde.numerics.arrays import Array
 
 NAMES = ("eigendecomposition", "dop853")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.galerkin import GalerkinSystem, on_face, operator_matrix
-from evogt_study.numerics.problem import Problem, Separable, SpaceTimeFunction
-from evogt_study.numerics.retained_space import RetainedSpace, retained_functions, trial_values
-from evogt_study.numerics.stiffness import NodalBasis, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.pde.galerkin.problem import Problem, Separable, SpaceTimeFunction
+from evogt_study.pde.galerkin.retained_space import RetainedSpace, retained_functions, trial_values
+from evogt_study.pde.galerkin.stiffness import NodalBasis, StiffnessTerm, computed, stiffness_terms, weighted_gram
+from evogt_study.pde.galerkin.system import GalerkinSystem, on_face, operator_matrix
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
