@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
-    from evogt_study import errors, plots, problems
+    from evogt_study import errors, plots
     from evogt_study.accessor import open as open
     from evogt_study.analysis.comparison import compare, ranking
     from evogt_study.analysis.orders import observed_orders
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.run import run
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
+    from evogt_study.pde import problems
     from evogt_study.pde.dictionaries.base import Dictionary
     from evogt_study.pde.galerkin.problem import (
         Lifting,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         Tensor,
     )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
-    from evogt_study.problems.statement import Statement
+    from evogt_study.pde.problems.statement import Statement
     from evogt_study.study.designs import sample, table, together
     from evogt_study.study.study import Study
     from evogt_study.workers.limits import Limits
@@ -79,7 +80,7 @@ _named = lazy_names(
     __name__,
     {
         "evogt_study.pde.galerkin.problem": "NaturalFace NonlinearReaction Problem Tensor Separable NonSeparable Lifting Potential",
-        "evogt_study.problems.statement": "Statement",
+        "evogt_study.pde.problems.statement": "Statement",
         "evogt_study.pde.dictionaries.base": "Dictionary",
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",
         "evogt_study.inference.intervals": "Interval",
@@ -102,7 +103,7 @@ _named = lazy_names(
         "evogt_study.operations.verify": "verify",
     },
 )
-_MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.plots", "problems": "evogt_study.problems"}
+_MODULES = {"errors": "evogt_study.errors", "plots": "evogt_study.plots", "problems": "evogt_study.pde.problems"}
 
 _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "solve", "summary")
 """Names with which the accessor `ds.evogt` comes."""

@@ -216,7 +216,7 @@ def test_runs_that_failed_are_no_reproduction(client, evogt, tmp_path):
     (tmp_path / "threshold.toml").write_text(text)
     (tmp_path / "own.py").write_text(
         "import dataclasses\n"
-        "from evogt_study.problems import BUILT_IN\n"
+        "from evogt_study.pde.problems import BUILT_IN\n"
         "def unlucky(epsilon, seed=0):\n"
         "    problem = BUILT_IN['oscillatory_1d'](epsilon=epsilon)\n"
         "    def profiles(nodes):\n"

@@ -31,8 +31,8 @@ from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
-from evogt_study.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
-from evogt_study.problems.statement import Statement, derived, manufactured_source
+from evogt_study.pde.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
+from evogt_study.pde.problems.statement import Statement, derived, manufactured_source
 
 # the interior of linspace(0, 1, 70), and 69 positive levels of linspace(0, T, 70): the paper's (tab:global_diagnostic)
 POINTS = 68

@@ -24,8 +24,8 @@ from evogt_study.pde.domains import Domain, content_of, domain_from
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.problems.expressions import separated, space_time_function
-from evogt_study.problems.terms import parsed
+from evogt_study.pde.problems.expressions import separated, space_time_function
+from evogt_study.pde.problems.terms import parsed
 
 _BY_FUNCTION = "a function"
 PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")

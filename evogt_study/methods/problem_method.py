@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from evogt_study import problems
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
 from evogt_study.formulas import RESERVED
 from evogt_study.methods.integrator_parameters import known_parameters, required_names
 from evogt_study.methods.problem_source import ProblemSource
 from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
 from evogt_study.numerics.pipeline import Share
+from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.dictionaries.tanh_layers import default_radius

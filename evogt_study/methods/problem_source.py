@@ -11,7 +11,7 @@ from evogt_study.errors import InputError, ProblemError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Problem
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
 
 

@@ -25,7 +25,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value

@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from drawable import own, runs, small
 
-from evogt_study.pde.problems.mathml import formula
-from evogt_study.pde.problems.typeset import problem_lines
+from evogt_study.pde.problems.typeset import formula, problem_lines
 from evogt_study.plots.comparison import judged
 from evogt_study.plots.groups import Places
 from evogt_study.publishing.page import stated_problems

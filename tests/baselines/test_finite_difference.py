@@ -23,8 +23,8 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import oscillatory_1d
-from evogt_study.problems.statement import Statement
+from evogt_study.pde.problems import oscillatory_1d
+from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps
 MIDPOINT = ImplicitMidpoint()

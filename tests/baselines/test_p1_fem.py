@@ -20,7 +20,7 @@ from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import oscillatory_1d, target_1d
+from evogt_study.pde.problems import oscillatory_1d, target_1d
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "p1_fem.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))

@@ -32,7 +32,7 @@ from evogt_study.pde.galerkin.validation import feature_sums
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 
 
 @dataclass(frozen=True)

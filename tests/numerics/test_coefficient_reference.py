@@ -18,7 +18,7 @@ from evogt_study.pde.galerkin.retained_space import retain, trial_functions, wei
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems.statement import Statement
+from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps
 EIGEN, DOP853 = (CoefficientReference(name) for name in NAMES)

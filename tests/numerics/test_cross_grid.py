@@ -21,7 +21,7 @@ from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems.statement import Statement
+from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps
 FINAL_TIME = 0.7

@@ -23,7 +23,7 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem, React
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems.statement import Statement
+from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps
 POINTS = {1: 24, 2: 8, 3: 5}

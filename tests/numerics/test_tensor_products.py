@@ -10,7 +10,7 @@ import evogt_study as evs
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import by_total_degree
 from evogt_study.pde.domains import UnitCube
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 
 FACTORS = {1: "sin(pi*x)", 2: "sin(pi*x)*sin(pi*y)", 3: "sin(pi*x)*sin(pi*y)*sin(pi*z)"}
 RULES = {1: 60, 2: 30, 3: 18}

@@ -7,7 +7,7 @@ import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.formulas import FUNCTIONS
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable
-from evogt_study.problems.statement import Statement, derived
+from evogt_study.pde.problems.statement import Statement, derived
 
 EPS = np.finfo(float).eps
 BUBBLE = {1: "x*(1-x)", 2: "x*(1-x)*y*(1-y)", 3: "x*(1-x)*y*(1-y)*z*(1-z)"}

@@ -9,8 +9,8 @@ import pytest
 import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.pde.galerkin.problem import NonSeparable
-from evogt_study.problems import BUILT_IN
-from evogt_study.problems.statement import Statement, derived
+from evogt_study.pde.problems import BUILT_IN
+from evogt_study.pde.problems.statement import Statement, derived
 
 EPS = np.finfo(float).eps
 
@@ -428,7 +428,7 @@ def test_a_statement_cannot_occupy_the_machine(key, text):
     program = (
         "import sys\n"
         "from evogt_study.errors import FormulaError\n"
-        "from evogt_study.problems.statement import Statement\n"
+        "from evogt_study.pde.problems.statement import Statement\n"
         "key, text = sys.argv[1:]\n"
         "formulas = {'initial': 'x*(1-x)*y*(1-y)'} if key == 'source' else {}\n"
         "try: Statement(dimension=2, **formulas, **{key: text})\n"

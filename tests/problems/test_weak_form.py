@@ -8,9 +8,9 @@ import pytest
 import evogt_study as evs
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import parse
-from evogt_study.problems import statement as statement_module
-from evogt_study.problems.statement import Statement
-from evogt_study.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
+from evogt_study.pde.problems import statement as statement_module
+from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
 
 IN_1D, IN_2D = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(2*pi*y)"
 IN_3D = "exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(pi*z)"

@@ -27,7 +27,10 @@ look();
 
 def test_every_name_of_the_package_has_a_page():
     pages = {path.stem for path in (SITE / "reference" / "generated").glob("*.html")}
-    named = {f"evogt_study.{name}" for name in [*evs.__all__, "open"]} - {"evogt_study.errors", "evogt_study.problems"}
+    named = {f"evogt_study.{name}" for name in [*evs.__all__, "open"]} - {
+        "evogt_study.errors",
+        "evogt_study.pde.problems",
+    }
     assert named - {"evogt_study.plots"} <= pages
     assert {f"evogt_study.plots.{name}" for name in ("distribution", "dependence", "verdict")} <= pages
 

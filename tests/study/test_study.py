@@ -14,7 +14,7 @@ import pytest
 
 from evogt_study.errors import StudyError
 from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.problems import BUILT_IN
+from evogt_study.pde.problems import BUILT_IN
 from evogt_study.study.plan import provisional_plans, study_plan
 from evogt_study.study.study import Study
 

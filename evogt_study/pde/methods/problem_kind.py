@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evogt_study import problems
 from evogt_study.errors import StudyError
 from evogt_study.methods.problem_kind import ProblemKind
+from evogt_study.pde import problems
 
 if TYPE_CHECKING:
     from evogt_study.methods.own.user_solver import UserSolver
-    from evogt_study.problems import Statement
+    from evogt_study.pde.problems import Statement
 
 
 class FormulaProblems(ProblemKind):

@@ -21,7 +21,7 @@ from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 
 FINE = {1: TensorGrid(1, 16, 64), 2: TensorGrid(2, 72), 3: TensorGrid(3, 32)}
 VALIDATION = {

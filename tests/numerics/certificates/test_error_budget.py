@@ -15,7 +15,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import BUILT_IN, Statement
+from evogt_study.pde.problems import BUILT_IN, Statement
 
 PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
 GTRANSNET = Dictionary("gtransnet", N=60, N1=240, gamma=20)

@@ -16,7 +16,7 @@ from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 
 BUBBLE = "4*x*y*(1 - x)*(1 - y)*exp(-t)"
 PULSE = "sin(pi*x)*(1 + exp(-((t - 1/7)*2000)**2))"

@@ -22,7 +22,7 @@ from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
-from evogt_study.problems import Statement
+from evogt_study.pde.problems import Statement
 
 T = 0.2
 FINE = {1: TensorGrid(1, 16, 40), 2: TensorGrid(2, 60), 3: TensorGrid(3, 30)}

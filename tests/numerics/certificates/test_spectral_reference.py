@@ -6,7 +6,7 @@ import pytest
 from evogt_study.numerics.certificates.reference import SpectralReference, reference_of, spectral_reference
 from evogt_study.numerics.certificates.spectral_space import SpectralSpace
 from evogt_study.numerics.certificates.tensor_grid import TensorGrid
-from evogt_study.problems import BUILT_IN, Statement
+from evogt_study.pde.problems import BUILT_IN, Statement
 
 CHANGING = Statement(
     dimension=2, exact="exp(-t)*sin(pi*x)*sin(2*pi*y)", diffusion="1 + (1 + sin(30*t)/2)/4*cos(2*pi*x)*cos(2*pi*y)"

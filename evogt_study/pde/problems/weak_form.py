@@ -21,7 +21,7 @@ from evogt_study.formulas import SPACE, evaluate_all
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
-from evogt_study.problems.expressions import COORDINATES
+from evogt_study.pde.problems.expressions import COORDINATES
 
 BOUND = 1e-4
 """Relative defects up to this one count as quadrature error.

@@ -21,7 +21,7 @@ from evogt_study.formulas import RESERVED, parameters_of, parse
 from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Lifting, Potential, Problem
 from evogt_study.pde.galerkin.problem_checks import check_boundary, check_fluxes, check_periodic, parameters_told
-from evogt_study.problems.expressions import (
+from evogt_study.pde.problems.expressions import (
     COORDINATES,
     TIME,
     Places,
@@ -35,9 +35,16 @@ from evogt_study.problems.expressions import (
     space_time_function,
     split,
 )
-from evogt_study.problems.geometry import boundary_of, domain_of
-from evogt_study.problems.terms import SOLUTION, SplitTerms, SymbolicTerms, parsed, symbolic_terms
-from evogt_study.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
+from evogt_study.pde.problems.terms import (
+    SOLUTION,
+    SplitTerms,
+    SymbolicTerms,
+    boundary_of,
+    domain_of,
+    parsed,
+    symbolic_terms,
+)
+from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
 # 0.37, where no usual modulation has a zero, as at T/2 or T/4
 LOOKED_AT = (0.01, 0.37, 1.0)
@@ -396,3 +403,22 @@ def _broken_claim(
         if defect:
             return wanted, defect
     return None
+
+
+# eq:1d_multi, tab:main1d: one solution, a coefficient of scale epsilon
+oscillatory_1d = Statement(
+    name="oscillatory_1d",
+    dimension=1,
+    exact="exp(-t)*sin(16*pi*x)",
+    diffusion="1 + cos(2*pi*x/epsilon)/2",
+    final_time=0.25,
+)
+# tab:epsdep1d: a solution with a component of scale epsilon; 2/epsilon has to be an integer, else it is not zero at 1
+target_1d = Statement(
+    name="target_1d",
+    dimension=1,
+    exact="exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)",
+    diffusion="1e-3",
+    final_time=0.25,
+)
+BUILT_IN = {statement.name: statement for statement in (oscillatory_1d, target_1d)}
