@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from evogt_study.analysis.verdict import verdict
     from evogt_study.inference.intervals import Interval
     from evogt_study.operations.concat import concat
-    from evogt_study.operations.evaluate import evaluate
     from evogt_study.operations.merge import merge
     from evogt_study.operations.progress import Event, Listener
     from evogt_study.operations.replay import replay
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.pde import problems
+    from evogt_study.pde.baselines.stored_solution import evaluate
     from evogt_study.pde.dictionaries.base import Dictionary
     from evogt_study.pde.galerkin.problem import (
         Lifting,
@@ -87,7 +87,7 @@ _named = lazy_names(
         "evogt_study.analysis.comparison": "compare ranking",
         "evogt_study.analysis.sensitivity": "shares_of_variance sensitivity",
         "evogt_study.analysis.verdict": "verdict",
-        "evogt_study.operations.evaluate": "evaluate",
+        "evogt_study.pde.baselines.stored_solution": "evaluate",
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.merge": "merge",
         "evogt_study.analysis.orders": "observed_orders",

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.baselines.element_space import element_space
-from evogt_study.baselines.finite_elements import FiniteElementReference, finite_elements
 from evogt_study.errors import FormulaError, InputError, ProblemError
 from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.baselines.element_space import element_space
+from evogt_study.pde.baselines.finite_elements import FiniteElementReference, finite_elements
 from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS

@@ -10,20 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from evogt_study.baselines.finite_difference import (
-    finite_difference_flops,
-    finite_difference_memory,
-)
-from evogt_study.baselines.references import (
-    ELEMENTS,
-    EXACT,
-    REFINED,
-    SIZED,
-    FunctionReference,
-    ReferenceAmongWorkers,
-    reference_of,
-)
-from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
@@ -42,6 +28,17 @@ from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_
 from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
 from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
+from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
+from evogt_study.pde.baselines.references import (
+    ELEMENTS,
+    EXACT,
+    REFINED,
+    SIZED,
+    FunctionReference,
+    ReferenceAmongWorkers,
+    reference_of,
+)
+from evogt_study.pde.baselines.stored_solution import StoredSolution
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evogt_study.baselines.references import NAMES as REFERENCES
-from evogt_study.baselines.stored_run import resolved_reference
-from evogt_study.baselines.stored_solution import StoredSolution
 from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS
+from evogt_study.pde.baselines.references import NAMES as REFERENCES
+from evogt_study.pde.baselines.stored_solution import StoredSolution, resolved_reference
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.galerkin import coefficient_reference
 from evogt_study.pde.integrators import INTEGRATORS

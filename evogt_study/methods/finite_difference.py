@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.baselines.finite_difference import (
-    check_differences,
-    finite_difference_flops,
-    finite_difference_memory,
-    finite_differences,
-)
 from evogt_study.methods.baseline import BaselineCase, with_scalars
 from evogt_study.methods.evolution import time_grid
 from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.methods.recordable import energy_scalars
+from evogt_study.pde.baselines.finite_difference import (
+    check_differences,
+    finite_difference_flops,
+    finite_difference_memory,
+    finite_differences,
+)
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import Rule

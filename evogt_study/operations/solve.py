@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.baselines.references import FunctionReference, reference_of
-from evogt_study.baselines.stored_solution import feature_coefficients, what_to_store
 from evogt_study.errors import DivergedError, ParameterError, ProblemError
 from evogt_study.methods.code import PythonFile
 from evogt_study.methods.evolution_parameters import PARAMETERS
@@ -22,7 +20,8 @@ from evogt_study.numerics.certificates.applicability import applicable, check_ce
 from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
-from evogt_study.operations.evaluate import stored_solution
+from evogt_study.pde.baselines.references import FunctionReference, reference_of
+from evogt_study.pde.baselines.stored_solution import feature_coefficients, stored_solution, what_to_store
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.fft
 
-from evogt_study.baselines import finite_difference
-from evogt_study.baselines.finite_difference import (
+from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.baselines import finite_difference
+from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
     FiniteDifferenceReference,
     GridSolution,
@@ -15,8 +17,6 @@ from evogt_study.baselines.finite_difference import (
     finite_differences,
     sine_transform,
 )
-from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.problem import NonSeparable, Potential, Problem, Separable
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE

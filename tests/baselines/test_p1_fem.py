@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-import evogt_study.baselines.p1_fem as p1_fem_module
-from evogt_study.baselines.element_space import element_space
-from evogt_study.baselines.p1_fem import DEGREES, MAX_DEGREE, check_size, p1_fem
+import evogt_study.pde.baselines.finite_elements as p1_fem_module
 from evogt_study.errors import ParameterError, ProblemError
+from evogt_study.pde.baselines.element_space import element_space
+from evogt_study.pde.baselines.finite_elements import DEGREES, MAX_DEGREE, check_size, p1_fem
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.domains.triangulated import simplex_rule
 from evogt_study.pde.galerkin.problem import NonSeparable

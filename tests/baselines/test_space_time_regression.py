@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.baselines.space_time_regression import (
+from evogt_study.errors import FormulaError, ParameterError, ProblemError
+from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.baselines.space_time_regression import (
     SpaceTimeSolution,
     residual_points,
     residual_system,
@@ -16,8 +18,6 @@ from evogt_study.baselines.space_time_regression import (
     space_time_regression,
     strong_form,
 )
-from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule

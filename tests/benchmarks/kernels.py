@@ -21,8 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
-from evogt_study.baselines.finite_difference import sine_transform
 from evogt_study.numerics.pipeline import assemble
+from evogt_study.pde.baselines.finite_difference import sine_transform
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.cross_grid import assessed_basis

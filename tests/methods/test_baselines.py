@@ -7,11 +7,11 @@ import pytest
 from helpers import computed, keys, section
 
 import evogt_study as evs
-from evogt_study.baselines.finite_difference import finite_differences
-from evogt_study.baselines.p1_fem import p1_fem
-from evogt_study.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.cli.main import main
 from evogt_study.errors import StoreWarning
+from evogt_study.pde.baselines.finite_difference import finite_differences
+from evogt_study.pde.baselines.finite_elements import p1_fem
+from evogt_study.pde.baselines.space_time_regression import space_time_regression, strong_form
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit

@@ -9,10 +9,10 @@ import pytest
 from helpers import cases, computed, keys, section
 
 import evogt_study as evs
-from evogt_study.baselines.finite_difference import FiniteDifferenceReference
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.integrators import StabilizedSemiImplicit

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.baselines.finite_difference import finite_differences
-from evogt_study.baselines.p1_fem import p1_fem
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.methods.recordable import fields
 from evogt_study.numerics.pipeline import Discretisation, solve
+from evogt_study.pde.baselines.finite_difference import finite_differences
+from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import DOMAINS, UnitCube
 from evogt_study.pde.domains.base import Domain

@@ -12,12 +12,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
-from evogt_study.errors import ProblemError, ResultError
+from evogt_study.errors import InputError, ParameterError, ProblemError, ResultError, shortened
+from evogt_study.formulas import SPACE
 from evogt_study.numerics.pipeline import Solution
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, content_of, domain_from
@@ -26,6 +29,7 @@ from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.problems.expressions import separated, space_time_function
 from evogt_study.pde.problems.terms import parsed
+from evogt_study.storage.hdf5 import HDF5_LOCK
 
 _BY_FUNCTION = "a function"
 PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
@@ -144,3 +148,79 @@ def feature_coefficients(solution: Solution) -> Array:
     saved = solution.trajectory.coefficients[solution.discretisation.grid.saved_positions]
     # of the features: another machine finds T_r only up to signs, and rotations where singular values cluster
     return np.asarray(saved @ solution.space.transform.T)
+
+
+COEFFICIENTS = "feature_coefficients"
+
+
+def resolved_reference(raw: Any, folder: Path) -> Any:
+    """A reference as it is stated, or the parts of the run in the file that it names, relative to `folder`."""
+    return stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
+
+
+def stored_run(path: Path) -> dict[str, Any]:
+    """times (S,), coefficients (S, N) and attributes.  Raises ParameterError where the file holds none."""
+    import netCDF4  # here: workers import no NetCDF
+
+    try:
+        with HDF5_LOCK, netCDF4.Dataset(path) as file:
+            attributes = {name: _plain(file.getncattr(name)) for name in file.ncattrs()}
+            times, coefficients = (np.asarray(file[name][:], dtype=float) for name in ("time", COEFFICIENTS))
+    # netCDF4 raises IndexError for a variable that is not there
+    except (OSError, IndexError) as error:
+        raise ParameterError(
+            "reference", f"a file of what `solve` returned ({shortened(str(error))})", str(path)
+        ) from None
+    return {"times": times, "coefficients": coefficients, "attributes": attributes}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+COEFFICIENTS = "feature_coefficients"
+
+
+def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
+    """The solution at `points`, (P, d), or (P,) in 1-D, at the saved times: dimensions time and point.
+
+    data: what `evogt_study.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
+    InputError for points that are not in the domain.
+    """
+    solution = stored_solution(data)
+    nodes = _nodes(points, solution.domain)
+    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
+    return xr.DataArray(
+        solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
+    )
+
+
+def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
+    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError where it holds none."""
+    if not isinstance(data, xr.Dataset):
+        try:
+            with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:
+                return stored_solution(opened.load())
+        except (OSError, ValueError) as error:
+            raise ResultError(f"cannot read {str(data)!a}: {shortened(str(error))}") from None
+    if COEFFICIENTS not in data or "domain" not in data.attrs:
+        raise ResultError(f"`data` must be what `solve` returns, with {COEFFICIENTS}, got a Dataset without it")
+    return StoredSolution(
+        np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
+    )
+
+
+def _nodes(points: Any, domain: Domain) -> Array:
+    try:
+        nodes = np.asarray(points, dtype=float)
+        if nodes.ndim < 2:
+            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
+    except (TypeError, ValueError):
+        nodes = np.empty((0, 0))
+    if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
+        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shortened(points)}")
+    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
+    within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
+    if not within.all():
+        raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
+    return nodes
