@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.numerics.certificates.applicability import applicable
+from evogt_study.pde.certificates.certify import applicable
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains.polygon import Polygon
 from evogt_study.pde.numerics.quadrature import TriangleRule

@@ -25,8 +25,6 @@ from evogt_study.methods.problem_method import (
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_norms, record
-from evogt_study.numerics.certificates.applicability import asked_for, check_certificates
-from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
@@ -39,6 +37,8 @@ from evogt_study.pde.baselines.references import (
     reference_of,
 )
 from evogt_study.pde.baselines.stored_solution import StoredSolution
+from evogt_study.pde.certificates.certify import asked_for, check_certificates
+from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable

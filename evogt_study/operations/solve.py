@@ -16,12 +16,12 @@ from evogt_study.methods.evolution_parameters import PARAMETERS
 from evogt_study.methods.integrator_parameters import integrator_of, parameters_of_integrators
 from evogt_study.methods.problem_source import formula_parameter
 from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
-from evogt_study.numerics.certificates.applicability import applicable, check_certificates
-from evogt_study.numerics.certificates.run_bound import knot_steps
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
 from evogt_study.pde.baselines.stored_solution import feature_coefficients, stored_solution, what_to_store
+from evogt_study.pde.certificates.certify import applicable, check_certificates
+from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem

@@ -11,13 +11,11 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import RunError
-from evogt_study.numerics.certificates.certify import certificates
-from evogt_study.numerics.certificates.reference import spectral_reference
-from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
-from evogt_study.numerics.certificates.run_functions import RunFunctions
-from evogt_study.numerics.certificates.spectral_space import Sampled
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.certificates.certify import certificates
+from evogt_study.pde.certificates.reference import spectral_reference
+from evogt_study.pde.certificates.run_bound import RunFunctions, knots_of, run_bound
+from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evogt_study.numerics.certificates import radau
-from evogt_study.numerics.certificates.budget import BUDGET
-from evogt_study.numerics.certificates.certify import Certified, certificates
-from evogt_study.numerics.certificates.reference import reference_of
-from evogt_study.numerics.certificates.spectral_space import SpectralSpace
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.certificates import reference as radau
+from evogt_study.pde.certificates.budget import BUDGET
+from evogt_study.pde.certificates.certify import Certified, certificates
+from evogt_study.pde.certificates.reference import reference_of
+from evogt_study.pde.certificates.spectral_space import SpectralSpace
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule

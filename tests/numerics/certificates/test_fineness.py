@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from manufactured import VALIDATION, Manufactured, energy_error
 
-from evogt_study.numerics.certificates.certify import certificates
-from evogt_study.numerics.certificates.fineness import seen_in_space, seen_in_time
-from evogt_study.numerics.certificates.problem_data import ProblemData
-from evogt_study.numerics.certificates.reconstruction import TimeRule
-from evogt_study.numerics.certificates.reference import reference_of
-from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
-from evogt_study.numerics.certificates.spectral_space import SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.certificates.certify import certificates
+from evogt_study.pde.certificates.problem_data import ProblemData
+from evogt_study.pde.certificates.reconstruction import TimeRule, seen_in_space, seen_in_time
+from evogt_study.pde.certificates.reference import reference_of
+from evogt_study.pde.certificates.run_bound import knots_of, run_bound
+from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -7,18 +7,15 @@ import pytest
 import sympy
 
 from evogt_study.errors import ProblemError, StudyError
-from evogt_study.numerics.certificates.applicability import applicable, check_certificates
-from evogt_study.numerics.certificates.bound import growth_of
-from evogt_study.numerics.certificates.budget import BUDGET
-from evogt_study.numerics.certificates.certify import CONSTANTS, INTERVAL, certificates
-from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.numerics.certificates.reconstruction import TimeRule
-from evogt_study.numerics.certificates.reference import spectral_reference
-from evogt_study.numerics.certificates.run_bound import knots_of, run_bound
-from evogt_study.numerics.certificates.run_functions import RunFunctions
-from evogt_study.numerics.certificates.spectral_space import Sampled
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
 from evogt_study.numerics.pipeline import Discretisation, afresh, solve
+from evogt_study.pde.certificates.bound import growth_of
+from evogt_study.pde.certificates.budget import BUDGET
+from evogt_study.pde.certificates.certify import CONSTANTS, INTERVAL, applicable, certificates, check_certificates
+from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
+from evogt_study.pde.certificates.reconstruction import TimeRule
+from evogt_study.pde.certificates.reference import spectral_reference
+from evogt_study.pde.certificates.run_bound import RunFunctions, knots_of, run_bound
+from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from evogt_study.numerics.certificates.reference import SpectralReference, reference_of, spectral_reference
-from evogt_study.numerics.certificates.spectral_space import SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.pde.certificates.reference import SpectralReference, reference_of, spectral_reference
+from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
 from evogt_study.pde.problems import BUILT_IN, Statement
 
 CHANGING = Statement(

@@ -16,8 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid
 from evogt_study.pde.domains import Domain
 from evogt_study.pde.domains.box import DIRECTIONS, as_box
 from evogt_study.pde.galerkin.problem import Lifting, NaturalFace, NonlinearReaction, Problem, Tensor

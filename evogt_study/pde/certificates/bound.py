@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evogt_study.numerics.certificates.problem_data import ProblemData, UnitBox
-from evogt_study.numerics.certificates.reconstruction import Reconstruction, TimeRule
-from evogt_study.numerics.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
-from evogt_study.numerics.certificates.spectral_space import Ends, Sampled, SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
+from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
+from evogt_study.pde.certificates.reconstruction import Reconstruction, TimeRule
+from evogt_study.pde.certificates.residual_norm import DualNorm, in_a_cube, on_a_line
+from evogt_study.pde.certificates.spectral_space import Ends, Sampled, SpectralSpace, TensorGrid, applied
 from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array

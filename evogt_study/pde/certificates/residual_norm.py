@@ -20,9 +20,8 @@ from functools import lru_cache
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.certificates.problem_data import ProblemData
-from evogt_study.numerics.certificates.spectral_space import FIXED, Ends, Sampled, SpectralSpace
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid
+from evogt_study.pde.certificates.problem_data import ProblemData
+from evogt_study.pde.certificates.spectral_space import FIXED, Ends, Sampled, SpectralSpace, TensorGrid
 from evogt_study.pde.numerics.arrays import Array
 
 ITERATIONS = 40

@@ -1,22 +1,80 @@
-"""Polynomials on the unit cube that vanish on its Dirichlet faces, in a basis in which the Laplacian is diagonal.
-
-In one direction the integrals of Legendre polynomials, with linear functions for ends where values are free, have a
-nearly diagonal stiffness; with their mass matrix it makes a basis b_1, ..., b_n with (b_i, b_j) = delta_ij and
-(b_i', b_j') = lambda_i delta_ij.  In d directions products of it have
-(grad B_k, s grad B_m) = (s_1 lambda_{k_1} + ... + s_d lambda_{k_d}) delta_km for constants s.
-"""
+"""Tensor-product Gauss grids on the unit cube, and matrices applied along one direction after the other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 import scipy.linalg
 
-from evogt_study.numerics.certificates.tensor_grid import TensorGrid, applied
+from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.numerics.quadrature import QuadratureRule, Rule
+
+
+@dataclass(frozen=True)
+class TensorGrid:
+    """`panels` panels of `points` Gauss-Legendre points each, in every one of `dimension` directions."""
+
+    dimension: int
+    points: int
+    panels: int = 1
+
+    @staticmethod
+    @lru_cache(maxsize=8)  # with its nodes, which take longer than the rule
+    def of_rule(rule: Rule, dimension: int) -> TensorGrid:
+        """The nodes and weights of a rule on the cube: composite midpoint is panels of one point.
+
+        Raises ParameterError for a rule on triangles.
+        """
+        if not isinstance(rule, QuadratureRule):
+            raise ParameterError("quadrature", "a rule of points per direction", rule)
+        one_panel = rule.rule == "gauss_legendre"
+        return TensorGrid(dimension, *((rule.points, 1) if one_panel else (1, rule.points)))
+
+    @cached_property
+    def along(self) -> tuple[Array, Array]:
+        """Nodes and weights of one direction, (Q,) each."""
+        nodes, weights = QuadratureRule("gauss_legendre", self.points).on_unit_interval  # which remembers them
+        starts = np.arange(self.panels)[:, None]
+        return ((starts + nodes) / self.panels).ravel(), np.tile(weights, self.panels) / self.panels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(Q, ..., Q), one for each direction."""
+        return (self.points * self.panels,) * self.dimension
+
+    @cached_property
+    def nodes(self) -> Array:
+        """All nodes in C order, (Q^d, d)."""
+        grids = np.meshgrid(*[self.along[0]] * self.dimension, indexing="ij")
+        return np.stack([grid.ravel() for grid in grids], axis=1)
+
+    @cached_property
+    def weights(self) -> Array:
+        """All weights, (Q, ..., Q)."""
+        return np.asarray(reduce(np.multiply.outer, [self.along[1]] * self.dimension))
+
+
+def applied(matrices: list[Array], values: Array) -> Array:
+    """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
+    dimension = len(matrices)
+    if dimension == 1:
+        # on a line none of the reshaping below is needed
+        return values @ matrices[0].T
+    for axis, matrix in enumerate(matrices):
+        place = values.ndim - dimension + axis
+        shape = values.shape
+        # the last direction is contiguous: one large product instead of a stack of small ones
+        if axis == dimension - 1:
+            values = values.reshape(-1, shape[-1]) @ matrix.T
+        else:
+            values = np.matmul(matrix, values.reshape(-1, shape[place], int(np.prod(shape[place + 1 :]))))
+        values = values.reshape(*shape[:place], len(matrix), *shape[place + 1 :])
+    return values
+
 
 Ends = tuple[bool, bool]
 """Of one direction: whether functions vanish at its lower and at its upper end."""
