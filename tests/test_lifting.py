@@ -11,13 +11,13 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
-from evogt_study.methods.integrator_parameters import integrator_of
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, AssembledLifting, GalerkinSystem, assemble
 from evogt_study.pde.galerkin.validation import energy_history, norm_history
+from evogt_study.pde.methods.parameters import integrator_of
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 

@@ -16,11 +16,11 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 from evogt_study import errors
-from evogt_study.methods import evolution_parameters
 from evogt_study.methods.loading import METHODS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
+from evogt_study.pde.methods import parameters as evolution_parameters
 from evogt_study.pde.methods.variables import AXES, RECORDED
 from evogt_study.schema.parameters import Parameter, declared_in
 from evogt_study.schema.variables import BOOKKEEPING, COORDINATES, Variable

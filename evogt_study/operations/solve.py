@@ -12,10 +12,6 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, ParameterError, ProblemError
 from evogt_study.methods.code import PythonFile
-from evogt_study.methods.evolution_parameters import PARAMETERS
-from evogt_study.methods.integrator_parameters import integrator_of, parameters_of_integrators
-from evogt_study.methods.problem_source import formula_parameter
-from evogt_study.methods.recordable import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
 from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
@@ -27,6 +23,9 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.integrators import Integrator, Start
+from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of, parameters_of_integrators
+from evogt_study.pde.methods.problem_method import formula_parameter
+from evogt_study.pde.methods.recording import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid

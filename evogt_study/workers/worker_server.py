@@ -25,7 +25,7 @@ PRELOADED = (
     "distributed",
     "distributed.http.worker",
     "evogt_study.workers.dask_executor",
-    "evogt_study.methods.evolution",
+    "evogt_study.pde.methods.evolution",
     "evogt_study.workers.preload",  # last: it freezes what is there
 )
 BLAS_THREADS = (

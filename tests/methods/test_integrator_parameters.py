@@ -8,10 +8,10 @@ from helpers import computed, keys, section
 
 import evogt_study as evs
 from evogt_study.errors import ParameterError, StudyError
-from evogt_study.methods import integrator_parameters
 from evogt_study.methods.loading import load_method
 from evogt_study.operations.forecast import predicted
 from evogt_study.pde.integrators import INTEGRATORS, Integrator, StabilizedSemiImplicit
+from evogt_study.pde.methods import parameters as integrator_parameters
 from evogt_study.pde.numerics.time_grid import Trajectory
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evogt_study.errors import DivergedError, StudyError
-from evogt_study.methods.problem_method import finite
+from evogt_study.pde.methods.problem_method import finite
 from evogt_study.schema.records import Datum, Record
 from evogt_study.study.plan import study_plan
 from evogt_study.study.study import Study

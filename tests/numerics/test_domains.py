@@ -7,7 +7,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.methods.recordable import fields
 from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
@@ -16,6 +15,7 @@ from evogt_study.pde.domains import DOMAINS, UnitCube
 from evogt_study.pde.domains.base import Domain
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import ImplicitMidpoint
+from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

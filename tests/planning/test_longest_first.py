@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.methods.evolution import Evolution
 from evogt_study.operations import run as run_module
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.run import run_all
+from evogt_study.pde.methods.evolution import Evolution
 from evogt_study.study import plan as case_work_module
 from evogt_study.study.plan import provisional_plans, sharing_order, study_plan
 from evogt_study.study.study import Study

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from evogt_study.errors import InputError, ParameterError
-from evogt_study.methods.evolution_parameters import quadrature_rule
+from evogt_study.pde.methods.parameters import quadrature_rule
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.schema.parameters import (
     Parameter,

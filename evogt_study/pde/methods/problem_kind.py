@@ -11,7 +11,7 @@ from evogt_study.methods.problem_kind import ProblemKind
 from evogt_study.pde import problems
 
 if TYPE_CHECKING:
-    from evogt_study.methods.own.user_solver import UserSolver
+    from evogt_study.pde.methods.solver import UserSolver
     from evogt_study.pde.problems import Statement
 
 
@@ -41,7 +41,7 @@ class FormulaProblems(ProblemKind):
 
     @property
     def solver(self) -> type[UserSolver]:
-        from evogt_study.methods.own.user_solver import UserSolver
+        from evogt_study.pde.methods.solver import UserSolver
 
         return UserSolver
 

@@ -12,19 +12,7 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.evolution_parameters import PARAMETERS, EvolutionParameters
-from evogt_study.methods.integrator_parameters import integrator_of
-from evogt_study.methods.problem_method import (
-    KNOWN,
-    ProblemMethod,
-    check_diffusion_on_nodes,
-    dictionary_of,
-    finite,
-    quadrature_of,
-    seconds_of,
-)
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.recordable import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
@@ -43,6 +31,17 @@ from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.integrators import Integrator
+from evogt_study.pde.methods.parameters import PARAMETERS, EvolutionParameters, integrator_of
+from evogt_study.pde.methods.problem_method import (
+    KNOWN,
+    ProblemMethod,
+    check_diffusion_on_nodes,
+    dictionary_of,
+    finite,
+    quadrature_of,
+    seconds_of,
+)
+from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid

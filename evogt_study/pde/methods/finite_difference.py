@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.methods.baseline import BaselineCase, with_scalars
-from evogt_study.methods.evolution import time_grid
-from evogt_study.methods.evolution_parameters import EvolutionParameters
-from evogt_study.methods.integrator_parameters import integrator_of
-from evogt_study.methods.recordable import energy_scalars
 from evogt_study.pde.baselines.finite_difference import (
     check_differences,
     finite_difference_flops,
@@ -16,6 +11,10 @@ from evogt_study.pde.baselines.finite_difference import (
     finite_differences,
 )
 from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.methods.baseline import BaselineCase, with_scalars
+from evogt_study.pde.methods.evolution import time_grid
+from evogt_study.pde.methods.parameters import EvolutionParameters, integrator_of
+from evogt_study.pde.methods.recording import energy_scalars
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.methods.baseline import BaselineCase, check_plain, with_scalars
-from evogt_study.methods.evolution_parameters import EvolutionParameters
-from evogt_study.methods.problem_method import dictionary_of
 from evogt_study.pde.baselines.space_time_regression import (
     LEVELS,
     POINTS,
@@ -22,6 +19,9 @@ from evogt_study.pde.baselines.space_time_regression import (
 )
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.system import check_diffusion
+from evogt_study.pde.methods.baseline import BaselineCase, check_plain, with_scalars
+from evogt_study.pde.methods.parameters import EvolutionParameters
+from evogt_study.pde.methods.problem_method import dictionary_of
 from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule

@@ -11,17 +11,16 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.methods.evolution_parameters import with_integrators
-from evogt_study.methods.integrator_parameters import INTEGRATOR_PARAMETERS, own_fields
-from evogt_study.methods.problem_method import ProblemMethod, finite, quadrature_of, seconds_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.methods.recordable import fields
 from evogt_study.numerics.pipeline import Share
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains.box import check_unit_cube
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.methods.parameters import INTEGRATOR_PARAMETERS, own_fields, with_integrators
+from evogt_study.pde.methods.problem_method import ProblemMethod, finite, quadrature_of, seconds_of
+from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule

@@ -16,7 +16,6 @@ import numpy as np
 
 from evogt_study.errors import ReturnError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.methods.function import (
     PROBLEM,
     argument_names,
@@ -26,12 +25,13 @@ from evogt_study.methods.function import (
     own_parameters,
     path_arguments,
 )
-from evogt_study.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
 from evogt_study.numerics.pipeline import Share
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
+from evogt_study.pde.methods.parameters import EvolutionParameters
+from evogt_study.pde.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evogt_study.methods.baseline import BaselineCase, with_scalars
-from evogt_study.methods.evolution import time_grid
-from evogt_study.methods.evolution_parameters import EvolutionParameters
 from evogt_study.pde.baselines.finite_elements import DEGREES, check_admitted, check_size, p1_fem, quadrature_nodes
 from evogt_study.pde.galerkin.problem import Problem, Separable
 from evogt_study.pde.galerkin.system import check_diffusion
+from evogt_study.pde.methods.baseline import BaselineCase, with_scalars
+from evogt_study.pde.methods.evolution import time_grid
+from evogt_study.pde.methods.parameters import EvolutionParameters
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
