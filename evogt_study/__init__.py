@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from evogt_study.operations.progress import Event, Listener
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
-    from evogt_study.operations.solve import solve
     from evogt_study.operations.verify import verify
     from evogt_study.pde import problems
     from evogt_study.pde.baselines.stored_solution import evaluate
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
     from evogt_study.pde.problems.statement import Statement
+    from evogt_study.pde.solve import solve
     from evogt_study.study.designs import sample, table, together
     from evogt_study.study.study import Study
     from evogt_study.workers.limits import Limits
@@ -93,7 +93,7 @@ _named = lazy_names(
         "evogt_study.analysis.orders": "observed_orders",
         "evogt_study.accessor": "open",
         "evogt_study.operations.replay": "replay",
-        "evogt_study.operations.solve": "solve",
+        "evogt_study.pde.solve": "solve",
         "evogt_study.study.study": "Study",
         "evogt_study.study.designs": "sample table together",
         "evogt_study.operations.run": "run",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 EPS = np.finfo(float).eps
 

@@ -11,7 +11,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
@@ -20,6 +19,7 @@ from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.methods.parameters import integrator_of
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.pipeline import Discretisation, solve
 
 EPS = np.finfo(float).eps
 sin, cos, exp, pi = np.sin, np.cos, np.exp, np.pi

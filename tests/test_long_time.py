@@ -8,11 +8,11 @@ import pytest
 import scipy.fft
 
 import evogt_study as evs
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 TIMES = (20.0, 40.0, 60.0, 80.0, 100.0)
 CIRCLE = np.exp(1j * np.pi * (np.arange(1, 33) - 0.5) / 32)

@@ -11,7 +11,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import FormulaError, InputError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines.element_space import element_space
 from evogt_study.pde.baselines.finite_elements import FiniteElementReference, finite_elements
 from evogt_study.pde.galerkin.problem import NonSeparable
@@ -19,6 +18,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 WAVE, BUBBLE = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(pi*y)"
 ROBIN = {

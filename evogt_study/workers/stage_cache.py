@@ -84,7 +84,7 @@ class StageCache:
         self._started = time.perf_counter()
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """As `evogt_study.numerics.pipeline.Share`."""
+        """As `evogt_study.pde.pipeline.Share`."""
         kept = self._kept.get((stage, key))
         if kept is None:
             return self._computed((stage, key), compute)

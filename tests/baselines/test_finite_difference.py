@@ -7,7 +7,6 @@ import pytest
 import scipy.fft
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines import finite_difference
 from evogt_study.pde.baselines.finite_difference import (
     MAX_FOLDED,
@@ -23,6 +22,7 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems import oscillatory_1d
 from evogt_study.pde.problems.statement import Statement
 

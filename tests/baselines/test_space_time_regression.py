@@ -9,7 +9,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines.space_time_regression import (
     SpaceTimeSolution,
     residual_points,
@@ -22,6 +21,7 @@ from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "space_time_diagnostic.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))

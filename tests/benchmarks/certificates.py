@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 import evogt_study as evs
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
-from evogt_study.numerics.pipeline import afresh
 from evogt_study.pde.certificates.budget import BUDGET
+from evogt_study.pde.pipeline import afresh
 from evogt_study.workers.stage_cache import StageCache
 
 PAPER = Path(__file__).parents[2] / "studies" / "paper"

@@ -21,7 +21,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
-from evogt_study.numerics.pipeline import assemble
 from evogt_study.pde.baselines.finite_difference import sine_transform
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import UnitCube
@@ -32,6 +31,7 @@ from evogt_study.pde.galerkin.validation import feature_sums
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import assemble
 from evogt_study.pde.problems import Statement
 
 

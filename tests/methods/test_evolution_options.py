@@ -11,7 +11,6 @@ from helpers import cases, computed, keys, section
 import evogt_study as evs
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
@@ -19,6 +18,7 @@ from evogt_study.pde.integrators import StabilizedSemiImplicit
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import provisional_plans, shared_work, study_plan
 from evogt_study.study.study import Study

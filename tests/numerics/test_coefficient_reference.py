@@ -9,7 +9,6 @@ import scipy.integrate
 from mpmath import mp
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.coefficient_reference import NAMES, CoefficientReference
@@ -18,6 +17,7 @@ from evogt_study.pde.galerkin.retained_space import retain, trial_functions, wei
 from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps

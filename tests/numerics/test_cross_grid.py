@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.cross_grid import (
@@ -21,6 +20,7 @@ from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps

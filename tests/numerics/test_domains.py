@@ -7,7 +7,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
 from evogt_study.pde.dictionaries import Dictionary
@@ -18,6 +17,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 GRID = TimeGrid.of(0.25, 0.0025, 2)
 RULE = QuadratureRule("gauss_legendre", 40)

@@ -10,7 +10,6 @@ import scipy.integrate
 
 import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, NodalRate, Reaction, assemble
@@ -18,6 +17,7 @@ from evogt_study.pde.integrators import INTEGRATORS, Start
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 
 ORDERS = {
     "implicit_midpoint": 2, "trapezoidal": 2, "implicit_euler": 1, "gauss_2": 4, "gauss_3": 6, "radau_iia_2": 3,

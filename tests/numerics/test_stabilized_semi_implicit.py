@@ -13,7 +13,6 @@ import pytest
 
 import evogt_study as evs
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, solve
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
@@ -23,6 +22,7 @@ from evogt_study.pde.galerkin.system import TIMES_AT_ONCE, GalerkinSystem, React
 from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems.statement import Statement
 
 EPS = np.finfo(float).eps

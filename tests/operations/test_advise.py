@@ -3,7 +3,7 @@
 import pytest
 
 from evogt_study.cli.main import main
-from evogt_study.operations.advise import advise
+from evogt_study.pde.advise import advise
 from evogt_study.study.study import Study
 
 STUDY = """

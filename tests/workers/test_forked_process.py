@@ -172,7 +172,7 @@ def test_a_function_of_ones_own_needs_neither_formulas_nor_a_cluster_to_start():
     """Half a second each to import, of two for a script of a few quick runs; a run of it imports what it wants."""
     code = (
         "import sys, evogt_study as evs; evs.Study(lambda seed: 1.0, axes={'seed': [1]}); evs.run;"
-        "print([name for name in ('sympy', 'distributed', 'evogt_study.numerics.pipeline') if name in sys.modules])"
+        "print([name for name in ('sympy', 'distributed', 'evogt_study.pde.pipeline') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

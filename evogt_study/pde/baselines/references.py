@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from evogt_study.errors import ParameterError, ProblemError
-from evogt_study.numerics.pipeline import Discretisation, Reference, solve
 from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference, check_differences
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, QuadratureRule, Rule, TriangleRule
+from evogt_study.pde.pipeline import Discretisation, Reference, solve
 from evogt_study.storage.arrays import once
 
 SEED = 1_000_003

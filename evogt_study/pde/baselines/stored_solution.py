@@ -21,12 +21,12 @@ import xarray as xr
 
 from evogt_study.errors import InputError, ParameterError, ProblemError, ResultError, shortened
 from evogt_study.formulas import SPACE
-from evogt_study.numerics.pipeline import Solution
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, content_of, domain_from
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.retained_space import trial_values
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.pipeline import Solution
 from evogt_study.pde.problems.expressions import separated, space_time_function
 from evogt_study.pde.problems.terms import parsed
 from evogt_study.storage.hdf5 import HDF5_LOCK

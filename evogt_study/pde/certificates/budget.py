@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.reconstruction import Reconstruction
 from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
@@ -25,6 +24,7 @@ from evogt_study.pde.galerkin.stiffness import weighted_gram
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Rule
+from evogt_study.pde.pipeline import Discretisation
 
 SMALLEST = 1e-14
 """Directions of relative size below this are rounding, and no part of the space of all features."""

@@ -11,7 +11,6 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from evogt_study.errors import StudyError
-from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.pde.certificates import budget as constants
 from evogt_study.pde.certificates.bound import EnergyBound
 from evogt_study.pde.certificates.budget import BUDGET, ErrorBudget, FullSpace, error_budget
@@ -25,6 +24,7 @@ from evogt_study.pde.domains.box import DIRECTIONS
 from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import Trajectory
+from evogt_study.pde.pipeline import Share, Solution
 
 PARTS = ("error_bound_initial", "error_bound_residual", "error_bound_estimated")
 INTERVAL = ("error_lower", "error_upper")

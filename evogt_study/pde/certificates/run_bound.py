@@ -9,7 +9,6 @@ from functools import cache, cached_property, lru_cache, partial
 
 import numpy as np
 
-from evogt_study.numerics.pipeline import Share, Solution
 from evogt_study.pde.certificates.bound import EnergyBound, Growth, energy_bound, growth_of
 from evogt_study.pde.certificates.budget import SMALLEST
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
@@ -24,6 +23,7 @@ from evogt_study.pde.galerkin.validation import AtNodes, Interpolated
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+from evogt_study.pde.pipeline import Share, Solution
 
 
 @dataclass(frozen=True, eq=False)

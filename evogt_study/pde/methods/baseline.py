@@ -12,7 +12,6 @@ import numpy as np
 
 from evogt_study.errors import ProblemError
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.numerics.pipeline import Share
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains.box import check_unit_cube
 from evogt_study.pde.galerkin.problem import Problem
@@ -24,6 +23,7 @@ from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text

@@ -13,7 +13,6 @@ import numpy as np
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.numerics.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
     ELEMENTS,
@@ -45,6 +44,7 @@ from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, che
 from evogt_study.pde.methods.variables import warn_outside_ball
 from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
 from evogt_study.schema.parameters import field_names, typed
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text

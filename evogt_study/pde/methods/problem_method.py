@@ -16,7 +16,6 @@ from evogt_study.errors import DivergedError, InputError, ParameterError, Proble
 from evogt_study.formulas import RESERVED
 from evogt_study.methods.code import UserCode, signature_parameters
 from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
-from evogt_study.numerics.pipeline import Share
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -29,6 +28,7 @@ from evogt_study.pde.methods.parameters import known_parameters, required_names
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import Statement
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
 from evogt_study.schema.records import Record

@@ -9,13 +9,13 @@ import numpy as np
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import SPACE
 from evogt_study.methods.protocol import Output
-from evogt_study.numerics.pipeline import NORMS, Share, Solution
 from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certificates
 from evogt_study.pde.certificates.reference import SpectralReference, spectral_reference
 from evogt_study.pde.galerkin import validation as diagnostics
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.methods.variables import VARIABLES, outside_ball
 from evogt_study.pde.numerics.arrays import Array
+from evogt_study.pde.pipeline import NORMS, Share, Solution
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import content_hash
 from evogt_study.storage.arrays import once

@@ -27,7 +27,6 @@ from evogt_study.methods.function import (
 )
 from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
-from evogt_study.numerics.pipeline import Share
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
 from evogt_study.pde.methods.parameters import EvolutionParameters
@@ -35,6 +34,7 @@ from evogt_study.pde.methods.problem_method import ProblemMethod, quadrature_of
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
+from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_in
 from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.values import Values, canonical_json, json_object

@@ -11,7 +11,6 @@ import numpy as np
 import sympy
 
 from evogt_study.errors import RunError
-from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.certificates.certify import certificates
 from evogt_study.pde.certificates.reference import spectral_reference
 from evogt_study.pde.certificates.run_bound import RunFunctions, knots_of, run_bound
@@ -19,6 +18,7 @@ from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.problems import Statement
 
 FINE = {1: TensorGrid(1, 16, 64), 2: TensorGrid(2, 72), 3: TensorGrid(3, 32)}

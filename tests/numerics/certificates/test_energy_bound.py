@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from manufactured import VALIDATION, Manufactured, judged, judged_runs
 
-from evogt_study.numerics.pipeline import Discretisation
 from evogt_study.pde.certificates.problem_data import ProblemData
 from evogt_study.pde.certificates.reconstruction import kronrod
 from evogt_study.pde.certificates.residual_norm import in_a_cube, on_a_line
@@ -12,6 +11,7 @@ from evogt_study.pde.certificates.spectral_space import Sampled, SpectralSpace, 
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation
 
 
 def judge(runs, effectivity):

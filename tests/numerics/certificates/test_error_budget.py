@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.certificates import reference as radau
 from evogt_study.pde.certificates.budget import BUDGET
 from evogt_study.pde.certificates.certify import Certified, certificates
@@ -15,6 +14,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.problems import BUILT_IN, Statement
 
 PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from manufactured import VALIDATION, Manufactured, energy_error
 
-from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.certificates.certify import certificates
 from evogt_study.pde.certificates.problem_data import ProblemData
 from evogt_study.pde.certificates.reconstruction import TimeRule, seen_in_space, seen_in_time
@@ -14,6 +13,7 @@ from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGri
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.problems import Statement
 
 BUBBLE = "4*x*y*(1 - x)*(1 - y)*exp(-t)"

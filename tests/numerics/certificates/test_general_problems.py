@@ -7,7 +7,6 @@ import pytest
 import sympy
 
 from evogt_study.errors import ProblemError, StudyError
-from evogt_study.numerics.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.certificates.bound import growth_of
 from evogt_study.pde.certificates.budget import BUDGET
 from evogt_study.pde.certificates.certify import CONSTANTS, INTERVAL, applicable, certificates, check_certificates
@@ -19,6 +18,7 @@ from evogt_study.pde.certificates.spectral_space import Sampled, TensorGrid
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, afresh, solve
 from evogt_study.pde.problems import Statement
 
 T = 0.2

@@ -12,8 +12,6 @@ import xarray as xr
 
 from evogt_study.errors import DivergedError, ParameterError, ProblemError
 from evogt_study.methods.code import PythonFile
-from evogt_study.numerics.pipeline import Discretisation, Reference, Solution, afresh
-from evogt_study.numerics.pipeline import solve as solve_arrays
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
 from evogt_study.pde.baselines.stored_solution import feature_coefficients, stored_solution, what_to_store
 from evogt_study.pde.certificates.certify import applicable, check_certificates
@@ -29,6 +27,8 @@ from evogt_study.pde.methods.recording import HISTORIES, certified, check_norms,
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
+from evogt_study.pde.pipeline import Discretisation, Reference, Solution, afresh
+from evogt_study.pde.pipeline import solve as solve_arrays
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import warn_of_doubts
@@ -73,7 +73,7 @@ def solve(
     to the problem's own.  times are the saved ones: None for every step, a count of evenly spaced ones, or a list.
     time_integrator is a name or an `Integrator` with its parameters; with a name, stabilization and start are those
     of a study file.  reference is what errors are measured against, by its name in a study file, "other.nc" of another
-    run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.numerics.pipeline.Reference`.  norms: of the error
+    run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.pde.pipeline.Reference`.  norms: of the error
     too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
     which the solution is given; `evogt_study.evaluate` gives it anywhere.
 

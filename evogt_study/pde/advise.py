@@ -11,12 +11,12 @@ import numpy as np
 from evogt_study.errors import InputError
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
-from evogt_study.numerics.pipeline import Share
 from evogt_study.pde.certificates.budget import BUDGET, retained_error
 from evogt_study.pde.certificates.certify import solved
 from evogt_study.pde.methods.evolution import Evolution, EvolutionCase
 from evogt_study.pde.methods.recording import shared_reference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
+from evogt_study.pde.pipeline import Share
 from evogt_study.schema.values import Value, Values
 from evogt_study.study.case_space import CaseSpace
 from evogt_study.study.study import Study
