@@ -13,7 +13,7 @@ import pytest
 import evogt_study as evs
 from evogt_study.analysis.tables import rendered, rows
 from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.reproduction import TABLES, judged, known_differences, published, read_csv
+from evogt_study.paper.published import TABLES, judged, known_differences, published, read_csv
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from evogt_study.paper.agreement import Verdict
-from evogt_study.paper.reproduction import judged, known_differences, published
-from evogt_study.paper.reproduction_report import summary_line
+from evogt_study.paper.published import judged, known_differences, published
+from evogt_study.paper.report import summary_line
 from evogt_study.results.netcdf import read_result
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.values import canonical, text_label

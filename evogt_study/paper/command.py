@@ -55,9 +55,9 @@ def reproduce(
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
     from evogt_study.cli.display import display
-    from evogt_study.paper.reproduction_report import summary_line, terminal_table
-    from evogt_study.paper.reproduction_run import reproduce as run_and_judge
-    from evogt_study.paper.reproduction_run import studies_at, write_report
+    from evogt_study.paper.report import summary_line, terminal_table
+    from evogt_study.paper.run import reproduce as run_and_judge
+    from evogt_study.paper.run import studies_at, write_report
     from evogt_study.workers.clusters import remote
     from evogt_study.workers.signals import interruptible
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from evogt_study.errors import InputError
 from evogt_study.paper.agreement import Measure, Verdict
-from evogt_study.paper.reproduction import (
+from evogt_study.paper.published import (
     KNOWN,
     PRESCRIBED,
     REFINED,
@@ -26,7 +26,7 @@ from evogt_study.paper.reproduction import (
     single,
     statistic,
 )
-from evogt_study.paper.reproduction_run import studies_at
+from evogt_study.paper.run import studies_at
 from evogt_study.schema.variables import Status
 from evogt_study.study.study import Study
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from evogt_study.paper.agreement import Entry, Measure, Verdict, verdict
-from evogt_study.paper.reproduction_report import (
+from evogt_study.paper.report import (
     COMMAND,
     by_severity,
     counts,
