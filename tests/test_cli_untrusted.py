@@ -94,8 +94,8 @@ def test_a_result_is_checked_and_joined_without_its_code(own_study, result_of, e
 
 
 PROBLEMS = {
-    "a factory": "def problem(k, nu=0.5):\n        return evs.Statement(dimension=1, exact=FORMULA)(k=k)",
-    "formulas": "problem = evs.Statement(dimension=1, exact=FORMULA)",
+    "a factory": "def problem(k, nu=0.5):\n        return pde.FormulaProblem(dimension=1, exact=FORMULA)(k=k)",
+    "formulas": "problem = pde.FormulaProblem(dimension=1, exact=FORMULA)",
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import GalerkinSystem, assemble
@@ -29,7 +29,7 @@ def retained_space(dictionary, seed=0, tau=1e-12, points=320):
 @pytest.fixture(scope="module")
 def paper_space():
     """The retained space of the paper's temporal-convergence table (tab:temporal_convergence)."""
-    return retained_space(evs.Dictionary("gtransnet", N=60, N1=240, gamma=20))
+    return retained_space(pde.Dictionary("gtransnet", N=60, N1=240, gamma=20))
 
 
 def final_state(system, final_time, steps):
@@ -114,7 +114,7 @@ STEP_COUNTS = {"autonomous": [25, 50, 100, 200], "nonautonomous": [10, 20, 40, 8
 
 
 def test_autonomous_temporal_convergence_of_the_paper(paper_space):
-    heat = evs.Statement(dimension=1, initial="sin(8*pi*x)", diffusion="1e-2")()
+    heat = pde.FormulaProblem(dimension=1, initial="sin(8*pi*x)", diffusion="1e-2")()
     system = assemble(paper_space, heat)
     assert system.autonomous
     errors = errors_against(eigenbasis_solution(system, 0.25), system, 0.25, STEP_COUNTS["autonomous"])
@@ -123,7 +123,9 @@ def test_autonomous_temporal_convergence_of_the_paper(paper_space):
 
 
 def test_nonautonomous_temporal_convergence_of_the_paper(paper_space):
-    moving = evs.Statement(dimension=1, initial="sin(4*pi*x)", diffusion="1e-2*(1 + 0.2*sin(2*pi*t/0.1)*cos(2*pi*x))")()
+    moving = pde.FormulaProblem(
+        dimension=1, initial="sin(4*pi*x)", diffusion="1e-2*(1 + 0.2*sin(2*pi*t/0.1)*cos(2*pi*x))"
+    )()
     system = assemble(paper_space, moving)
     assert not system.autonomous
     errors = errors_against(adaptive_solution(system, 0.1), system, 0.1, STEP_COUNTS["nonautonomous"])
@@ -156,9 +158,9 @@ def predicted_floor(k, final_time, steps):
 
 @pytest.mark.parametrize("steps", [8, 16, 32, 64])
 def test_the_floor_of_a_decaying_sine_is_the_predicted_one(steps):
-    decaying_sine = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1")()
-    dictionary = evs.Dictionary("uniform_elm", N=60, gamma=8)
-    ds = evs.solve(
+    decaying_sine = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1")()
+    dictionary = pde.Dictionary("uniform_elm", N=60, gamma=8)
+    ds = pde.solve(
         decaying_sine, dictionary, seed=0, tau=1e-14, quadrature=100, dt=1 / steps, final_time=1.0, certificates=False
     )
     assert float(ds.initial_error) < 1e-8  # the space resolves the solution: what is left is the time step's
@@ -171,7 +173,7 @@ def test_the_floor_of_a_decaying_sine_is_the_predicted_one(steps):
 @pytest.mark.parametrize("epsilon", [0.2, 0.1, 0.05])
 @pytest.mark.parametrize("steps", [50, 100, 200])
 def test_the_floor_of_the_oscillatory_benchmark_is_an_eighth_of_the_squared_step(paper_space, epsilon, steps):
-    problem = evs.problems.oscillatory_1d(epsilon=epsilon)
+    problem = pde.problems.oscillatory_1d(epsilon=epsilon)
     system = assemble(paper_space, problem)
     # started on its own particular solution exp(-t) (K - I)^{-1} b, the semidiscrete problem has no spatial error
     K, b = system.stiffness(0.0), system.load(np.zeros(1))[0]

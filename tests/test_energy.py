@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
@@ -19,9 +19,9 @@ DIFFUSIONS = {
 }
 POINTS = {1: 80, 2: 12, 3: 7}
 DICTIONARIES = {
-    1: evs.Dictionary("gtransnet", N=30, N1=60, gamma=10),
-    2: evs.Dictionary("transnet", N=30, gamma=4),
-    3: evs.Dictionary("gaussian_rf", N=30, gamma=2),
+    1: pde.Dictionary("gtransnet", N=30, N1=60, gamma=10),
+    2: pde.Dictionary("transnet", N=30, gamma=4),
+    3: pde.Dictionary("gaussian_rf", N=30, gamma=2),
 }
 
 diffusions = pytest.mark.parametrize("diffusion", DIFFUSIONS)
@@ -30,12 +30,12 @@ dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
 
 def cooling(dimension, diffusion):
     """A source-free problem: the source is left out."""
-    return evs.Statement(dimension=dimension, initial=BUMPS[dimension], diffusion=DIFFUSIONS[diffusion])()
+    return pde.FormulaProblem(dimension=dimension, initial=BUMPS[dimension], diffusion=DIFFUSIONS[diffusion])()
 
 
 def labelled(dimension, diffusion, dt, steps=20, tau=1e-8):
     """The run through the public interface."""
-    return evs.solve(
+    return pde.solve(
         cooling(dimension, diffusion),
         DICTIONARIES[dimension],
         seed=2,
@@ -127,10 +127,10 @@ def test_the_initial_norm_is_at_most_that_of_the_initial_value(dimension):
 
 
 def test_a_heat_mode_decays_at_the_rate_of_its_eigenvalue():
-    heat = evs.Statement(dimension=2, initial="sin(pi*x)*sin(pi*y)", diffusion="1/10")()
-    ds = evs.solve(
+    heat = pde.FormulaProblem(dimension=2, initial="sin(pi*x)*sin(pi*y)", diffusion="1/10")()
+    ds = pde.solve(
         heat,
-        evs.Dictionary("uniform_elm", N=80, gamma=3),
+        pde.Dictionary("uniform_elm", N=80, gamma=3),
         seed=0,
         quadrature=20,
         dt=1e-3,

@@ -17,6 +17,7 @@ import xarray as xr
 from specification import Array, Field, Problem, Result, Settings, evolve
 
 import evogt_study as evs
+from evogt_study import pde
 
 pytestmark = pytest.mark.filterwarnings("ignore::evogt_study.errors.DoubtWarning")  # few points, on purpose
 
@@ -76,7 +77,7 @@ def sheared(x: Array, t: float) -> tuple[Array, Array, list[Array], Array]:
 
 PROBLEMS = {
     "1-D, steady": (
-        evs.Statement(1, exact="exp(-3*t)*sin(7*pi*x)", diffusion="1 + 0.4*cos(5*pi*x)"),
+        pde.FormulaProblem(1, exact="exp(-3*t)*sin(7*pi*x)", diffusion="1 + 0.4*cos(5*pi*x)"),
         by_hand(
             1,
             sine_modes((1, 3, (7,))),
@@ -85,7 +86,7 @@ PROBLEMS = {
         ),
     ),
     "1-D, constant diffusion, no source": (
-        evs.Statement(1, exact="exp(-0.02*9*pi**2*t)*sin(3*pi*x)", diffusion="0.02"),
+        pde.FormulaProblem(1, exact="exp(-0.02*9*pi**2*t)*sin(3*pi*x)", diffusion="0.02"),
         by_hand(
             1,
             sine_modes((1, 0.18 * pi**2, (3,))),
@@ -94,7 +95,7 @@ PROBLEMS = {
         ),
     ),
     "1-D, diffusion with two modulations": (
-        evs.Statement(
+        pde.FormulaProblem(
             1, exact="exp(-t)*sin(2*pi*x) - 0.5*exp(-4*t)*sin(5*pi*x)", diffusion="2 + x*sin(9*t) + x**2*exp(-t)"
         ),
         by_hand(
@@ -105,7 +106,7 @@ PROBLEMS = {
         ),
     ),
     "1-D, diffusion that does not split": (
-        evs.Statement(1, exact="exp(-t)*sin(4*pi*x)", diffusion="1 + 0.3*sin(2*pi*x*t)"),
+        pde.FormulaProblem(1, exact="exp(-t)*sin(4*pi*x)", diffusion="1 + 0.3*sin(2*pi*x*t)"),
         by_hand(
             1,
             sine_modes((1, 1, (4,))),
@@ -114,11 +115,11 @@ PROBLEMS = {
         ),
     ),
     "1-D, solution that does not split": (
-        evs.Statement(1, exact="sin(6*pi*x)*exp(-x*t)", diffusion="(1 + x)/10"),
+        pde.FormulaProblem(1, exact="sin(6*pi*x)*exp(-x*t)", diffusion="(1 + x)/10"),
         by_hand(1, sheared, lambda x, t: (1 + x[:, 0]) / 10, lambda x, t: [np.full(len(x), 0.1)]),
     ),
     "2-D, steady": (
-        evs.Statement(2, exact="exp(-2*t)*sin(2*pi*x)*sin(3*pi*y)", diffusion="1 + x**2*y/2"),
+        pde.FormulaProblem(2, exact="exp(-2*t)*sin(2*pi*x)*sin(3*pi*y)", diffusion="1 + x**2*y/2"),
         by_hand(
             2,
             sine_modes((1, 2, (2, 3))),
@@ -127,7 +128,7 @@ PROBLEMS = {
         ),
     ),
     "2-D, time-dependent diffusion": (
-        evs.Statement(
+        pde.FormulaProblem(
             2,
             exact="exp(-t)*sin(pi*x)*sin(2*pi*y) + 0.3*exp(-5*t)*sin(4*pi*x)*sin(3*pi*y)",
             diffusion="1 + 0.25*(1 + 0.5*sin(20*t))*cos(3*pi*x)*cos(4*pi*y)",
@@ -143,7 +144,7 @@ PROBLEMS = {
         ),
     ),
     "2-D, diffusion that does not split": (
-        evs.Statement(2, exact="exp(-t)*sin(2*pi*x)*sin(2*pi*y)", diffusion="1 + 0.3*sin(2*pi*x*t + y)"),
+        pde.FormulaProblem(2, exact="exp(-t)*sin(2*pi*x)*sin(2*pi*y)", diffusion="1 + 0.3*sin(2*pi*x*t + y)"),
         by_hand(
             2,
             sine_modes((1, 1, (2, 2))),
@@ -155,7 +156,7 @@ PROBLEMS = {
         ),
     ),
     "3-D, time-dependent diffusion": (
-        evs.Statement(
+        pde.FormulaProblem(
             3,
             exact="exp(-t)*sin(pi*x)*sin(2*pi*y)*sin(pi*z) + 0.4*exp(-3*t)*sin(2*pi*x)*sin(pi*y)*sin(3*pi*z)",
             diffusion="1 + 0.5*cos(8*t)*x*y**2*z",
@@ -172,7 +173,7 @@ PROBLEMS = {
         ),
     ),
     "3-D, diffusion that does not split": (
-        evs.Statement(3, exact="exp(-2*t)*sin(pi*x)*sin(pi*y)*sin(2*pi*z)", diffusion="1 + 0.3*sin(2*pi*x*t)*y*z"),
+        pde.FormulaProblem(3, exact="exp(-2*t)*sin(pi*x)*sin(pi*y)*sin(2*pi*z)", diffusion="1 + 0.3*sin(2*pi*x*t)*y*z"),
         by_hand(
             3,
             sine_modes((1, 2, (1, 1, 2))),
@@ -191,16 +192,16 @@ FAMILIES = ("transnet", "gtransnet", "gaussian_rf", "uniform_elm")
 # --- comparison -----------------------------------------------------------------------------------------------------
 
 
-def by_the_package(problem: evs.Problem, s: Settings) -> xr.Dataset:
-    dictionary = evs.Dictionary(
+def by_the_package(problem: pde.Problem, s: Settings) -> xr.Dataset:
+    dictionary = pde.Dictionary(
         s.dictionary, s.features, s.gamma, hidden=s.hidden_widths, delta=s.delta, radius=s.radius, centre=s.centre
     )
-    return evs.solve(
+    return pde.solve(
         problem,
         dictionary,
         s.seed,
-        quadrature=evs.QuadratureRule(*s.assembly),
-        validation=evs.QuadratureRule(*s.validation),
+        quadrature=pde.QuadratureRule(*s.assembly),
+        validation=pde.QuadratureRule(*s.validation),
         tau=s.tau,
         dt=s.dt,
         final_time=s.final_time,
@@ -308,9 +309,11 @@ def test_one_feature() -> None:
 def test_a_problem_given_by_initial_value_and_source(name: str) -> None:
     statement, problem = PROBLEMS[name]
     if problem.dimension == 1:
-        stated = evs.Statement(1, initial="sin(3*pi*x)", diffusion="0.02")
+        stated = pde.FormulaProblem(1, initial="sin(3*pi*x)", diffusion="0.02")
     else:  # another problem: this source, formula and function, belongs to no solution that we know
-        stated = evs.Statement(2, initial="x*(1 - x)*sin(pi*y)", source="exp(x*t)*y", diffusion=statement.diffusion)
+        stated = pde.FormulaProblem(
+            2, initial="x*(1 - x)*sin(pi*y)", source="exp(x*t)*y", diffusion=statement.diffusion
+        )
         problem = replace(
             problem,
             initial=lambda x: x[:, 0] * (1 - x[:, 0]) * sin(pi * x[:, 1]),
@@ -461,9 +464,9 @@ def test_oscillatory_1d(dictionary: str, gamma: float) -> None:
     settings = Settings(dictionary, 0, 60, gamma, 0.25, 0.0025, ("gauss_legendre", 320), ("composite_midpoint", 4096),
                         0.8, (0.5,), 1e-12, hidden)  # fmt: skip
     expected = evolve(by_hand(1, sine_modes((1, 1, (16,))), *waves(0.1, lambda t: 0.5)), settings)
-    family = evs.Dictionary(dictionary, N=60, N1=240, gamma=gamma)
+    family = pde.Dictionary(dictionary, N=60, N1=240, gamma=gamma)
     check(
-        evs.solve(evs.problems.oscillatory_1d(epsilon=0.1), family, 0, quadrature=320, dt=0.0025, certificates=False),
+        pde.solve(pde.problems.oscillatory_1d(epsilon=0.1), family, 0, quadrature=320, dt=0.0025, certificates=False),
         expected,
     )
 
@@ -481,8 +484,8 @@ def test_target_1d(dictionary: str, gamma: float) -> None:
         lambda x, t: np.full(len(x), 1e-3),
         lambda x, t: [np.zeros(len(x))],
     )
-    family = evs.Dictionary(dictionary, N=180, N1=720, gamma=gamma)
-    run = evs.solve(evs.problems.target_1d(epsilon=0.05), family, 0, quadrature=512, dt=0.0025, certificates=False)
+    family = pde.Dictionary(dictionary, N=180, N1=720, gamma=gamma)
+    run = pde.solve(pde.problems.target_1d(epsilon=0.05), family, 0, quadrature=512, dt=0.0025, certificates=False)
     check(run, evolve(problem, settings))
 
 
@@ -526,7 +529,7 @@ def test_several_dimensions(name: str) -> None:
     expected = evolve(by_hand(d, sine_modes(*modes), *waves(0.2, modulation)), settings)
     factor = f"{strength}*(1 + sin(2*pi*t/T)/2)" if modulated else f"{strength}"
     cosines = "*".join(f"cos(2*pi*{x}/epsilon)" for x in "xyz"[:d])
-    statement = evs.Statement(d, exact=written(modes), diffusion=f"1 + {factor}*{cosines}", final_time=final_time)
+    statement = pde.FormulaProblem(d, exact=written(modes), diffusion=f"1 + {factor}*{cosines}", final_time=final_time)
     problem = statement(epsilon=0.2, **({"T": final_time} if modulated else {}))
-    family = evs.Dictionary("gtransnet", N=N, N1=N1, gamma=gamma)
-    check(evs.solve(problem, family, 0, quadrature=points, dt=dt, certificates=False), expected)
+    family = pde.Dictionary("gtransnet", N=N, N1=N1, gamma=gamma)
+    check(pde.solve(problem, family, 0, quadrature=points, dt=dt, certificates=False), expected)

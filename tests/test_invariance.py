@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.certificates.certify import applicable
 from evogt_study.pde.dictionaries.base import Dictionary
 from evogt_study.pde.domains.polygon import Polygon
@@ -42,7 +43,7 @@ def test_a_formula_that_moves_in_time(origin):
     """(x - origin - t)^4, multiplied out, is a sum of terms of some origin^4 that cancel."""
     domain = {"lower": [origin], "upper": [origin + 1]}
     exact = f"sin(pi*(x-{origin}))*(1 + (x-{origin}-t)**4)"
-    problem = evs.Statement(dimension=1, exact=exact, domain=domain)()
+    problem = pde.FormulaProblem(dimension=1, exact=exact, domain=domain)()
     x, t = np.linspace(0.0, 1.0, 23), np.array([0.0, 0.3, 1.0])
     values = np.sin(np.pi * x) * (1.0 + (x - t[:, None]) ** 4)
     np.testing.assert_allclose(problem.exact((origin + x)[:, None], t), values, rtol=0.0, atol=1e-9)
@@ -56,14 +57,14 @@ on each other."""
 @pytest.mark.parametrize(("side", "time"), [(1e6, 1.0), (1.0, 1e11), (1e-4, 1e-3)])
 def test_certificates(side, time):
     def solved(L, T):
-        statement = evs.Statement(
+        statement = pde.FormulaProblem(
             dimension=2,
             exact=f"exp(-t/{T!r})*sin(pi*x/{L!r})*sin(pi*y/{L!r})*exp(x/{L!r})",
             diffusion=repr(L * L / T),
             domain={"lower": [0, 0], "upper": [L, L]},
         )
         dictionary = Dictionary("transnet", N=30, gamma=3.0)
-        return evs.solve(
+        return pde.solve(
             statement(), dictionary, 2, quadrature=14, dt=0.01 * T, final_time=0.1 * T, tau=1e-8,
             certificates=[name for name in SIZES if name != "error"],
         )  # fmt: skip
@@ -77,10 +78,10 @@ def test_certificates(side, time):
 def test_data_that_may_make_errors_grow_have_no_bound(diffusion):
     """transfer < 0, whatever its units."""
     boundary = {"x1": {"transfer": f"-9*{diffusion!r}", "outside": "0"}}
-    problem = evs.Statement(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=boundary)()
+    problem = pde.FormulaProblem(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=boundary)()
     assert applicable(problem, 0.1 / diffusion) == ()
     kind = {"x1": {"transfer": f"9*{diffusion!r}", "outside": "0"}}
-    problem = evs.Statement(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=kind)()
+    problem = pde.FormulaProblem(dimension=1, initial="x", lifting="0", diffusion=repr(diffusion), boundary=kind)()
     assert "error_bound" in applicable(problem, 0.1 / diffusion)
 
 
@@ -88,8 +89,8 @@ def test_a_source_that_is_too_short_for_the_times_makes_the_bound_infinite_or_la
     bounds = []
     for T in (0.2, 2e10):
         exact = f"sin(pi*x)*(1 + tanh((t - {0.35 * T!r})/{0.004 * T!r})/2)"
-        problem = evs.Statement(dimension=1, exact=exact, diffusion=repr(0.2 / T), final_time=T)()
-        data = evs.solve(
+        problem = pde.FormulaProblem(dimension=1, exact=exact, diffusion=repr(0.2 / T), final_time=T)()
+        data = pde.solve(
             problem, Dictionary("legendre", N=12), 1, quadrature=60, dt=T / 5, final_time=T,
             certificates=["error_bound"],
         )  # fmt: skip
@@ -100,7 +101,7 @@ def test_a_source_that_is_too_short_for_the_times_makes_the_bound_infinite_or_la
 @pytest.mark.parametrize("T", [1.0, 5.0])
 def test_a_kink_that_comes_late_is_seen_at_the_final_time(T):
     """It enters at t = 0.5."""
-    statement = evs.Statement(dimension=1, exact="sin(pi*x)*(1 + acos(cos(pi*(x + 1/2 - t)/2)))")
+    statement = pde.FormulaProblem(dimension=1, exact="sin(pi*x)*(1 + acos(cos(pi*(x + 1/2 - t)/2)))")
     assert statement.until(0.2)
     with pytest.raises(evs.errors.ProblemError, match="must be without jumps"):
         statement.until(T)

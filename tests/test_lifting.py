@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Separable
@@ -81,9 +81,9 @@ cases = pytest.mark.parametrize("case", CASES)
 integrators = pytest.mark.parametrize("integrator", ["implicit_midpoint", "stabilized_semi_implicit"])
 
 DICTIONARIES = {
-    1: evs.Dictionary("uniform_elm", N=40, gamma=5),
-    2: evs.Dictionary("transnet", N=90, gamma=2),
-    3: evs.Dictionary("transnet", N=100, gamma=1),
+    1: pde.Dictionary("uniform_elm", N=40, gamma=5),
+    2: pde.Dictionary("transnet", N=90, gamma=2),
+    3: pde.Dictionary("transnet", N=100, gamma=1),
 }
 POINTS = {1: 40, 2: 14, 3: 8}
 # How well these rules integrate by parts: measured 5e-13, 5e-11, 5e-9
@@ -92,12 +92,12 @@ RESOLVED = {1: 1e-11, 2: 1e-9, 3: 1e-7}
 
 def lifted_statement(case):
     dimension, v, u_b, _, a, _ = CASES[case]
-    return evs.Statement(dimension=dimension, exact=f"{v} + {u_b}", lifting=u_b, diffusion=a)
+    return pde.FormulaProblem(dimension=dimension, exact=f"{v} + {u_b}", lifting=u_b, diffusion=a)
 
 
 def homogeneous_statement(case):
     dimension, v, _, _, a, _ = CASES[case]
-    return evs.Statement(dimension=dimension, exact=v, diffusion=a)
+    return pde.FormulaProblem(dimension=dimension, exact=v, diffusion=a)
 
 
 def run_of(problem, steps, *, final_time=0.5, integrator="implicit_midpoint", stabilization=0.0, tau=1e-14, saved=None):
@@ -112,7 +112,7 @@ def small_space(dimension, N=8, tau=1e-6):
     points = {1: 14, 2: 6, 3: 4}[dimension]
     cube = UnitCube(dimension)
     quadrature = cube.quadrature(QuadratureRule("gauss_legendre", points))
-    trial = trial_functions(cube, evs.Dictionary("gtransnet", N=N, N1=2 * N, gamma=4).sample(0, dimension), quadrature)
+    trial = trial_functions(cube, pde.Dictionary("gtransnet", N=N, N1=2 * N, gamma=4).sample(0, dimension), quadrature)
     return retain(trial, weighted_svd(trial), tau)
 
 
@@ -254,7 +254,7 @@ def test_the_midpoint_rule_keeps_its_order_two(case):
 
 def test_a_solution_that_is_its_own_lifting_is_met_exactly():
     # u = u_b: nothing is left for the space but rounding, whatever the step
-    statement = evs.Statement(dimension=1, exact="1 + x*t", lifting="1 + x*t", diffusion="1/10")
+    statement = pde.FormulaProblem(dimension=1, exact="1 + x*t", lifting="1 + x*t", diffusion="1/10")
     solution = run_of(statement(), 4)
     assert (solution.errors < 1e-12).all()
     assert np.abs(solution.trajectory.coefficients).max() < 1e-11
@@ -266,9 +266,9 @@ def test_the_solution_does_not_depend_on_how_the_boundary_values_are_lifted(othe
     exact = "cos(pi*x) + exp(-t)*sin(2*pi*x)"
     nodes = np.linspace(0.0, 1.0, 21)[:, None]
     one, two = (
-        run_of(evs.Statement(dimension=1, exact=exact, lifting=lifting, diffusion="1/10")(), 400, saved=()).evaluate(
-            nodes
-        )
+        run_of(
+            pde.FormulaProblem(dimension=1, exact=exact, lifting=lifting, diffusion="1/10")(), 400, saved=()
+        ).evaluate(nodes)
         for lifting in ("cos(pi*x)", other)
     )
     # a lifting that moves is followed with its own error of the time step, dt^2/8 and less
@@ -287,7 +287,7 @@ def test_the_values_on_the_boundary_are_those_of_the_lifting_exactly():
 
 def test_a_lifted_problem_without_exact_solution_relaxes_to_its_stationary_state():
     # u'' = 0 between u(0) = 1 and u(1) = 3
-    statement = evs.Statement(dimension=1, initial="1 + 2*x**3 + sin(pi*x)", lifting="1 + 2*x**3", diffusion="1")
+    statement = pde.FormulaProblem(dimension=1, initial="1 + 2*x**3 + sin(pi*x)", lifting="1 + 2*x**3", diffusion="1")
     solution = run_of(statement(), 200, final_time=5.0, saved=())
     nodes = np.linspace(0.0, 1.0, 11)[:, None]
     # 0.05 is a long step for stiff modes, which the midpoint rule damps by (1 - s k)/(1 + s k) a step
@@ -333,7 +333,7 @@ def test_histories_of_many_times_are_those_of_each(case):
 
 def test_a_lifted_function_that_cancels_has_the_norm_zero():
     # u = 0 with u_b = x(1-x) = -v: the three parts of the norm cancel but for rounding, and none is the root of less
-    statement = evs.Statement(dimension=1, exact="0", lifting="x*(1-x)", diffusion="1/10")
+    statement = pde.FormulaProblem(dimension=1, exact="0", lifting="x*(1-x)", diffusion="1/10")
     solution = run_of(statement(), 10)
     norms = norm_history(solution.system, solution.trajectory)
     assert np.isfinite(norms).all()
@@ -356,7 +356,7 @@ def test_a_squared_norm_that_rounds_below_zero_is_zero():
 
 def test_the_public_run_has_the_lifted_histories():
     problem = lifted_statement("moving-1d")()
-    ds = evs.solve(
+    ds = pde.solve(
         problem, DICTIONARIES[1], seed=1, quadrature=40, validation=40, dt=0.05, final_time=0.5, tau=1e-14
     )  # fmt: skip
     solution = run_of(problem, 10)
@@ -491,7 +491,7 @@ def test_a_lifting_that_vanishes_changes_nothing(zero, integrator):
     ],
 )
 def test_the_compatibility_condition_is_checked_and_the_difference_measured(formulas, values, message):
-    statement = evs.Statement(**formulas)
+    statement = pde.FormulaProblem(**formulas)
     if message is None:
         assert statement(**values).lifting is not None
         return

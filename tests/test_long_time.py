@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.fft
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.integrators import INTEGRATORS
 from evogt_study.pde.numerics.quadrature import QuadratureRule
@@ -76,12 +76,12 @@ def test_a_forced_reaction_stays_near_the_spectral_solution():
     rule = UnitCube(2).quadrature(QuadratureRule("gauss_legendre", 48))
     exact = evaluated(sine_spectral(96, 0.05), rule.nodes)
     assert (distances(exact, evaluated(sine_spectral(128, 0.025), rule.nodes), rule) < 1e-3).all()
-    problem = evs.Statement(
+    problem = pde.FormulaProblem(
         2, initial="sin(4*pi*x)*sin(3*pi*y)", diffusion="1/1000",
         reaction="5*sin(u**2)*(1+2*sin(pi*t/4))*sin(4*pi*x)*sin(2*pi*y)",
     )()  # fmt: skip
     grid = TimeGrid.of(TIMES[-1], 0.05, 6)
     rules = (QuadratureRule("gauss_legendre", points) for points in (64, 16))
-    dictionary = evs.Dictionary("gtransnet", N=600, N1=1200, gamma=10)
+    dictionary = pde.Dictionary("gtransnet", N=600, N1=1200, gamma=10)
     found = solve(problem, Discretisation(dictionary, 0, 1e-12, *rules, grid, INTEGRATORS["imex_bdf_2"]()))
     assert (distances(found.evaluate(rule.nodes)[1:], exact, rule) < 5e-2).all()

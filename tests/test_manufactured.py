@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-import evogt_study as evs
+from evogt_study import pde
 
 EPS = np.finfo(float).eps
 DIGITS = 40
@@ -75,7 +75,7 @@ ARGUMENTS = {"oscillatory_1d": 63, "target_1d": 126, "operator_2d": 25}
 
 def stated(case):
     dimension, exact, _, diffusion, _, parameters = CASES[case]
-    return evs.Statement(dimension=dimension, exact=exact, diffusion=diffusion)(**parameters)
+    return pde.FormulaProblem(dimension=dimension, exact=exact, diffusion=diffusion)(**parameters)
 
 
 def samples(dimension, count=6):
@@ -137,15 +137,15 @@ def test_the_exact_solution_initial_value_and_diffusion_are_the_stated_ones(case
 
 def errors(problem, dictionaries, **numerical):
     runs = [
-        evs.solve(problem, dictionary, seed=0, tau=1e-13, certificates=False, **numerical)
+        pde.solve(problem, dictionary, seed=0, tau=1e-13, certificates=False, **numerical)
         for dictionary in dictionaries
     ]
     return np.array([float(ds.error) for ds in runs]), np.array([float(ds.initial_error) for ds in runs])
 
 
 def test_errors_fall_as_features_are_added_in_one_dimension():
-    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(2*pi*x)", diffusion="1 + x/2 + sin(5*t)/4")()
-    dictionaries = [evs.Dictionary("uniform_elm", N=N, gamma=8) for N in (4, 8, 16, 32)]
+    problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(2*pi*x)", diffusion="1 + x/2 + sin(5*t)/4")()
+    dictionaries = [pde.Dictionary("uniform_elm", N=N, gamma=8) for N in (4, 8, 16, 32)]
     final, initial = errors(problem, dictionaries, quadrature=80, dt=1e-3, final_time=0.2)
     assert (final[:-1] > np.array([10.0, 300.0, 3.0]) * final[1:]).all()  # measured: 21, 590, 6
     assert (final < 1.5 * initial).all()
@@ -153,8 +153,8 @@ def test_errors_fall_as_features_are_added_in_one_dimension():
 
 
 def test_errors_fall_as_features_are_added_in_two_dimensions():
-    problem = evs.Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(2*pi*y)", diffusion="1 + x*y/2")()
-    dictionaries = [evs.Dictionary("transnet", N=N, gamma=3) for N in (10, 30, 90, 180)]
+    problem = pde.FormulaProblem(dimension=2, exact="exp(-t)*sin(pi*x)*sin(2*pi*y)", diffusion="1 + x*y/2")()
+    dictionaries = [pde.Dictionary("transnet", N=N, gamma=3) for N in (10, 30, 90, 180)]
     final, initial = errors(problem, dictionaries, quadrature=20, dt=2e-3, final_time=0.1)
     assert (final[:-1] > np.array([10.0, 80.0, 3.0]) * final[1:]).all()  # measured: 21, 170, 6
     assert (final < 1.2 * initial).all()
@@ -163,8 +163,8 @@ def test_errors_fall_as_features_are_added_in_two_dimensions():
 
 @pytest.mark.long
 def test_errors_fall_as_features_are_added_in_three_dimensions():
-    problem = evs.Statement(dimension=3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
-    dictionaries = [evs.Dictionary("transnet", N=N, gamma=2) for N in (10, 40, 160)]
+    problem = pde.FormulaProblem(dimension=3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
+    dictionaries = [pde.Dictionary("transnet", N=N, gamma=2) for N in (10, 40, 160)]
     final, initial = errors(problem, dictionaries, quadrature=10, dt=5e-3, final_time=0.1)
     assert (final[:-1] > np.array([15.0, 12.0]) * final[1:]).all()  # measured: 38, 26
     assert (final < 1.2 * initial).all()

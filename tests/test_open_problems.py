@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import FormulaError, InputError, ProblemError
 from evogt_study.pde.baselines.element_space import element_space
 from evogt_study.pde.baselines.finite_elements import FiniteElementReference, finite_elements
@@ -66,7 +66,7 @@ WITHIN = {1: 4e-6, 2: 2e-4}
 
 
 def statement(name):
-    return evs.Statement(DIRECTIONS[name], **PROBLEMS[name])
+    return pde.FormulaProblem(DIRECTIONS[name], **PROBLEMS[name])
 
 
 def problem_of(name):
@@ -82,7 +82,7 @@ def rules(problem):
 
 
 DICTIONARIES = {
-    1: evs.Dictionary("gtransnet", N=60, N1=240, gamma=6), 2: evs.Dictionary("gtransnet", N=150, N1=300, gamma=3)
+    1: pde.Dictionary("gtransnet", N=60, N1=240, gamma=6), 2: pde.Dictionary("gtransnet", N=150, N1=300, gamma=3)
 }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_finite_elements_solve_it_with_third_order(name):
 
 
 def test_finite_elements_solve_in_space():
-    problem, grid = evs.Statement(3, **SOLID)(), TimeGrid.of(0.1, 0.02, 2)
+    problem, grid = pde.FormulaProblem(3, **SOLID)(), TimeGrid.of(0.1, 0.02, 2)
     rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 6))
     exact = problem.exact(rule.nodes, np.array([0.1]))[0]
     found = finite_elements(problem, element_space(problem.domain, 2, 5, 6), grid).evaluate(rule.nodes)[-1]
@@ -141,7 +141,7 @@ def test_what_splits_and_what_does_not_are_the_same_numbers():
     split = problem_of("lifted tensor")
     a, b, c = (unsplit(split.diffusion.entries[i][j]) for i, j in ((0, 0), (0, 1), (1, 1)))
     whole = dataclasses.replace(
-        split, diffusion=evs.Tensor(((a, b), (b, c))), advection=tuple(map(unsplit, split.advection)),
+        split, diffusion=pde.Tensor(((a, b), (b, c))), advection=tuple(map(unsplit, split.advection)),
         reaction=unsplit(split.reaction), source=unsplit(split.source),
     )  # fmt: skip
     one, two = (solved(problem).trajectory.coefficients[-1] for problem in (split, whole))
@@ -150,7 +150,7 @@ def test_what_splits_and_what_does_not_are_the_same_numbers():
 
 def test_a_scalar_is_the_tensor_with_it_on_the_diagonal():
     scalar, diagonal, full = (
-        solved(evs.Statement(2, exact=BUBBLE, diffusion=given)()).trajectory.coefficients[-1]
+        solved(pde.FormulaProblem(2, exact=BUBBLE, diffusion=given)()).trajectory.coefficients[-1]
         for given in ("1+x", ["1+x", "1+x"], [["1+x", "0"], ["0", "1+x"]])
     )
     assert diagonal == pytest.approx(scalar, rel=1e-10, abs=1e-14)
@@ -158,9 +158,9 @@ def test_a_scalar_is_the_tensor_with_it_on_the_diagonal():
 
 
 def test_a_problem_of_functions_is_that_of_formulas():
-    stated = evs.Statement(1, exact=WAVE, diffusion="1/20", reaction="u*(1-u)", advection=["1+x"])()
-    law = evs.NonlinearReaction(lambda u, nodes, t: u * (1 - u), lambda u, nodes, t: 1 - 2 * u)
-    given = evs.Problem(
+    stated = pde.FormulaProblem(1, exact=WAVE, diffusion="1/20", reaction="u*(1-u)", advection=["1+x"])()
+    law = pde.NonlinearReaction(lambda u, nodes, t: u * (1 - u), lambda u, nodes, t: 1 - 2 * u)
+    given = pde.Problem(
         1, stated.diffusion, stated.initial, stated.source, stated.exact, advection=stated.advection, reaction=law
     )
     assert solved(given).errors == pytest.approx(solved(stated).errors, rel=1e-12)
@@ -169,11 +169,11 @@ def test_a_problem_of_functions_is_that_of_formulas():
 @pytest.mark.slow
 def test_errors_against_finite_elements_are_those_against_the_truth():
     """Known answers, from Chebyshev polynomials and Radau at 1e-11: 8.525e-4, 2.131e-4, 5.327e-5."""
-    problem = evs.Statement(
+    problem = pde.FormulaProblem(
         1, initial="x*(1-x)*exp(x)+sin(3*pi*x)/2", source="10*x*(1-x)*cos(5*t+x)",
         diffusion="1/10+sin(2*pi*x)*cos(3*t+x)/20",
     )()  # fmt: skip
-    dictionary = evs.Dictionary("gtransnet", N=80, N1=320, gamma=8)
+    dictionary = pde.Dictionary("gtransnet", N=80, N1=320, gamma=8)
     rules = QuadratureRule("gauss_legendre", 150), QuadratureRule("composite_midpoint", 2000)
     for dt, wanted in ((2e-2, 8.525e-4), (1e-2, 2.131e-4), (5e-3, 5.327e-5)):
         grid = TimeGrid.of(1.0, dt, 2)
@@ -186,10 +186,10 @@ def test_errors_against_finite_elements_are_those_against_the_truth():
 
 
 def decay(domain, N, refinements, gamma):
-    shape = evs.Statement(2, initial="0", domain=domain)().domain
-    one = evs.Statement(2, initial="0")().diffusion
-    problem = evs.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
-    rule, dictionary = TriangleRule(refinements, 8), evs.Dictionary("gtransnet", N=N, N1=2 * N, gamma=gamma)
+    shape = pde.FormulaProblem(2, initial="0", domain=domain)().domain
+    one = pde.FormulaProblem(2, initial="0")().diffusion
+    problem = pde.Problem(2, one, lambda nodes: shape.boundary_factor(nodes)[0], domain=shape)
+    rule, dictionary = TriangleRule(refinements, 8), pde.Dictionary("gtransnet", N=N, N1=2 * N, gamma=gamma)
     run = Discretisation(dictionary, 0, 1e-12, rule, rule, TimeGrid.of(1.0, 0.02), INTEGRATORS["radau_iia_3"]())
     norms = np.linalg.norm(solve(problem, run).trajectory.coefficients, axis=1)
     return np.log(norms[25] / norms[50]) / 0.5
@@ -256,7 +256,7 @@ MISTAKES = {
 def test_a_mistake_is_one_line(name):
     given, told = MISTAKES[name]
     with pytest.raises(InputError) as caught:
-        evs.Statement(**PLAIN | given)
+        pde.FormulaProblem(**PLAIN | given)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -278,12 +278,12 @@ def test_a_mistake_is_one_line(name):
 )  # fmt: skip
 def test_data_that_contradict_each_other_are_refused_with_what_was_measured(given, told):
     with pytest.raises(ProblemError) as caught:
-        evs.Statement(1, **given)()
+        pde.FormulaProblem(1, **given)()
     assert told in str(caught.value)
 
 
 def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
-    problem = evs.Statement(2, initial=PLAIN["initial"], diffusion=[["1", "2"], ["2", "1"]])()
+    problem = pde.FormulaProblem(2, initial=PLAIN["initial"], diffusion=[["1", "2"], ["2", "1"]])()
     rule = problem.domain.quadrature(QuadratureRule("gauss_legendre", 4))
     with pytest.raises(ProblemError, match="must be positive definite on the assembly nodes, got a least.* -1"):
         check_diffusion(problem, rule, np.zeros(1))
@@ -292,24 +292,24 @@ def test_a_tensor_that_is_not_definite_is_refused_with_its_least_eigenvalue():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_an_advection_of_one_entry_less_is_refused(dimension):
     with pytest.raises(FormulaError, match=rf"`advection` must be a list of {dimension} formulas in {dimension}-D"):
-        evs.Statement(dimension, initial="0", advection=["1"] * (dimension - 1))
+        pde.FormulaProblem(dimension, initial="0", advection=["1"] * (dimension - 1))
 
 
 def test_the_remedy_for_a_potential_with_advection_is_the_same_equation():
     flow, law = (
-        evs.Statement(1, initial="x*(1-x)", **{key: text})()
+        pde.FormulaProblem(1, initial="x*(1-x)", **{key: text})()
         for key, text in (("potential", "(u**2-1)**2/4"), ("reaction", "u - u**3"))
     )
     u, nodes = np.linspace(-1.5, 1.5, 7), np.full((7, 1), 0.5)
     assert law.reaction.value(u, nodes, 0.0) == pytest.approx(-flow.potential.slope(u), abs=1e-15)
-    assert evs.Statement(1, initial="x*(1-x)", reaction="u - u**3", advection=["1"])().advection is not None
+    assert pde.FormulaProblem(1, initial="x*(1-x)", reaction="u - u**3", advection=["1"])().advection is not None
 
 
 def test_a_linear_reaction_is_part_of_the_operator_and_what_holds_no_u_is_source():
-    problem = evs.Statement(1, initial="x*(1-x)", reaction="-x*u + t")()
+    problem = pde.FormulaProblem(1, initial="x*(1-x)", reaction="-x*u + t")()
     assert problem.reaction(np.array([[0.5]]), np.zeros(1)).tolist() == [[-0.5]]
     assert problem.source(np.array([[0.5]]), np.array([2.0])).tolist() == [[2.0]]
-    assert evs.Statement(1, initial="x*(1-x)", reaction="t")().reaction is None
-    assert isinstance(evs.Statement(1, initial="x*(1-x)", reaction="abs(u)")().reaction, evs.NonlinearReaction)
+    assert pde.FormulaProblem(1, initial="x*(1-x)", reaction="t")().reaction is None
+    assert isinstance(pde.FormulaProblem(1, initial="x*(1-x)", reaction="abs(u)")().reaction, pde.NonlinearReaction)
     with pytest.raises(FormulaError, match="a parameter needs another name"):
-        evs.Statement(1, initial="u*x")
+        pde.FormulaProblem(1, initial="u*x")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.analysis.tables import rendered, rows
 from evogt_study.paper.agreement import Verdict
 from evogt_study.paper.published import TABLES, judged, known_differences, published, read_csv
@@ -171,12 +172,12 @@ def test_what_explains_the_difference_of_the_fixed_operator():
     """Runs that end at half the stated time give the printed number, refined to 48 points as the others are."""
     problem = evs.Study.from_file(ROOT / "studies/paper/refined_operator_2d.toml").spec.problem
     fixed = problem(modulation=0, epsilon=0.1, final_time=0.06)
-    features = evs.Dictionary("gaussian_rf", N=150, gamma=4, radius=0.8)
+    features = pde.Dictionary("gaussian_rf", N=150, gamma=4, radius=0.8)
 
     def change(refined, final_time):
         coarse, fine = (
             float(
-                evs.solve(
+                pde.solve(
                     fixed, features, 1, quadrature=n, dt=0.003, final_time=final_time, validation=64, certificates=False
                 ).error
             )

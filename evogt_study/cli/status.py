@@ -118,7 +118,6 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
 def _wait(path: Path, seconds: float) -> None:
     """Wait until there may be news, or nobody computes the result any more; then begin a new screen."""
     from evogt_study.operations.progress import computation_of
-    from evogt_study.workers.signals import seconds
 
     end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:

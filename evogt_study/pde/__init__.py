@@ -1,6 +1,83 @@
-"""The PDE method of the paper and what belongs to it, registered as any other package would be.
+"""The PDE method of the paper, Evo-GTransNet, and its baselines, registered by entry points as any package does it.
 
+One run is one labelled Dataset:
+
+>>> from evogt_study import pde
+>>> problem = pde.problems.oscillatory_1d(epsilon=0.1)
+>>> dictionary = pde.Dictionary("gtransnet", N=60, N1=240, gamma=20)
+>>> ds = pde.solve(problem, dictionary, seed=0, tau=1e-12, quadrature=320, dt=2.5e-3)
+>>> print(f"error {float(ds.error):.2e} at rank {int(ds['rank'])}")
+error 5.43e-04 at rank 48
+
+- `single_run`: `solve`, one run as a Dataset
+- `advise`: main cause of the error, and the gain of a change
 - `command`: `evogt advise`
+- `pipeline`: the method on one screen, stage by stage
+- `methods`: methods that a study can name, and the kind of problem that they solve
+- `baselines`: methods for comparison, and references
+- `certificates`: a posteriori bounds and estimates of the error
 - `problems`: problems in formulas
-- `methods`: methods that a study can name
+- `integrators`: time integrators by name
+- `galerkin`: the problem on the retained space
+- `domains`: domains by name
+- `dictionaries`: features by name
+- `numerics`: arrays, quadrature rules and time steps
+
+The names below are imported when they are first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from evogt_study.registry import lazy_names
+
+if TYPE_CHECKING:
+    from evogt_study.pde import problems
+    from evogt_study.pde.baselines.stored_solution import evaluate
+    from evogt_study.pde.dictionaries.base import Dictionary
+    from evogt_study.pde.galerkin.problem import (
+        Lifting,
+        NaturalFace,
+        NonlinearReaction,
+        NonSeparable,
+        Potential,
+        Problem,
+        Separable,
+        Tensor,
+    )
+    from evogt_study.pde.numerics.quadrature import QuadratureRule
+    from evogt_study.pde.problems.formula_problem import FormulaProblem
+    from evogt_study.pde.single_run import solve
+
+__all__ = [
+    "Dictionary", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable", "NonlinearReaction", "Potential",
+    "Problem", "QuadratureRule", "Separable", "Tensor", "evaluate", "problems", "solve",
+]  # fmt: skip
+
+_named = lazy_names(
+    __name__,
+    {
+        "evogt_study.pde.baselines.stored_solution": "evaluate",
+        "evogt_study.pde.dictionaries.base": "Dictionary",
+        "evogt_study.pde.galerkin.problem": (
+            "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
+        ),
+        "evogt_study.pde.numerics.quadrature": "QuadratureRule",
+        "evogt_study.pde.problems.formula_problem": "FormulaProblem",
+        "evogt_study.pde.single_run": "solve",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "problems":
+        return import_module("evogt_study.pde.problems")
+    if name in ("evaluate", "solve"):  # their Datasets have the accessor `ds.evogt`
+        import_module("evogt_study.accessor")
+    return _named(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are imported when they are used: `stats` takes half a second, which only samples need  # its parts are imported when they are used: `special` takes 0.2 s, which only samples need
+import scipy  # imports its parts when they are first used: `stats` takes half a second, which only samples need
 
 from evogt_study.errors import DoubtWarning, StudyError, warn
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
@@ -113,7 +113,6 @@ RULES: Mapping[str, Rule] = {
 }  # fmt: skip
 
 
-Array = npt.NDArray[np.float64]
 Quantiles = Callable[[Array], list[Any]]
 """Values at numbers of the unit interval."""
 SMALLEST = 2.0**-32

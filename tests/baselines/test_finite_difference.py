@@ -24,7 +24,7 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.pde.problems import oscillatory_1d
-from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
 MIDPOINT = ImplicitMidpoint()
@@ -114,7 +114,7 @@ def test_the_transform_leaves_its_argument_as_it_is():
 
 def heat(dimension, nu="nu", initial=None, **more):
     bubble = "*".join(f"{x}*(1-{x})*(2+{x})" for x in "xyz"[:dimension])
-    return Statement(dimension=dimension, initial=initial or bubble, diffusion=nu, **more)
+    return FormulaProblem(dimension=dimension, initial=initial or bubble, diffusion=nu, **more)
 
 
 def naive(problem, n, final_time, steps, integrator, nu):
@@ -252,7 +252,7 @@ def test_order_two_in_time_of_the_midpoint_rule_and_one_of_the_other():
 @dimensions
 def test_a_linear_problem_approaches_its_exact_solution_with_order_two(dimension):
     exact = "exp(-t)*" + "*".join(f"{x}**2*(1-{x})*8" for x in "xyz"[:dimension])
-    problem = Statement(dimension=dimension, exact=exact, diffusion="1/20")()
+    problem = FormulaProblem(dimension=dimension, exact=exact, diffusion="1/20")()
     points = {1: (15, 31, 63), 2: (11, 23, 47), 3: (7, 15, 31)}[dimension]
     errors = []
     for n in points:
@@ -266,7 +266,7 @@ def test_a_linear_problem_approaches_its_exact_solution_with_order_two(dimension
 
 def test_a_manufactured_gradient_flow_approaches_its_exact_solution_with_order_one_in_time():
     # sin(pi x) sin(pi y) on the grid is an eigenvector: what is left of the error in space is h^2
-    problem = Statement(
+    problem = FormulaProblem(
         dimension=2, exact="cos(2*t)*sin(pi*x)*sin(pi*y)", diffusion="1/100", potential="(u**2 - 1)**2/4"
     )()
     wanted = problem.exact(grid_nodes(79, 2), np.array([0.5]))[0].reshape(79, 79)
@@ -394,7 +394,7 @@ def test_errors_of_a_run_are_measured_against_the_reference():
 
 
 def lifted(dimension=1):
-    return Statement(dimension=dimension, initial="x", lifting="x")()
+    return FormulaProblem(dimension=dimension, initial="x", lifting="x")()
 
 
 @pytest.mark.parametrize(

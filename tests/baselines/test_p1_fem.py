@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import evogt_study as evs
 import evogt_study.pde.baselines.finite_elements as p1_fem_module
+from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.element_space import element_space
 from evogt_study.pde.baselines.finite_elements import DEGREES, MAX_DEGREE, check_size, p1_fem
@@ -45,7 +45,7 @@ def sines(dimension, wave=1):
 def moving(dimension):
     """A smooth problem whose diffusion depends on space and time, separably."""
     diffusion = "1 + (1 + sin(5*t))*cos(2*pi*x)/4 + t*x"
-    return evs.Statement(dimension=dimension, exact=f"exp(-t)*{sines(dimension)}", diffusion=diffusion)()
+    return pde.FormulaProblem(dimension=dimension, exact=f"exp(-t)*{sines(dimension)}", diffusion=diffusion)()
 
 
 # The paper's table
@@ -209,7 +209,7 @@ def test_the_degree_is_used():
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 def test_the_initial_value_is_projected(dimension):
-    problem = evs.Statement(dimension=dimension, initial=sines(dimension, 2))()
+    problem = pde.FormulaProblem(dimension=dimension, initial=sines(dimension, 2))()
     solution = p1_fem(problem, 5, ends(0.01, 1))
     space, rule = solution.space, solution.space.interior.rule
     interpolated = problem.initial(vertices(space))
@@ -259,7 +259,7 @@ def test_a_heat_mode_has_its_closed_form(wave):
     h, frequency = 1 / (n + 1), wave * np.pi
     eigenvalue = nu * 6 * (1 - np.cos(frequency * h)) / (h**2 * (2 + np.cos(frequency * h)))
     growth = (1 - dt * eigenvalue / 2) / (1 + dt * eigenvalue / 2)
-    problem = evs.Statement(dimension=1, initial=f"sin({wave}*pi*x)", diffusion="nu")(nu=nu)
+    problem = pde.FormulaProblem(dimension=1, initial=f"sin({wave}*pi*x)", diffusion="nu")(nu=nu)
     solution = p1_fem(problem, n, TimeGrid(steps * dt, steps, (7,)))
     mode = eigenvalue / (nu * frequency**2) * np.sin(frequency * vertices(solution.space)[:, 0])
     expected = np.outer(growth ** np.array([0, 7, steps]), mode)
@@ -329,7 +329,7 @@ def test_refused_numbers(dimension, unknowns, degree, name):
 @pytest.mark.parametrize("diffusion", ["x - 1/2", "1 - 1.06*t", "1 - 2.1*t*x/(1 + t*x)"])
 def test_refused_diffusion(diffusion, monkeypatch):
     # the last midpoint alone, t = 0.95, is where the latter two are negative, whether asked for together or one by one
-    problem = evs.Statement(dimension=1, initial="sin(pi*x)", diffusion=diffusion)()
+    problem = pde.FormulaProblem(dimension=1, initial="sin(pi*x)", diffusion=diffusion)()
     for nodes_at_once in (p1_fem_module.MAX_QUADRATURE_NODES, 100):
         monkeypatch.setattr(p1_fem_module, "MAX_QUADRATURE_NODES", nodes_at_once)
         with pytest.raises(ProblemError, match="`diffusion` must be positive"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.pde.baselines.space_time_regression import (
     SpaceTimeSolution,
@@ -28,14 +28,14 @@ ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))
 T = 0.25
 VALIDATION = QuadratureRule("composite_midpoint", 1000)
 
-heat_mode = evs.Statement(
+heat_mode = pde.FormulaProblem(
     dimension=1, exact="exp(-(k*pi)**2/100*t)*sin(k*pi*x)", diffusion="1e-2", final_time=T, name="heat_mode"
 )
 moving = {
-    1: evs.Statement(
+    1: pde.FormulaProblem(
         dimension=1, initial="sin(pi*x) + x*(1 - x)*exp(x)", source="cos(x + 3*t)", diffusion="1 + c*sin(3*x + 5*t)/2"
     ),
-    2: evs.Statement(
+    2: pde.FormulaProblem(
         dimension=2,
         initial="sin(pi*x)*y*(1 - y**2)",
         source="x*exp(-t*y)",
@@ -69,7 +69,7 @@ def evolution_errors(k):
 
 
 def paper_dictionary():
-    return evs.Dictionary("gtransnet", 60, 8, N1=240)
+    return pde.Dictionary("gtransnet", 60, 8, N1=240)
 
 
 def printed(value):
@@ -103,7 +103,7 @@ def test_the_condition_is_below_the_papers_bound(k):
 def random_fit(dimension, gamma=2.0):
     """A strong form, and an ansatz with random coefficients that solves nothing."""
     strong = strong_form(moving[dimension], {"c": 0.8})
-    features = evs.Dictionary("gtransnet", 5, gamma, N1=7).sample(3, dimension + 1)
+    features = pde.Dictionary("gtransnet", 5, gamma, N1=7).sample(3, dimension + 1)
     alpha = np.random.default_rng(11).standard_normal(5)
     return strong, SpaceTimeSolution(strong.problem.domain, strong.problem.initial, features, 0.7, alpha, 0.0, 1.0)
 
@@ -149,7 +149,7 @@ def test_the_strong_form_has_the_derivatives_written_out_by_hand():
 
 def test_an_exact_solution_is_taken_at_the_initial_time():
     given = strong_form(heat_mode, {"k": 3})
-    stated = strong_form(evs.Statement(dimension=1, initial="sin(k*pi*x)", diffusion="1e-2"), {"k": 3})
+    stated = strong_form(pde.FormulaProblem(dimension=1, initial="sin(k*pi*x)", diffusion="1e-2"), {"k": 3})
     nodes, times = np.linspace(0.0, 1.0, 11)[:, None], np.array([0.0, 0.2])
     residuals = [strong.initial_residual(nodes, times) for strong in (given, stated)]
     assert residuals[0] == pytest.approx(residuals[1], abs=1e-13)
@@ -173,7 +173,7 @@ def test_the_ansatz_has_the_initial_and_boundary_values(dimension):
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_a_solution_in_the_ansatz_is_found(dimension):
     # u = u_0 + t D psi . (2, -1, 3) is written out as a formula, from which all the data are derived symbolically
-    dictionary = evs.Dictionary("transnet", 3, 2.5)
+    dictionary = pde.Dictionary("transnet", 3, 2.5)
     features = dictionary.sample(4, dimension + 1)
     arguments = [
         sum_of(row, inputs(dimension), shift)
@@ -182,7 +182,7 @@ def test_a_solution_in_the_ansatz_is_found(dimension):
     factor = "*".join(f"{x}*(1 - {x})" for x in "xy"[:dimension])
     psi = " + ".join(f"({c})*tanh({z})" for c, z in zip((2, -1, 3), arguments, strict=True))
     initial = "*".join(f"sin(pi*{x})" for x in "xy"[:dimension])
-    statement = evs.Statement(
+    statement = pde.FormulaProblem(
         dimension=dimension, exact=f"{initial} + t*{factor}*({psi})", diffusion="1 + t*x/2 + cos(x - t)/3"
     )
     strong = strong_form(statement, {})
@@ -205,7 +205,7 @@ def inputs(dimension):
 @pytest.mark.parametrize("ridge", [1e-10, 1e-2, 1.0])
 def test_the_normal_equations_of_the_ridge_problem_hold(ridge):
     strong = strong_form(moving[1], {"c": 0.8})
-    dictionary = evs.Dictionary("gtransnet", 12, 6, N1=24)
+    dictionary = pde.Dictionary("gtransnet", 12, 6, N1=24)
     fit = space_time_regression(strong, dictionary, 1, 0.7, points=20, levels=9, ridge=ridge)
     A, b = residual_system(strong, fit.features, *residual_points(1, 0.7, 20, 9), 0.7)
     assert A.shape == (180, 12)
@@ -243,7 +243,7 @@ def test_the_residual_points_are_the_papers():
 
 def test_seeds_and_dictionaries_are_drawn_in_space_time():
     strong = strong_form(heat_mode, {"k": 1})
-    dictionary = evs.Dictionary("gtransnet", 4, 3, N1=6, centre=(0.5, 0.25))
+    dictionary = pde.Dictionary("gtransnet", 4, 3, N1=6, centre=(0.5, 0.25))
     fits = [space_time_regression(strong, dictionary, seed, T, points=5, levels=5) for seed in (0, 0, 1)]
     assert fits[0].features.slopes.tolist() == dictionary.sample(0, 2).slopes.tolist()
     assert fits[0].coefficients.tolist() == fits[1].coefficients.tolist() != fits[2].coefficients.tolist()
@@ -271,13 +271,13 @@ def test_refused_numbers(settings, name):
 
 
 def test_refused_centre():
-    dictionary = evs.Dictionary("transnet", 4, 3, centre=(0.5,))
+    dictionary = pde.Dictionary("transnet", 4, 3, centre=(0.5,))
     with pytest.raises(ParameterError, match="`centre` must be one number or 2"):
         space_time_regression(strong_form(heat_mode, {"k": 1}), dictionary, 0, T)
 
 
 def test_refused_dimension():
-    statement = evs.Statement(dimension=3, initial="sin(pi*x)*sin(pi*y)*sin(pi*z)")
+    statement = pde.FormulaProblem(dimension=3, initial="sin(pi*x)*sin(pi*y)*sin(pi*z)")
     with pytest.raises(ParameterError, match="`dimension` must be 1 or 2"):
         strong_form(statement, {})
 
@@ -292,14 +292,14 @@ def test_refused_dimension():
     ],
 )
 def test_refused_problems(formulas, message):
-    strong = strong_form(evs.Statement(dimension=1, **{"initial": "sin(pi*x)", **formulas}), {})
+    strong = strong_form(pde.FormulaProblem(dimension=1, **{"initial": "sin(pi*x)", **formulas}), {})
     with pytest.raises(ProblemError, match=message):
-        space_time_regression(strong, evs.Dictionary("transnet", 4, 3), 0, T, points=9)
+        space_time_regression(strong, pde.Dictionary("transnet", 4, 3), 0, T, points=9)
 
 
 @pytest.mark.parametrize("diffusion", ["1", "1 + exp(-t*x)"])
 def test_an_initial_value_with_a_kink_has_no_strong_form(diffusion):
-    statement = evs.Statement(dimension=1, initial="abs(sin(2*pi*x))", diffusion=diffusion)
+    statement = pde.FormulaProblem(dimension=1, initial="abs(sin(2*pi*x))", diffusion=diffusion)
     with pytest.raises(FormulaError, match="`initial` must have second derivatives"):
         strong_form(statement, {})
 

@@ -1,4 +1,4 @@
-"""2,000 one-dimensional runs as a study, and around `evogt_study.solve` with joblib and with dask.delayed.
+"""2,000 one-dimensional runs as a study, and around `evogt_study.pde.solve` with joblib and with dask.delayed.
 
     python tests/benchmarks/alternatives.py [--seeds N] [--workers N] [--repeat R]
 
@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 from distributed import Client, LocalCluster
 
-import evogt_study as evs
+from evogt_study import pde
 
 GAMMA = {"transnet": 10.0, "gtransnet": 20.0, "gaussian_rf": 8.0, "uniform_elm": 12.0}
 EPSILON = (0.2, 0.1, 0.05)
@@ -51,10 +51,10 @@ RULE = '[[when]]\nmatch = {{ dictionary = "{name}" }}\nset = {{ gamma = {gamma} 
 
 def error(family, epsilon, seed):
     """The final error of one run."""
-    problem = evs.problems.oscillatory_1d(epsilon=epsilon)
-    dictionary = evs.Dictionary(family, 60, GAMMA[family], **({"N1": 240} if family == "gtransnet" else {}))
+    problem = pde.problems.oscillatory_1d(epsilon=epsilon)
+    dictionary = pde.Dictionary(family, 60, GAMMA[family], **({"N1": 240} if family == "gtransnet" else {}))
     validation = {"rule": "composite_midpoint", "points": 4096}
-    run = evs.solve(
+    run = pde.solve(
         problem, dictionary, seed, quadrature=320, dt=0.0025, final_time=0.25, validation=validation, times=(0.25,)
     )
     return float(run.error)

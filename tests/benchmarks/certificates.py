@@ -1,4 +1,4 @@
-"""What bound, estimate and budget add to a run: of `evogt_study.solve`, by itself in a study, and in a study's order.
+"""What bound, estimate and budget add to a run: of `evogt_study.pde.solve`, by itself in a study, and in a study's order.
 
     OPENBLAS_NUM_THREADS=1 python tests/benchmarks/certificates.py [PROBLEM]... [--repeat N]
 
@@ -17,6 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.methods.loading import load_method
 from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.budget import BUDGET
@@ -58,10 +59,10 @@ def milliseconds(method, values, share):
 
 
 def solved(method, values, certificates):
-    """Milliseconds of the same run by `evogt_study.solve`."""
+    """Milliseconds of the same run by `evogt_study.pde.solve`."""
     problem, run = method.problem(values), method.bind(values).discretisation
     started = time.process_time()
-    evs.solve(
+    pde.solve(
         problem, run.dictionary, run.seed, tau=run.tau, quadrature=run.quadrature, validation=run.validation,
         dt=run.grid.dt, final_time=run.grid.final_time, certificates=certificates,
     )  # fmt: skip

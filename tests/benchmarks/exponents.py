@@ -18,7 +18,7 @@ import sweep
 from scipy.linalg import cho_factor
 from threadpoolctl import threadpool_limits
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.domains import UnitCube
 from evogt_study.pde.galerkin.retained_space import trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import weighted_gram
@@ -38,7 +38,7 @@ def stages(N, Q):
     rng = np.random.default_rng(0)
     cube = UnitCube(1)
     nodes = (np.arange(Q) + 0.5)[:, None] / Q
-    features = evs.Dictionary("gtransnet", N, 20.0, N1=4 * N).sample(0, 1)
+    features = pde.Dictionary("gtransnet", N, 20.0, N1=4 * N).sample(0, 1)
     trial = trial_functions(cube, features, cube.quadrature(QuadratureRule("composite_midpoint", Q)))
     basis, weights = rng.standard_normal((1, Q, N)), rng.random(Q)
     spd = np.eye(N) * N + weighted_gram(basis, weights)

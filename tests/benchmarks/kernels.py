@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.baselines.finite_difference import sine_transform
 from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.domains import UnitCube
@@ -32,7 +32,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import assemble
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ def kernels(dimension: int, sizes: Sizes) -> list[Kernel]:
             ("gauss_legendre", sizes.assessment),
         )
     )
-    layered = evs.Dictionary("gtransnet", N, sizes.gamma, N1=N1).sample(0, d)
-    single = evs.Dictionary("transnet", N, sizes.gamma).sample(0, d)
+    layered = pde.Dictionary("gtransnet", N, sizes.gamma, N1=N1).sample(0, d)
+    single = pde.Dictionary("transnet", N, sizes.gamma).sample(0, d)
     trial = trial_functions(cube, layered, rule)
     svd = weighted_svd(trial)
     space = retain(trial, svd, 1e-12)
     sines = "*".join(f"sin(pi*{x})" for x in "xyz"[:d])
-    moving = Statement(d, exact=f"exp(-t)*{sines}", diffusion="2 + sin(t)*cos(x)")()
-    flow = Statement(d, initial=sines, diffusion="1/1600", potential="(u**2 - 1)**2/4")()
+    moving = FormulaProblem(d, exact=f"exp(-t)*{sines}", diffusion="2 + sin(t)*cos(x)")()
+    flow = FormulaProblem(d, initial=sines, diffusion="1/1600", potential="(u**2 - 1)**2/4")()
     system, flowing, grid = assemble(space, moving), assemble(space, flow), TimeGrid.of(0.2, 0.01, 2)
     damped, long = StabilizedSemiImplicit(2.0), TimeGrid.of(1.0, 0.01, 2)
     sums = feature_sums(layered, validation.nodes, uniform=d == 1)

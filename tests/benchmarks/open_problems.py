@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
 from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.integrators import INTEGRATORS
@@ -34,9 +34,9 @@ def best(repeat, compute):
 
 def space_of(dimension, features):
     """A retained space, as full as the features allow."""
-    domain = evs.Statement(dimension, initial=BUBBLE[dimension])().domain
+    domain = pde.FormulaProblem(dimension, initial=BUBBLE[dimension])().domain
     rule = domain.quadrature(QuadratureRule("gauss_legendre", POINTS[dimension]))
-    dictionary = evs.Dictionary("gtransnet", N=features, N1=2 * features, gamma=30.0 if dimension == 1 else 8.0)
+    dictionary = pde.Dictionary("gtransnet", N=features, N1=2 * features, gamma=30.0 if dimension == 1 else 8.0)
     trial = trial_functions(domain, domain.features(dictionary, 0), rule)
     return retain(trial, weighted_svd(trial), 1e-12)
 
@@ -67,7 +67,7 @@ def report(dimension, features, repeat):
     names = "xyz"[:dimension]
 
     def system(**terms):
-        return assemble(space, evs.Statement(dimension, **{"initial": BUBBLE[dimension], **terms})())
+        return assemble(space, pde.FormulaProblem(dimension, **{"initial": BUBBLE[dimension], **terms})())
 
     split, unsplit = "1 + sin(t)*x/2", "1 + sin(x*t)/2"
     linear, whole = steps(system(diffusion=split), repeat), steps(system(diffusion=unsplit), repeat)

@@ -7,6 +7,7 @@ import pytest
 from helpers import computed, keys, section
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.cli.main import main
 from evogt_study.errors import StoreWarning
 from evogt_study.pde.baselines.finite_difference import finite_differences
@@ -132,7 +133,7 @@ TIMES = np.array([0.0, 0.5, 1.0])
 
 
 def heat(k):
-    return evs.Statement(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=k)
+    return pde.FormulaProblem(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=k)
 
 
 def heat_error(at_nodes, k, t):
@@ -189,7 +190,7 @@ def test_finite_differences_of_a_gradient_flow_give_its_energies():
     text = toml("finite_difference", STABILISED, axes={"points": "[9]"}, problem=FLOW, output=output)
     status, _, found = computed(text.replace("points = 9\n", ""))
     assert status.tolist() == [Status.ok]
-    problem = evs.Statement(
+    problem = pde.FormulaProblem(
         2, initial="sin(pi*x)*sin(2*pi*y)/2", diffusion="1/50", potential="(u**2-1)**2/4"
     )()  # fmt: skip
     grid = TimeGrid.of(1.0, 0.25, 3)
@@ -221,7 +222,7 @@ def test_space_time_regression_gives_the_numbers_of_its_function(given, dictiona
     more = {} if ridge is None else {"ridge": str(ridge)}
     output = {"times": "3", "record": '["error_history"]'}
     _, _, found = computed(toml("space_time_regression", {**given, **more}, output=output))
-    statement = evs.Statement(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")
+    statement = pde.FormulaProblem(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")
     for row, k in enumerate((1, 2)):
         strong, rho = strong_form(statement, {"k": k}), 1e-10 if ridge is None else ridge
         solution = space_time_regression(strong, dictionary, 3, 1.0, points=9, levels=7, ridge=rho)
@@ -236,7 +237,7 @@ def test_a_factorys_problem_is_solved_as_the_same_formulas_are(tmp_path):
     (tmp_path / "own.py").write_text(
         "from evogt_study import Statement\n"
         "def heat(k):\n"
-        "    return Statement(1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/10')(k=k)\n"
+        "    return FormulaProblem(1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/10')(k=k)\n"
     )
     for method in ("p1_fem", "finite_difference"):
         text = toml(method, problem={}).replace("[problem]\n", "")
@@ -511,7 +512,7 @@ BAD = {
 def test_a_mistake_costs_one_line_and_exit_code_two(tmp_path, capsys, monkeypatch, name):
     text, fragments = BAD[name]
     (tmp_path / "own.py").write_text(
-        "from evogt_study import Statement\ndef heat(k):\n    return Statement(1, exact='exp(-t)*sin(k*pi*x)')(k=k)\n"
+        "from evogt_study import Statement\ndef heat(k):\n    return FormulaProblem(1, exact='exp(-t)*sin(k*pi*x)')(k=k)\n"
     )
     (tmp_path / "tiny.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -550,7 +551,7 @@ def test_a_factorys_potential_is_refused_by_p1_fem_when_read(tmp_path, capsys):
     (tmp_path / "own.py").write_text(
         "from evogt_study import Statement\n"
         "def heat(k):\n"
-        "    return Statement(1, initial='sin(k*pi*x)', potential='u**2')(k=k)\n"
+        "    return FormulaProblem(1, initial='sin(k*pi*x)', potential='u**2')(k=k)\n"
     )
     text = toml("p1_fem", problem={}).replace("[problem]\n", "").replace("[axes]", 'problem = "own.py:heat"\n[axes]')
     (tmp_path / "tiny.toml").write_text(text)

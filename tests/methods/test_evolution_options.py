@@ -9,6 +9,7 @@ import pytest
 from helpers import cases, computed, keys, section
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.pde.baselines.finite_difference import FiniteDifferenceReference
@@ -85,7 +86,7 @@ def test_the_stabilised_step(stabilization):
     given = {**STABILISED, "stabilization": str(stabilization)}
     status, _, found = computed(toml(given, output=HISTORIES))
     assert status.tolist() == [Status.ok, Status.ok]
-    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
     integrator = StabilizedSemiImplicit(stabilization)
     for seed in (0, 1):
         solution = solve(problem, discretised(seed, integrator=integrator))
@@ -100,7 +101,7 @@ def test_a_gradient_flow_with_a_reference():
     text = toml({**STABILISED, **DIFFERENCES, "reference_dt": "0.0625"}, problem=FLOW, output=output)
     status, _, found = computed(text)
     assert status.tolist() == [Status.ok, Status.ok]
-    problem = evs.Statement(1, initial="sin(2*pi*x)/2", diffusion="1/50", potential="(u**2-1)**2/4")()
+    problem = pde.FormulaProblem(1, initial="sin(2*pi*x)/2", diffusion="1/50", potential="(u**2-1)**2/4")()
     for seed in (0, 1):
         run = discretised(seed, integrator=EULER)
         solution = solve(
@@ -137,7 +138,7 @@ def test_a_reference_takes_the_place_of_the_exact_solution():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_assessment_on_another_grid(seed):
     _, _, found = computed(toml({"assessment": "30"}))
-    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
     solution = solve(problem, discretised(seed, assessment=QuadratureRule("gauss_legendre", 30)))
     for name, value in (("mass", solution.cross_grid.mass), ("stiffness", solution.cross_grid.stiffness)):
         np.testing.assert_allclose(found[f"{name}_defect_cross_grid"][seed], value, rtol=1e-6)
@@ -151,7 +152,7 @@ def test_the_reference_of_the_coefficients(name):
     _, _, found = computed(
         toml(given, problem=INITIAL, output={"record": '["reference_coefficients", "coefficients"]'})
     )
-    problem = evs.Statement(1, initial="sin(pi*x)", diffusion="1/10")()
+    problem = pde.FormulaProblem(1, initial="sin(pi*x)", diffusion="1/10")()
     for seed in (0, 1):
         solution = solve(problem, discretised(seed, coefficient_reference=CoefficientReference(name)))
         state = solution.reference_state
@@ -179,7 +180,7 @@ def test_the_singular_values_are_those_that_the_rank_counts():
         assert len(kept) == count
         assert np.all(np.diff(kept) <= 0.0)
         assert rank == np.count_nonzero(kept > 1e-3 * kept[0])
-    solution = solve(evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
+    solution = solve(pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), discretised(1))
     same = computed(toml(output={"record": '["singular_values"]'}))[2]["singular_values"][1]
     np.testing.assert_allclose(same, solution.svd.singular_values, rtol=1e-9, atol=1e-14)
 
@@ -207,7 +208,7 @@ def test_boundary_values_by_a_lifting():
     np.testing.assert_allclose(found["field"][:, :, 0], 0.0, atol=1e-14)
     np.testing.assert_allclose(found["field"][:, :, -1], np.tile(np.cos([0.0, 0.5, 1.0]), (2, 1)), atol=1e-12)
     np.testing.assert_allclose(found["field"], found["exact_field"], atol=5e-3)
-    problem = evs.Statement(1, exact="exp(-t)*sin(pi*x) + x*cos(t)", diffusion="1/10", lifting="x*cos(t)")()
+    problem = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x) + x*cos(t)", diffusion="1/10", lifting="x*cos(t)")()
     same = discretised(1)
     solution = solve(problem, Discretisation(Dictionary("transnet", 20, 3.0), *[
         getattr(same, name) for name in ("seed", "tau", "quadrature", "validation", "grid")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import computed, keys, section
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ParameterError, StudyError
 from evogt_study.methods.loading import load_method
 from evogt_study.operations.forecast import predicted
@@ -17,7 +17,7 @@ from evogt_study.schema.variables import Status
 from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
 
-HEAT = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")
+HEAT = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")
 RUN = {"quadrature": 24, "validation": 16, "final_time": 1.0}
 
 
@@ -60,7 +60,7 @@ def toml(method="evolution", **constants):
 
 
 def solved(integrator, dt=0.025):
-    return evs.solve(HEAT(), evs.Dictionary("transnet", N=10, gamma=3), 0, dt=dt, time_integrator=integrator, **RUN)
+    return pde.solve(HEAT(), pde.Dictionary("transnet", N=10, gamma=3), 0, dt=dt, time_integrator=integrator, **RUN)
 
 
 def test_each_is_registered_under_its_own_name():
@@ -101,20 +101,20 @@ def test_finite_differences_refuse_it_by_name(method, constants):
 
 
 def test_a_potential_is_refused_unless_the_scheme_says_otherwise():
-    flow = evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4")()
+    flow = pde.FormulaProblem(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4")()
     with pytest.raises(ParameterError, match="for a problem with a potential, got 'own_euler'"):
-        evs.solve(flow, evs.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="own_euler", **RUN)
+        pde.solve(flow, pde.Dictionary("transnet", N=5, gamma=3), 0, dt=0.1, time_integrator="own_euler", **RUN)
 
 
 @pytest.mark.parametrize(
     ("term", "told"), [({"reaction": "u**2"}, "a nonlinear reaction"), ({"advection": ["1"]}, "an advection")]
 )
 def test_terms_that_it_may_not_know_are_refused_unless_it_says_otherwise(term, told, monkeypatch):
-    problem, dictionary = evs.Statement(1, initial="x*(1-x)", **term)(), evs.Dictionary("transnet", N=5, gamma=3)
+    problem, dictionary = pde.FormulaProblem(1, initial="x*(1-x)", **term)(), pde.Dictionary("transnet", N=5, gamma=3)
     with pytest.raises(ParameterError, match=f"must be one that admits {told}, got 'own_euler'"):
-        evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
+        pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN)
     monkeypatch.setattr(OwnEuler, "GENERAL", True)
-    assert evs.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"
+    assert pde.solve(problem, dictionary, 0, dt=0.1, time_integrator="own_euler", **RUN).time_integrator == "own_euler"
 
 
 def test_one_without_its_parts_is_an_error_of_one_line():

@@ -7,6 +7,7 @@ import pytest
 from helpers import read_study
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import StudyError
 from evogt_study.operations.verify import verify
 from evogt_study.schema.variables import Status
@@ -132,7 +133,7 @@ def test_studies_in_python_take_functions_as_an_axis(client, tmp_path):
     made = evs.Study(
         axes={
             "method": {"zero": mean_value, "fem": "p1_fem"},
-            "problem": {"one": evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)"), "two": "oscillatory_1d"},
+            "problem": {"one": pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)"), "two": "oscillatory_1d"},
         },
         constants={"unknowns": 20, "validation": 50, "final_time": 0.1, "dt": 0.05, "epsilon": 0.5},
         name="many",

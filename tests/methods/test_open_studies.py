@@ -8,6 +8,7 @@ import pytest
 from helpers import computed, keys, section
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.cli.main import main
 from evogt_study.errors import StudyError
 from evogt_study.pde.domains import Mesh
@@ -137,9 +138,9 @@ def test_errors_without_an_exact_solution_are_those_with_it(reference, more, sha
 
 
 def test_errors_are_measured_against_a_run_in_a_file(tmp_path):
-    heat = evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    heat = pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
     fine = {"seed": 5, "quadrature": 90, "validation": 30, "final_time": 0.1, "dt": 0.025 / 8, "times": 3}
-    evs.solve(heat, evs.Dictionary("gtransnet", N=60, N1=120, gamma=5), **fine).to_netcdf(tmp_path / "fine.nc")
+    pde.solve(heat, pde.Dictionary("gtransnet", N=60, N1=120, gamma=5), **fine).to_netcdf(tmp_path / "fine.nc")
     text = toml(constants={"N": 6, "reference": '"fine.nc"'})
     study = Study.from_text(text, str(tmp_path / "tiny.toml"))
     ds = evs.run(study)
@@ -160,8 +161,8 @@ def test_other_norms_are_recorded_where_they_are_asked_for():
     names = ["error_h1", "error_max", "error_absolute", "error_max_over_time"]
     _, _, found = computed(toml(output={"record": f"{names}".replace("'", '"')}))
     assert set(names) <= set(found)
-    one = evs.solve(
-        evs.Statement(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), evs.Dictionary("transnet", N=20, gamma=3), 0,
+    one = pde.solve(
+        pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), pde.Dictionary("transnet", N=20, gamma=3), 0,
         quadrature=40, validation=30, final_time=0.1, dt=0.025, norms=names, times=2,
     )  # fmt: skip
     for name in names:

@@ -18,7 +18,7 @@ from evogt_study.pde.galerkin.system import GalerkinSystem, Reaction, assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
-from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
 EIGEN, DOP853 = (CoefficientReference(name) for name in NAMES)
@@ -93,10 +93,10 @@ def test_a_negative_eigenvalue_grows():
 # Each against the other, on assembled systems
 
 STEADY = {
-    "source": Statement(1, initial="x*(1-x)", source="1 + x", diffusion="1/20 + x/40"),
-    "lifting": Statement(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20 + x/40"),
-    "both": Statement(1, initial="cos(pi*x/2)", source="exp(x)", lifting="1 - x", diffusion="1/20"),
-    "both-2d": Statement(2, initial="x + y**2", source="x*y", lifting="x + y**2", diffusion="(1 + x*y)/20"),
+    "source": FormulaProblem(1, initial="x*(1-x)", source="1 + x", diffusion="1/20 + x/40"),
+    "lifting": FormulaProblem(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20 + x/40"),
+    "both": FormulaProblem(1, initial="cos(pi*x/2)", source="exp(x)", lifting="1 - x", diffusion="1/20"),
+    "both-2d": FormulaProblem(2, initial="x + y**2", source="x*y", lifting="x + y**2", diffusion="(1 + x*y)/20"),
 }
 
 
@@ -125,7 +125,7 @@ def naive_state(space, source, u_b, initial, stiffness, slope_of_potential, fina
 def test_dop853_advances_reaction_lifting_and_a_moving_source():
     space = space_of(N=8)
     x = space.quadrature.nodes[:, 0]
-    statement = Statement(
+    statement = FormulaProblem(
         1, initial="x + sin(pi*x)", source="cos(4*t)*x", lifting="x", diffusion="1/20", potential="(u**2 - 1)**2/4"
     )
     system = assemble(space, statement())
@@ -142,8 +142,8 @@ def test_dop853_of_a_quadratic_potential_is_a_shifted_linear_system():
     c = 3.0
     space = space_of()
     statement = {"initial": "x + sin(pi*x)", "lifting": "x", "diffusion": "1/20"}
-    system = assemble(space, Statement(1, **statement, potential="c*u**2/2")(c=c))
-    linear = assemble(space, Statement(1, **statement)())
+    system = assemble(space, FormulaProblem(1, **statement, potential="c*u**2/2")(c=c))
+    linear = assemble(space, FormulaProblem(1, **statement)())
     mass = space.project(space.quadrature.nodes[:, 0])
     shifted = system_of(
         linear.stiffness(0.0) + c * np.eye(space.rank), linear.load(np.zeros(1))[0] - c * mass, linear.initial
@@ -195,11 +195,11 @@ def test_an_unknown_reference_is_refused():
 
 
 MOVING = {
-    "diffusion": Statement(1, initial="x*(1-x)", diffusion="1 + t"),
-    "unsplit-diffusion": Statement(1, initial="x*(1-x)", diffusion="2 + sin(x*t)"),
-    "source": Statement(1, initial="x*(1-x)", source="exp(-t)*x"),
-    "lifting": Statement(1, initial="x + x*(1-x)", lifting="x*cos(t)"),
-    "potential": Statement(1, initial="x*(1-x)", potential="u**2/2"),
+    "diffusion": FormulaProblem(1, initial="x*(1-x)", diffusion="1 + t"),
+    "unsplit-diffusion": FormulaProblem(1, initial="x*(1-x)", diffusion="2 + sin(x*t)"),
+    "source": FormulaProblem(1, initial="x*(1-x)", source="exp(-t)*x"),
+    "lifting": FormulaProblem(1, initial="x + x*(1-x)", lifting="x*cos(t)"),
+    "potential": FormulaProblem(1, initial="x*(1-x)", potential="u**2/2"),
 }
 
 
@@ -232,7 +232,7 @@ def test_dop853_says_where_it_gave_up():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_coefficient_error_of_a_run_is_the_distance_from_the_reference(name):
-    statement = Statement(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20")
+    statement = FormulaProblem(1, initial="1 + x**2", lifting="1 + x", diffusion="1/20")
     rule = QuadratureRule("gauss_legendre", 24)
     reference = CoefficientReference(name)
     errors = []
@@ -253,12 +253,12 @@ def test_the_coefficient_error_of_a_run_is_the_distance_from_the_reference(name)
 def test_a_run_without_a_reference_has_no_coefficient_error():
     rule = QuadratureRule("gauss_legendre", 12)
     run = Discretisation(Dictionary("uniform_elm", 6, 5.0), 3, 1e-6, rule, rule, TimeGrid(0.1, 2, ()))
-    assert solve(Statement(1, initial="x*(1-x)")(), run).coefficient_error is None
+    assert solve(FormulaProblem(1, initial="x*(1-x)")(), run).coefficient_error is None
 
 
 @pytest.mark.parametrize("source", ["cos(12*pi*t)*x", "cos(24*pi*t)*x", "exp(-t)"])
 def test_a_source_that_depends_on_time_is_not_steady_whatever_its_period(source):
-    statement = Statement(dimension=1, initial="x*(1-x)", source=source, diffusion="1/20")
+    statement = FormulaProblem(dimension=1, initial="x*(1-x)", source=source, diffusion="1/20")
     system = assemble(space_of(1), statement())
     assert not system.steady_load
     with pytest.raises(ProblemError, match="use dop853"):

@@ -21,7 +21,7 @@ from evogt_study.pde.galerkin.system import assemble
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
-from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
 FINAL_TIME = 0.7
@@ -259,7 +259,7 @@ def test_profiles_that_are_negative_make_the_stiffness_of_their_sum():
 def test_modulations_that_are_small_in_value_are_told_apart():
     # (t/T)^4 (1 - t/T)^4 with T = 1e-3: the modulation is below 1e-12, its profile 1e12 and more
     diffusion = "1/100 + 256*t**4/T**4*(1 - t/T)**4*cos(31*x)**2"
-    problem = Statement(dimension=1, initial="x*(1-x)", diffusion=diffusion)(T=1e-3)
+    problem = FormulaProblem(dimension=1, initial="x*(1-x)", diffusion=diffusion)(T=1e-3)
     features, line = Dictionary("gtransnet", N=14, N1=30, gamma=9).sample(5, 1), UnitCube(1)
     trial = trial_functions(line, features, line.quadrature(QuadratureRule("gauss_legendre", 20)))
     space = retain(trial, weighted_svd(trial), 1e-8)

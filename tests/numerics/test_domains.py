@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.baselines.finite_difference import finite_differences
 from evogt_study.pde.baselines.finite_elements import p1_fem
@@ -104,7 +104,7 @@ def test_baselines_refuse_what_they_have_no_mesh_for():
 
 
 def test_a_problem_is_on_the_unit_cube_unless_it_says_otherwise():
-    assert evs.problems.oscillatory_1d(epsilon=0.1).domain == DOMAINS["unit_cube"](1)
+    assert pde.problems.oscillatory_1d(epsilon=0.1).domain == DOMAINS["unit_cube"](1)
     line = mode(UnitCube(1), 1.0)
     with pytest.raises(ParameterError, match=r"^`domain` must be one of dimension 1, got UnitCube\(dimension=2\)$"):
         replace(line, domain=UnitCube(2))

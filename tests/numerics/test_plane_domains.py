@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ParameterError, ProblemError
 from evogt_study.pde.domains import Box, Disk, Mesh, Polygon, UnitCube
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
@@ -119,7 +119,7 @@ def test_a_mesh_is_read_from_a_file(tmp_path):
 def test_features_have_the_derivatives_of_what_they_see(name, family):
     domain, h = ALL[name], 1e-5
     given = {"transnet": {"gamma": 2.0}, "gtransnet": {"gamma": 2.0, "N1": 9}, "legendre": {}}[family]
-    features = domain.features(evs.Dictionary(family, N=6, **given), 3)
+    features = domain.features(pde.Dictionary(family, N=6, **given), 3)
     nodes = domain.quadrature(rule_of(domain, 0)).nodes[::7]
     first = features.first_order(nodes)
     for axis in range(2):
@@ -133,7 +133,7 @@ def test_features_have_the_derivatives_of_what_they_see(name, family):
 
 
 def test_features_of_a_periodic_direction_are_periodic_and_those_of_a_box_are_the_cube_s():
-    dictionary = evs.Dictionary("gtransnet", N=6, N1=9, gamma=2.0)
+    dictionary = pde.Dictionary("gtransnet", N=6, N1=9, gamma=2.0)
     features, nodes = ROLLED.features(dictionary, 3), ROLLED.quadrature(rule_of(ROLLED)).nodes
     assert features.values(nodes + np.array([2.0, 0.0])) == pytest.approx(features.values(nodes), rel=1e-12)
     boxed, cube = MIXED.features(dictionary, 3), dictionary.sample(3, 2)

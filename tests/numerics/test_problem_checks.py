@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.pde.galerkin.problem import Lifting, NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.problem_checks import check_data
@@ -53,12 +53,12 @@ LIFTED = {"lifting": Lifting(X, ZERO, (ONE,), (ONE,))}
 )  # fmt: skip
 def test_functions_are_checked_as_formulas_are(problem, told):
     """A dictionary can have no boundary values: the run would end with an error of 0.1 and nothing to say why."""
-    dictionary = evs.Dictionary("transnet", N=10, gamma=3)
+    dictionary = pde.Dictionary("transnet", N=10, gamma=3)
     if told is None:
-        assert np.isfinite(evs.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02).error)
+        assert np.isfinite(pde.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02).error)
     else:
         with pytest.raises(ProblemError) as caught:
-            evs.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02)
+            pde.solve(problem, dictionary, seed=0, quadrature=30, dt=0.01, final_time=0.02)
         assert str(caught.value).startswith(told)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import InputError, ParameterError
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -66,15 +67,15 @@ class Stretched(Monomials):
 
 def test_a_parameter_that_no_other_family_has_is_a_coordinate_of_its_runs(registered):
     registered("stretched", Stretched)
-    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    one = evs.solve(problem, evs.Dictionary("stretched", 6, stretch=2.0), 0, quadrature=40, dt=0.01, final_time=0.02)
+    problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    one = pde.solve(problem, pde.Dictionary("stretched", 6, stretch=2.0), 0, quadrature=40, dt=0.01, final_time=0.02)
     assert one.stretch == 2.0
 
 
 def test_a_family_is_a_class_and_a_name(registered, client):
     registered("monomials", Monomials)
-    problem = evs.Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
-    one = evs.solve(problem, evs.Dictionary("monomials", 6), 0, quadrature=40, dt=0.01, final_time=0.02)
+    problem = pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")()
+    one = pde.solve(problem, pde.Dictionary("monomials", 6), 0, quadrature=40, dt=0.01, final_time=0.02)
     assert float(one.error) < 1e-3
     study = Study.from_text(STUDY.format(family="legendre"))
     ds = evs.run(study, client=client)
@@ -86,7 +87,7 @@ def test_a_family_is_a_class_and_a_name(registered, client):
 
 
 @pytest.mark.parametrize(
-    "use", [lambda: evs.Dictionary("half", 4), lambda: Study.from_text(STUDY.format(family="half"))]
+    "use", [lambda: pde.Dictionary("half", 4), lambda: Study.from_text(STUDY.format(family="half"))]
 )
 def test_a_name_without_its_parts_is_an_error(registered, use):
     @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def test_a_name_without_its_parts_is_an_error(registered, use):
 
 def test_an_unknown_name_is_an_error():
     with pytest.raises(ParameterError, match="must be one of gaussian_rf, gtransnet, .*, got 'tanh'"):
-        evs.Dictionary("tanh", 4, 1.0)
+        pde.Dictionary("tanh", 4, 1.0)
 
 
 def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
@@ -117,5 +118,5 @@ def test_an_installed_package_adds_a_family(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[evogt_study.dictionaries]\nchebyshev = chebyshev_family:Chebyshev\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(FAMILIES, "kinds", dict(FAMILIES.kinds))
-    assert type(evs.Dictionary("chebyshev", 4)).__name__ == "Chebyshev"
+    assert type(pde.Dictionary("chebyshev", 4)).__name__ == "Chebyshev"
     assert len(Study.from_text(STUDY.format(family="chebyshev")).space.axes) == 3

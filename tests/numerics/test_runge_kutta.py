@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError
 from evogt_study.pde.galerkin.problem import NonSeparable, Problem, Separable
 from evogt_study.pde.galerkin.retained_space import retain, trial_functions, weighted_svd
@@ -44,7 +44,7 @@ def integrator(name, **parameters):
 def system_of(problem, N=6, points=20):
     domain = problem.domain
     rule = domain.quadrature(QuadratureRule("gauss_legendre", points))
-    trial = trial_functions(domain, domain.features(evs.Dictionary("legendre", N=N), 0), rule)
+    trial = trial_functions(domain, domain.features(pde.Dictionary("legendre", N=N), 0), rule)
     return assemble(retain(trial, weighted_svd(trial), 1e-12), problem)
 
 
@@ -65,7 +65,7 @@ def final_state(scheme, system, final_time, steps):
 
 @pytest.fixture(scope="module")
 def systems():
-    made = {name: system_of(evs.Statement(**formulas)()) for name, formulas in PROBLEMS.items()}
+    made = {name: system_of(pde.FormulaProblem(**formulas)()) for name, formulas in PROBLEMS.items()}
     return {name: (system, reference(system, 1.0)) for name, system in made.items()}
 
 
@@ -233,7 +233,9 @@ def test_a_step_without_solution_is_named():
 
 @pytest.mark.long
 def test_an_explicit_reaction_takes_no_memory_for_its_steps():
-    flow = system_of(evs.Statement(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4", diffusion="1/100")(), N=80)
+    flow = system_of(
+        pde.FormulaProblem(1, initial="sin(2*pi*x)/2", potential="(u**2-1)**2/4", diffusion="1/100")(), N=80
+    )
     flow = dataclasses.replace(flow, load=lambda times: np.zeros((len(times), len(flow.initial))))
 
     def peak(steps):
@@ -265,7 +267,7 @@ def test_incompatible_data_need_a_damping_start():
 
     one = Separable(lambda nodes: np.ones((1, len(nodes))))
     problem = Problem(1, one, lambda nodes: np.ones(len(nodes)), exact=NonSeparable(series))
-    dictionary = evs.Dictionary("gtransnet", N=160, N1=640, gamma=12)
+    dictionary = pde.Dictionary("gtransnet", N=160, N1=640, gamma=12)
     plain, started = (
         [pipeline(problem, dictionary, 400, 0.1, dt, integrator("implicit_midpoint", start=start)).errors[-1]
          for dt in (1e-2, 5e-3, 2.5e-3)]
@@ -280,7 +282,7 @@ def test_incompatible_data_need_a_damping_start():
 
 
 def test_a_stiff_retained_system_is_where_l_stability_pays():
-    problem, dictionary = evs.problems.oscillatory_1d(epsilon=0.1), evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
+    problem, dictionary = pde.problems.oscillatory_1d(epsilon=0.1), pde.Dictionary("gtransnet", N=60, N1=240, gamma=20)
     system = pipeline(problem, dictionary, 320, 0.25, 0.25, integrator("gauss_2")).system
     assert np.linalg.eigvalsh(system.stiffness(0.0)).max() == pytest.approx(5e4, rel=0.1)
     exact = final_state(integrator("gauss_3"), system, 0.25, 4000)
@@ -292,8 +294,8 @@ def test_a_stiff_retained_system_is_where_l_stability_pays():
 
 
 def test_over_a_long_time_the_error_of_decay_adds_up():
-    problem = evs.Statement(1, exact="2*exp(-t)*sin(6*pi*x)", diffusion="1/(6*pi)**2")()
-    dictionary = evs.Dictionary("gtransnet", N=160, N1=640, gamma=12)
+    problem = pde.FormulaProblem(1, exact="2*exp(-t)*sin(6*pi*x)", diffusion="1/(6*pi)**2")()
+    dictionary = pde.Dictionary("gtransnet", N=160, N1=640, gamma=12)
     midpoint = pipeline(problem, dictionary, 400, 10.0, 0.01, integrator("implicit_midpoint"))
     assert midpoint.errors[-1] == pytest.approx(8.3e-5, rel=0.01)
     exact = final_state(integrator("gauss_3"), midpoint.system, 10.0, 2000)

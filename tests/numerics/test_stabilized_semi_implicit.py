@@ -11,7 +11,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import DivergedError, IndefiniteStiffnessError, ParameterError, ProblemError
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.domains import UnitCube
@@ -23,7 +23,7 @@ from evogt_study.pde.integrators import ImplicitMidpoint, StabilizedSemiImplicit
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
-from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.formula_problem import FormulaProblem
 
 EPS = np.finfo(float).eps
 POINTS = {1: 24, 2: 8, 3: 5}
@@ -242,7 +242,7 @@ def test_no_step_asks_for_memory():
 
 def taken_by_steps(observed, Q, r):
     """Bytes that each of 12 steps allocates at most, beyond what it found."""
-    double_well = Statement(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")().potential
+    double_well = FormulaProblem(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")().potential
     looks = []
 
     def looked_at(shape):
@@ -321,7 +321,7 @@ RESOLVING = {1: (Dictionary("uniform_elm", 40, 6.0), 48), 2: (Dictionary("transn
 
 
 def manufactured(case, steps, stabilization):
-    statement = Statement(**EXACT[case], potential="(u**2 - 1)**2/4")
+    statement = FormulaProblem(**EXACT[case], potential="(u**2 - 1)**2/4")
     dictionary, points = RESOLVING[statement.dimension]
     rule = QuadratureRule("gauss_legendre", points)
     grid = TimeGrid(1.0, steps, ())
@@ -375,7 +375,7 @@ def gradient_flow(dimension, dt, stabilization, *, lifted=False, steps=90):
     initial, lifting = ALLEN_CAHN[dimension], None
     if lifted:
         lifting, initial = SPREAD[dimension], f"{initial} + {SPREAD[dimension]}"
-    statement = Statement(
+    statement = FormulaProblem(
         dimension, initial=initial, diffusion="1/400 + x/900", lifting=lifting, potential="(u**2 - 1)**2/4"
     )
     dictionary = {1: Dictionary("gtransnet", 30, 10.0, N1=60), 2: Dictionary("transnet", 40, 4.0)}.get(
@@ -483,18 +483,18 @@ def test_the_midpoint_rule_is_refused_for_a_problem_with_a_potential():
 
 def test_the_diffusion_is_checked_where_the_step_uses_it():
     # at t_{n+1}, not at midpoints: 1 - 1.02 t is -0.02 at t = 1, the last step's
-    problem = Statement(dimension=1, initial="x*(1-x)", diffusion="1 - 1.02*t")()
+    problem = FormulaProblem(dimension=1, initial="x*(1-x)", diffusion="1 - 1.02*t")()
     dictionary = Dictionary("transnet", N=6, gamma=2)
     options = {"seed": 0, "quadrature": 12, "dt": 0.1, "final_time": 1.0}
     with pytest.raises(ProblemError, match="`diffusion` must be positive"):
-        evs.solve(problem, dictionary, time_integrator="stabilized_semi_implicit", **options)
-    assert np.isfinite(evs.solve(problem, dictionary, **options).norm_history).all()  # midpoints: up to 0.95
+        pde.solve(problem, dictionary, time_integrator="stabilized_semi_implicit", **options)
+    assert np.isfinite(pde.solve(problem, dictionary, **options).norm_history).all()  # midpoints: up to 0.95
 
 
 def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
-    problem = Statement(dimension=1, initial="5*x*(1-x)", potential="-u**4", diffusion="1/100")()
+    problem = FormulaProblem(dimension=1, initial="5*x*(1-x)", potential="-u**4", diffusion="1/100")()
     with pytest.raises(DivergedError, match="not finite"):
-        evs.solve(
+        pde.solve(
             problem, Dictionary("transnet", N=6, gamma=2), seed=0, quadrature=12, dt=0.5, final_time=20.0,
             time_integrator="stabilized_semi_implicit",
         )  # fmt: skip
@@ -502,7 +502,7 @@ def test_a_flow_that_blows_up_is_said_to_diverge_and_warns_of_nothing():
 
 def test_the_midpoint_rule_refuses_a_potential_in_the_pipeline_itself():
     """It has no reaction term: without the check its states are those of the problem without the potential."""
-    problem = Statement(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")()
+    problem = FormulaProblem(dimension=1, initial="x*(1-x)", potential="(u**2 - 1)**2/4")()
     rule = QuadratureRule("gauss_legendre", 24)
     run = Discretisation(Dictionary("transnet", 8, 3.0), 0, 1e-12, rule, rule, TimeGrid.of(0.1, 0.05, 2))
     with pytest.raises(ParameterError, match="`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for"):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.polynomial import legendre
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.dictionaries.tensor_products import by_total_degree
 from evogt_study.pde.domains import UnitCube
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 
 FACTORS = {1: "sin(pi*x)", 2: "sin(pi*x)*sin(pi*y)", 3: "sin(pi*x)*sin(pi*y)*sin(pi*z)"}
 RULES = {1: 60, 2: 30, 3: 18}
@@ -18,10 +18,10 @@ RULES = {1: 60, 2: 30, 3: 18}
 
 def errors(family, dimension, counts, exact):
     """Errors at T = 1/20; time steps are so small that space decides."""
-    problem = Statement(dimension=dimension, exact=exact, diffusion="1/10")()
+    problem = FormulaProblem(dimension=dimension, exact=exact, diffusion="1/10")()
     return [
         float(
-            evs.solve(
+            pde.solve(
                 problem, Dictionary(family, N), seed=0, quadrature=RULES[dimension], dt=1e-3, final_time=0.05
             ).error
         )

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import DoubtWarning, InputError, ParameterError, ProblemError, ResultError
 
-DICTIONARY = evs.Dictionary("gtransnet", N=40, N1=80, gamma=4)
+DICTIONARY = pde.Dictionary("gtransnet", N=40, N1=80, gamma=4)
 WAVE = "exp(-t)*sin(pi*x)"
 RUN = {"seed": 0, "quadrature": 60, "dt": 0.02, "final_time": 0.2, "validation": 60, "times": 3}
 
 
 def solved(formulas, dictionary=DICTIONARY, dimension=1, **options):
-    return evs.solve(evs.Statement(dimension, **formulas)(), dictionary, **{**RUN, **options})
+    return pde.solve(pde.FormulaProblem(dimension, **formulas)(), dictionary, **{**RUN, **options})
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def solved(formulas, dictionary=DICTIONARY, dimension=1, **options):
     ],
 )  # fmt: skip
 def test_a_run_is_evaluated_anywhere_from_a_file_too(dimension, formulas, points, options, tmp_path):
-    stated = evs.Statement(dimension, **formulas)
+    stated = pde.FormulaProblem(dimension, **formulas)
     problem = stated(**dict.fromkeys(stated.parameters, 2.0))
     quadrature = options.get("quadrature", {1: 60, 2: 20}[dimension])
-    one = evs.solve(problem, DICTIONARY, **{**RUN, "validation": 30, **options, "quadrature": quadrature})
-    values = evs.evaluate(one, points)
+    one = pde.solve(problem, DICTIONARY, **{**RUN, "validation": 30, **options, "quadrature": quadrature})
+    values = pde.evaluate(one, points)
     assert values.dims == ("time", "point")
     nodes = np.reshape(np.array(points, dtype=float), (-1, dimension))
     exact = problem.exact(nodes, one.time.values)
@@ -40,9 +40,9 @@ def test_a_run_is_evaluated_anywhere_from_a_file_too(dimension, formulas, points
     assert values["x"].values.tolist() == nodes[:, 0].tolist()
     path = tmp_path / "one.nc"
     one.to_netcdf(path)
-    assert np.array_equal(evs.evaluate(path, points), values)
+    assert np.array_equal(pde.evaluate(path, points), values)
     with xr.open_dataset(path) as opened:
-        assert np.array_equal(evs.evaluate(opened, points), values)
+        assert np.array_equal(pde.evaluate(opened, points), values)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_a_run_is_evaluated_anywhere_from_a_file_too(dimension, formulas, points
 )
 def test_points_outside_are_refused(points, told):
     with pytest.raises(InputError) as caught:
-        evs.evaluate(solved({"exact": WAVE}), points)
+        pde.evaluate(solved({"exact": WAVE}), points)
     assert told in str(caught.value)
 
 
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(ResultError, match="must be what `solve` returns"):
-        evs.evaluate(xr.Dataset(), [0.1])
+        pde.evaluate(xr.Dataset(), [0.1])
     (tmp_path / "no.nc").write_text("none")
     with pytest.raises(ResultError, match="cannot read"):
-        evs.evaluate(tmp_path / "no.nc", [0.1])
+        pde.evaluate(tmp_path / "no.nc", [0.1])
 
 
 COARSE = {"dt": 0.05, "times": 2}
@@ -69,7 +69,7 @@ COARSE = {"dt": 0.05, "times": 2}
 def test_errors_by_each_reference_are_the_true_ones(tmp_path):
     exact = float(solved({"exact": WAVE}, **COARSE).error)
     initial = {"initial": "sin(pi*x)", "source": "(pi**2-1)*exp(-t)*sin(pi*x)"}
-    fine = solved({"exact": WAVE}, evs.Dictionary("gtransnet", N=80, N1=160, gamma=4), dt=0.05 / 8, quadrature=120)
+    fine = solved({"exact": WAVE}, pde.Dictionary("gtransnet", N=80, N1=160, gamma=4), dt=0.05 / 8, quadrature=120)
     fine.to_netcdf(tmp_path / "fine.nc")
     (tmp_path / "truth.py").write_text(
         "import numpy as np\ndef u(x, t):\n    return np.exp(-t) * np.sin(np.pi * x[:, 0])\n"
@@ -100,7 +100,7 @@ def test_a_reference_whose_curved_triangles_are_too_large_is_told_by_its_paramet
     rule = {"rule": "triangles", "refinements": 3, "degree": 8}
     options = {"reference": "finite_elements", "reference_points": 2, "quadrature": rule, "validation": None}
     with pytest.raises(ParameterError, match="`reference_points` must be so large that each point is in a curved tri"):
-        solved(disk, evs.Dictionary("transnet", N=20, gamma=2.0), 2, **options)
+        solved(disk, pde.Dictionary("transnet", N=20, gamma=2.0), 2, **options)
 
 
 def test_the_coarser_version_of_finite_elements_has_half_the_steps():
@@ -108,7 +108,7 @@ def test_the_coarser_version_of_finite_elements_has_half_the_steps():
     source = "20*sin(pi*x)*cos(20*t)+pi**2*sin(pi*x)*(1+sin(20*t))/10"
     known = {"initial": "sin(pi*x)", "source": source, "diffusion": "1/10"}
     options = {"seed": 0, "quadrature": 40, "validation": None, "time_integrator": "gauss_3", "dt": 0.2 / 9}
-    legendre = evs.Dictionary("legendre", N=14)
+    legendre = pde.Dictionary("legendre", N=14)
     with pytest.warns(DoubtWarning, match="reference_share"):
         found = solved(known, legendre, reference="finite_elements", reference_points=200, times=None, **options)
     assert float(found.error) < float(found.reference_error) < 100 * float(found.error)
@@ -122,7 +122,7 @@ def test_other_norms_are_those_of_the_difference():
         x, w = (part.ravel() for part in np.polynomial.legendre.leggauss(60))
         x, w = (x + 1) / 2, w / 2
         h, shift = 1e-6, x if formulas is lifted else 0 * x
-        numerical = evs.evaluate(one, np.concatenate([x, x + h, x - h]))[-1].values.reshape(3, -1)
+        numerical = pde.evaluate(one, np.concatenate([x, x + h, x - h]))[-1].values.reshape(3, -1)
         exact, slope = np.exp(-0.2) * np.sin(np.pi * x) + shift, np.exp(-0.2) * np.pi * np.cos(np.pi * x) + (shift != 0)
         difference, steep = numerical[0] - exact, (numerical[1] - numerical[2]) / (2 * h) - slope
         assert float(one.error_absolute) == pytest.approx(np.sqrt(w @ difference**2), rel=1e-9)
@@ -134,7 +134,7 @@ def test_other_norms_are_those_of_the_difference():
 def test_a_field_is_that_of_the_solution():
     one = solved({"exact": WAVE}, field=5)
     assert one["field"].dims == ("time", "x")
-    assert np.array_equal(one["field"].values, evs.evaluate(one, one.x.values))
+    assert np.array_equal(one["field"].values, pde.evaluate(one, one.x.values))
 
 
 def test_assessment_and_coefficient_reference_are_measured_for_every_term():

@@ -17,6 +17,7 @@ import xarray as xr
 from helpers import PILOTED, eventually, read_study, rewritten, same_numbers
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.analysis.summary_table import pilot_distance
 from evogt_study.errors import PilotError, ResultError
 from evogt_study.operations import run as run_module
@@ -56,9 +57,9 @@ def test_result_is_labelled_and_whole(small, client, tmp_path):
 
 def test_run_equals_solve(small, client):
     data = evs.run(small, client=client)
-    problem = evs.Statement(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=2)
-    dictionary = evs.Dictionary("gtransnet", N=12, N1=24, gamma=2)
-    one = evs.solve(problem, dictionary, 1, quadrature=40, validation=60, dt=0.01, final_time=0.1, times=3)
+    problem = pde.FormulaProblem(1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10")(k=2)
+    dictionary = pde.Dictionary("gtransnet", N=12, N1=24, gamma=2)
+    one = pde.solve(problem, dictionary, 1, quadrature=40, validation=60, dt=0.01, final_time=0.1, times=3)
     case = data.sel(dictionary="gtransnet", k=2, seed=1)
     for name in (
         "error",

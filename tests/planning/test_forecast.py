@@ -232,7 +232,7 @@ def own_problem(folder, data=""):
     (folder / "own.py").write_text(
         "from dataclasses import replace\nfrom evogt_study.pde.problems import Statement\n"
         "def problem(k=2.0):\n"
-        "    made = Statement(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
+        "    made = FormulaProblem(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
         f"    return replace(made{data})\n"
     )
     stated = ONE_D[: ONE_D.index("[problem]")] + 'problem = "own.py:problem"\n' + ONE_D[ONE_D.index("[axes]") :]

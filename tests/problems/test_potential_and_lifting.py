@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.formulas import FUNCTIONS
 from evogt_study.pde.galerkin.problem import NonSeparable, Separable
-from evogt_study.pde.problems.statement import Statement, derived
+from evogt_study.pde.problems.formula_problem import FormulaProblem, derived
 
 EPS = np.finfo(float).eps
 BUBBLE = {1: "x*(1-x)", 2: "x*(1-x)*y*(1-y)", 3: "x*(1-x)*y*(1-y)*z*(1-z)"}
@@ -17,7 +17,7 @@ dimensions = pytest.mark.parametrize("dimension", [1, 2, 3])
 
 
 def with_potential(potential, **more):
-    return Statement(dimension=1, initial=BUBBLE[1], potential=potential, **more)
+    return FormulaProblem(dimension=1, initial=BUBBLE[1], potential=potential, **more)
 
 
 def samples(dimension, seed=0):
@@ -56,7 +56,7 @@ def test_a_potential_and_its_slope_are_elementwise_functions(potential, values, 
 
 @dimensions
 def test_a_statement_without_potential_or_lifting_makes_a_problem_without(dimension):
-    problem = Statement(dimension=dimension, initial=BUBBLE[dimension])()
+    problem = FormulaProblem(dimension=dimension, initial=BUBBLE[dimension])()
     assert problem.potential is None
     assert problem.lifting is None
 
@@ -91,7 +91,7 @@ def test_a_potential_outside_the_grammar_is_refused_by_key(text):
 @pytest.mark.parametrize("text", ["", "  ", "x y", "x.real", "__import__('os')"])
 def test_a_lifting_outside_the_grammar_is_refused_by_key(text):
     with pytest.raises(FormulaError, match="^`lifting` must be"):
-        Statement(dimension=1, initial="x*(1-x)", lifting=text)
+        FormulaProblem(dimension=1, initial="x*(1-x)", lifting=text)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_lifting_outside_the_grammar_is_refused_by_key(text):
 )
 def test_formulas_that_are_no_functions_are_refused(formulas):
     with pytest.raises(FormulaError, match="must be .*, got"):
-        Statement(dimension=1, initial="x*(1-x)", **formulas)
+        FormulaProblem(dimension=1, initial="x*(1-x)", **formulas)
 
 
 def test_a_lifting_with_a_corner_has_the_gradient_on_both_sides():
     # |x - 1/3|, whose derivative is a sign: weak derivatives are all that a lifting needs
-    lifting = Statement(dimension=1, initial="abs(x - 1/3)", lifting="abs(x - 1/3)")().lifting
+    lifting = FormulaProblem(dimension=1, initial="abs(x - 1/3)", lifting="abs(x - 1/3)")().lifting
     nodes = np.array([[0.1], [0.9]])
     assert lifting.gradient[0](nodes, np.zeros(1)).tolist() == [[-1.0, 1.0]]
 
@@ -129,7 +129,7 @@ def test_u_elsewhere_than_in_the_potential_is_refused_with_what_is_possible(key,
     formulas = {"initial": BUBBLE[1]} if key != "exact" else {}
     text = {"diffusion": "1 + u**2", "source": "u"}.get(key, f"u*{BUBBLE[1]}")
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=1, **{**formulas, key: text}, potential=potential)
+        FormulaProblem(dimension=1, **{**formulas, key: text}, potential=potential)
     assert str(caught.value) == (
         f"`{key}` must be free of u, the solution, got {text!r}; only `reaction`, g(u), and `potential`, F(u), may "
         "hold it, which add g(u) or -F'(u) to u_t; a parameter needs another name"
@@ -147,7 +147,7 @@ def test_u_is_no_parameter_of_a_potential():
 
 
 def test_the_parameters_of_potential_and_lifting_are_the_problems():
-    statement = Statement(
+    statement = FormulaProblem(
         dimension=1, initial="g*x", lifting="g*x*exp(-rate*t)", diffusion="nu", potential="c*u**4 + b"
     )
     # b drops out of F', rate at t = 0: they are parameters all the same
@@ -164,7 +164,7 @@ def test_the_parameters_of_potential_and_lifting_are_the_problems():
 
 
 def test_two_problems_of_one_statement_keep_their_own_parameters():
-    statement = Statement(dimension=1, initial="g*x", lifting="g*x", potential="g*u**2/2")
+    statement = FormulaProblem(dimension=1, initial="g*x", lifting="g*x", potential="g*u**2/2")
     one, two = statement(g=1.0), statement(g=5.0)
     u = np.array([2.0])
     assert (one.potential.slope(u)[0], two.potential.slope(u)[0]) == (2.0, 10.0)
@@ -174,7 +174,7 @@ def test_two_problems_of_one_statement_keep_their_own_parameters():
 
 @pytest.mark.parametrize("missing", ["g", "c"])
 def test_a_missing_parameter_of_potential_or_lifting_is_named(missing):
-    statement = Statement(dimension=1, initial="x*(1-x)", lifting="g*x*(1-x)*t", potential="c*u**2", name="flow")
+    statement = FormulaProblem(dimension=1, initial="x*(1-x)", lifting="g*x*(1-x)*t", potential="c*u**2", name="flow")
     values = {"g": 1.0, "c": 1.0}
     del values[missing]
     with pytest.raises(ParameterError) as caught:
@@ -207,8 +207,8 @@ def test_the_slope_of_the_potential_at_the_exact_solution_joins_the_source(
     dimension, exact, u, potential, values, slope
 ):
     nodes, times = samples(dimension)
-    flow = Statement(dimension=dimension, exact=exact, diffusion="1 + x/2", potential=potential)(**values)
-    heat = Statement(dimension=dimension, exact=exact, diffusion="1 + x/2")()
+    flow = FormulaProblem(dimension=dimension, exact=exact, diffusion="1 + x/2", potential=potential)(**values)
+    heat = FormulaProblem(dimension=dimension, exact=exact, diffusion="1 + x/2")()
     found = flow.source(nodes, times) - heat.source(nodes, times)
     wanted = slope(u(nodes.T[:, None, :], times[:, None]))
     scale = 1.0 + np.abs(heat.source(nodes, times)).max()
@@ -217,7 +217,7 @@ def test_the_slope_of_the_potential_at_the_exact_solution_joins_the_source(
 
 def test_the_source_that_is_stated_stays_as_it_is():
     nodes, times = samples(1)
-    flow = Statement(dimension=1, initial="x*(1-x)", source="x*t", potential=DOUBLE_WELL)()
+    flow = FormulaProblem(dimension=1, initial="x*(1-x)", source="x*t", potential=DOUBLE_WELL)()
     assert flow.source(nodes, times) == pytest.approx(nodes[:, 0] * times[:, None], abs=2 * EPS)
     unforced = with_potential(DOUBLE_WELL)()
     assert not unforced.source(nodes, times).any()
@@ -228,8 +228,8 @@ def test_the_source_of_a_lifted_exact_solution_is_that_of_the_whole_of_it(dimens
     # the lifting enters through the load, not through f
     nodes, times = samples(dimension)
     v, u_b = BUBBLE[dimension], "cos(t)*(1 + x**2)"
-    lifted = Statement(dimension=dimension, exact=f"exp(-t)*{v} + {u_b}", lifting=u_b, diffusion="2 + x")()
-    parts = Statement(dimension=dimension, exact=f"exp(-t)*{v}", diffusion="2 + x")().source(nodes, times)
+    lifted = FormulaProblem(dimension=dimension, exact=f"exp(-t)*{v} + {u_b}", lifting=u_b, diffusion="2 + x")()
+    parts = FormulaProblem(dimension=dimension, exact=f"exp(-t)*{v}", diffusion="2 + x")().source(nodes, times)
     x, t = nodes[:, 0], times[:, None]
     # u_b,t - d/dx((2 + x) 2 x cos t) = -sin t (1 + x^2) - cos t (4 + 4x)
     wanted = parts - np.sin(t) * (1 + x**2) - np.cos(t) * (4 + 4 * x)
@@ -238,7 +238,7 @@ def test_the_source_of_a_lifted_exact_solution_is_that_of_the_whole_of_it(dimens
 
 def test_an_exact_solution_with_a_potential_that_is_infinite_there_is_refused():
     with pytest.raises(FormulaError, match="the formulas must be smooth and real, got"):
-        Statement(dimension=1, exact="0", potential="log(u)")
+        FormulaProblem(dimension=1, exact="0", potential="log(u)")
 
 
 # Liftings
@@ -250,7 +250,7 @@ def test_an_exact_solution_with_a_potential_that_is_infinite_there_is_refused():
 def test_a_coordinate_outside_the_dimension_is_refused(dimension, coordinate):
     text = f"1 + {coordinate}"
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=dimension, initial=BUBBLE[dimension], lifting=text)
+        FormulaProblem(dimension=dimension, initial=BUBBLE[dimension], lifting=text)
     names = ", ".join("xyz"[:dimension])
     assert str(caught.value) == (
         f"`lifting` must use the coordinates {names} of a {dimension}-D problem, got {coordinate} in {text!r}"
@@ -268,12 +268,12 @@ def test_a_coordinate_outside_the_dimension_is_refused(dimension, coordinate):
 )
 def test_each_function_of_a_lifting_splits_where_it_can(lifting, diffusion, forms):
     initial = "0" if lifting.startswith("sin") else lifting.replace("exp(-t)*", "")
-    found = Statement(dimension=1, initial=initial, lifting=lifting, diffusion=diffusion)().lifting
+    found = FormulaProblem(dimension=1, initial=initial, lifting=lifting, diffusion=diffusion)().lifting
     assert (type(found.value), type(found.rate), type(found.gradient[0]), type(found.flux[0])) == forms
 
 
 def test_what_does_not_depend_on_time_is_steady():
-    found = Statement(dimension=2, initial="1 + x*y", lifting="1 + x*y", diffusion="1 + t")().lifting
+    found = FormulaProblem(dimension=2, initial="1 + x*y", lifting="1 + x*y", diffusion="1 + t")().lifting
     assert found.value.steady
     assert found.gradient[1].steady
     assert not found.flux[0].steady
@@ -285,7 +285,7 @@ def test_what_does_not_depend_on_time_is_steady():
 
 @dimensions
 def test_a_lifting_has_one_gradient_and_one_flux_in_each_direction(dimension):
-    found = Statement(dimension=dimension, initial="3", lifting="3")().lifting
+    found = FormulaProblem(dimension=dimension, initial="3", lifting="3")().lifting
     assert len(found.gradient) == len(found.flux) == dimension
     nodes, times = samples(dimension)
     assert (found.value(nodes, times) == 3.0).all()
@@ -293,7 +293,7 @@ def test_a_lifting_has_one_gradient_and_one_flux_in_each_direction(dimension):
 
 
 def test_a_lifting_that_contradicts_the_solution_is_refused_with_the_parameters():
-    statement = Statement(dimension=2, exact="g*x + y", lifting="x + y", potential="c*u**2")
+    statement = FormulaProblem(dimension=2, exact="g*x + y", lifting="x + y", potential="c*u**2")
     assert statement(g=1.0, c=2.0).lifting is not None
     with pytest.raises(ProblemError) as caught:
         statement(g=1.5, c=2.0)
@@ -304,16 +304,16 @@ def test_a_lifting_that_contradicts_the_solution_is_refused_with_the_parameters(
 
 @pytest.mark.parametrize("lifting", ["x*(1-x)*t", "x*(1-x)"])
 def test_a_lifting_may_vanish_on_the_boundary(lifting):
-    assert Statement(dimension=1, exact="exp(-t)*sin(pi*x)", lifting=lifting)().lifting is not None
+    assert FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", lifting=lifting)().lifting is not None
 
 
 # Statements are values, messages are lines
 
 
 def test_potential_and_lifting_belong_to_the_identity_of_a_statement():
-    plain = Statement(dimension=1, initial="x*(1-x)")
+    plain = FormulaProblem(dimension=1, initial="x*(1-x)")
     flow = with_potential(DOUBLE_WELL)
-    lifted = Statement(dimension=1, initial="x*(1-x)", lifting="x*t")
+    lifted = FormulaProblem(dimension=1, initial="x*(1-x)", lifting="x*t")
     assert len({plain, flow, lifted, with_potential("u**4"), with_potential(DOUBLE_WELL)}) == 4
     assert flow == with_potential(DOUBLE_WELL)
     assert derived(flow) is derived(with_potential(DOUBLE_WELL))
@@ -336,7 +336,7 @@ def test_potential_and_lifting_belong_to_the_identity_of_a_statement():
 )
 def test_messages_are_one_line_of_bounded_length(formulas):
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=1, initial="x*(1-x)", **formulas)
+        FormulaProblem(dimension=1, initial="x*(1-x)", **formulas)
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("`")
@@ -346,7 +346,7 @@ def test_messages_are_one_line_of_bounded_length(formulas):
 def test_every_function_of_the_grammar_can_be_in_a_potential_and_in_a_lifting():
     for name in FUNCTIONS:
         potential = with_potential(f"{name}(u/4 + 1/2)")().potential
-        lifting = Statement(dimension=1, initial=f"{name}(x/4 + 1/2)", lifting=f"{name}(x/4 + 1/2)")().lifting
+        lifting = FormulaProblem(dimension=1, initial=f"{name}(x/4 + 1/2)", lifting=f"{name}(x/4 + 1/2)")().lifting
         u, h = np.linspace(0.1, 0.9, 5), 1e-5
         difference = (potential.value(u + h) - potential.value(u - h)) / (2 * h)
         assert potential.slope(u) == pytest.approx(difference, abs=1e-8)
@@ -356,14 +356,14 @@ def test_every_function_of_the_grammar_can_be_in_a_potential_and_in_a_lifting():
 
 def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():
     problem = with_potential(DOUBLE_WELL, final_time=0.1)()
-    dictionary = evs.Dictionary("transnet", N=6, gamma=2)
+    dictionary = pde.Dictionary("transnet", N=6, gamma=2)
     with pytest.raises(ParameterError) as caught:
-        evs.solve(problem, dictionary, seed=0, quadrature=12, dt=0.05)
+        pde.solve(problem, dictionary, seed=0, quadrature=12, dt=0.05)
     assert str(caught.value) == (
         "`time_integrator` must be stabilized_semi_implicit or imex_bdf_2 for a problem with a potential, "
         "got 'implicit_midpoint'"
     )
-    ds = evs.solve(
+    ds = pde.solve(
         problem, dictionary, seed=0, quadrature=12, dt=0.05, time_integrator="stabilized_semi_implicit",
         stabilization=2.0,
     )  # fmt: skip
@@ -374,4 +374,4 @@ def test_a_gradient_flow_is_refused_by_the_midpoint_rule_in_one_line():
 @pytest.mark.parametrize("lifting", ["x + log(x)", "x + 1/x", "x + log(1 - x)"])
 def test_a_lifting_that_is_infinite_on_the_boundary_is_refused(lifting):
     with pytest.raises(ProblemError, match="difference of inf"):
-        Statement(1, initial="x", lifting=lifting)()
+        FormulaProblem(1, initial="x", lifting=lifting)()

@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import FormulaError, ParameterError, ProblemError
 from evogt_study.pde.galerkin.problem import NonSeparable
 from evogt_study.pde.problems import BUILT_IN
-from evogt_study.pde.problems.statement import Statement, derived
+from evogt_study.pde.problems.formula_problem import FormulaProblem, derived
 
 EPS = np.finfo(float).eps
 
@@ -20,7 +20,7 @@ MOVING_2D = "1 + (1 + sin(2*pi*t/final_time)/2)*cos(2*pi*x/epsilon)*cos(2*pi*y/e
 
 def sourced(source, dimension=1, **values):
     """The source of a problem that states it."""
-    return Statement(dimension=dimension, initial=BUBBLE[dimension], source=source)(**values).source
+    return FormulaProblem(dimension=dimension, initial=BUBBLE[dimension], source=source)(**values).source
 
 
 def by_numpy(text, nodes, times, **values):
@@ -53,14 +53,14 @@ def samples(dimension, seed=0):
 )
 def test_exactly_one_of_exact_and_initial_is_stated(formulas, message):
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=1, **formulas)
+        FormulaProblem(dimension=1, **formulas)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("dimension", [0, 4, -1, "1", 1.5, None])
 def test_a_dimension_other_than_1_2_3_is_refused(dimension):
     with pytest.raises(ParameterError) as caught:
-        Statement(dimension=dimension, exact="x*(1-x)")
+        FormulaProblem(dimension=dimension, exact="x*(1-x)")
     assert str(caught.value) == f"`dimension` must be 1, 2 or 3, got {dimension!r}"
 
 
@@ -72,7 +72,7 @@ def test_a_coordinate_outside_the_dimension_is_refused_by_key(key, dimension, co
     formulas = {"initial": BUBBLE[dimension]} if key != "exact" else {}
     text = f"{BUBBLE[dimension]}*{coordinate}"
     with pytest.raises(FormulaError) as caught:
-        Statement(dimension=dimension, **{**formulas, key: text})
+        FormulaProblem(dimension=dimension, **{**formulas, key: text})
     names = ", ".join("xyz"[:dimension])
     assert str(caught.value) == (
         f"`{key}` must use the coordinates {names} of a {dimension}-D problem, got {coordinate} in {text!r}"
@@ -81,7 +81,7 @@ def test_a_coordinate_outside_the_dimension_is_refused_by_key(key, dimension, co
 
 def test_an_initial_value_that_depends_on_time_is_refused():
     with pytest.raises(FormulaError, match="`initial` must not depend on t, got 'x\\*\\(1-x\\)\\*exp\\(-t\\)'"):
-        Statement(dimension=1, initial="x*(1-x)*exp(-t)")
+        FormulaProblem(dimension=1, initial="x*(1-x)*exp(-t)")
 
 
 @pytest.mark.parametrize("key", ["exact", "initial", "source", "diffusion"])
@@ -89,7 +89,7 @@ def test_an_initial_value_that_depends_on_time_is_refused():
 def test_a_formula_outside_the_grammar_is_refused_by_key(key, text):
     formulas = {"initial": "x*(1-x)"} if key != "exact" else {}
     with pytest.raises(FormulaError, match=f"`{key}` must be"):
-        Statement(dimension=1, **{**formulas, key: text})
+        FormulaProblem(dimension=1, **{**formulas, key: text})
 
 
 @pytest.mark.parametrize(
@@ -106,48 +106,48 @@ def test_a_formula_outside_the_grammar_is_refused_by_key(key, text):
 )
 def test_formulas_whose_data_are_not_functions_are_refused(formulas):
     with pytest.raises(FormulaError, match="must be .*, got"):
-        Statement(dimension=1, **formulas)
+        FormulaProblem(dimension=1, **formulas)
 
 
 def test_a_solution_with_a_corner_is_refused_for_what_its_derivative_is():
     with pytest.raises(FormulaError, match="the formulas must be smooth and real, got .* after differentiation"):
-        Statement(dimension=1, exact="abs(x - 1/2) - 1/2")
+        FormulaProblem(dimension=1, exact="abs(x - 1/2) - 1/2")
 
 
 def test_a_source_or_initial_value_may_have_corners():
     nodes, times = samples(1)
     found = sourced("abs(x - t)")
     assert found(nodes, times) == pytest.approx(np.abs(nodes[:, 0] - times[:, None]), abs=2 * EPS)
-    hat = Statement(dimension=1, initial="1/2 - abs(x - 1/2)")()
+    hat = FormulaProblem(dimension=1, initial="1/2 - abs(x - 1/2)")()
     assert hat.initial(nodes) == pytest.approx(0.5 - np.abs(nodes[:, 0] - 0.5), abs=2 * EPS)
 
 
 def test_statements_are_values():
-    one, other = (Statement(dimension=1, exact="sin(pi*x)", diffusion="nu") for _ in range(2))
+    one, other = (FormulaProblem(dimension=1, exact="sin(pi*x)", diffusion="nu") for _ in range(2))
     assert one == other
     assert hash(one) == hash(other)
     assert derived(one) is derived(other)  # one derivation a process
-    assert one != Statement(dimension=1, exact="sin(pi*x)", diffusion="2*nu")
+    assert one != FormulaProblem(dimension=1, exact="sin(pi*x)", diffusion="2*nu")
 
 
 # Parameters
 
 
 def test_parameters_are_the_names_of_all_formulas():
-    statement = Statement(dimension=2, initial="k*x*(1-x)*y*(1-y)", source="q*exp(-t)", diffusion="nu + a*x")
+    statement = FormulaProblem(dimension=2, initial="k*x*(1-x)*y*(1-y)", source="q*exp(-t)", diffusion="nu + a*x")
     assert statement.parameters == {"k", "q", "nu", "a"}
-    assert Statement(dimension=1, exact="exp(-rate*t)*sin(pi*x)", diffusion="nu").parameters == {"rate", "nu"}
-    assert Statement(dimension=1, exact="sin(pi*x)").parameters == frozenset()
+    assert FormulaProblem(dimension=1, exact="exp(-rate*t)*sin(pi*x)", diffusion="nu").parameters == {"rate", "nu"}
+    assert FormulaProblem(dimension=1, exact="sin(pi*x)").parameters == frozenset()
 
 
 def test_a_parameter_that_drops_out_of_the_initial_value_is_still_one():
     # at t = 0 the rate is gone; the source has it
-    assert "rate" in Statement(dimension=1, exact="exp(-rate*t)*sin(pi*x)").parameters
+    assert "rate" in FormulaProblem(dimension=1, exact="exp(-rate*t)*sin(pi*x)").parameters
 
 
 @pytest.mark.parametrize("named", ["", "heat"])
 def test_missing_and_unknown_parameters_are_named(named):
-    statement = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu", name=named)
+    statement = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu", name=named)
     where = f"problem {named}" if named else "problem"
     with pytest.raises(ParameterError) as caught:
         statement(k=1)
@@ -156,27 +156,27 @@ def test_missing_and_unknown_parameters_are_named(named):
         statement(k=1, nu=1, epsilon=0.1)
     assert str(caught.value) == f"`epsilon` must be one of the problem's parameters (k, nu), got 0.1 ({where})"
     with pytest.raises(ParameterError, match="\\(none\\), got 3"):
-        Statement(dimension=1, exact="sin(pi*x)")(k=3)
+        FormulaProblem(dimension=1, exact="sin(pi*x)")(k=3)
 
 
 @pytest.mark.parametrize("name", ["x", "y", "t", "pi"])
 def test_reserved_names_cannot_be_given_values(name):
     with pytest.raises(ParameterError, match=f"`{name}` must be one of the problem's parameters"):
-        Statement(dimension=1, exact="sin(pi*x)*exp(-t)")(**{name: 1.0})
+        FormulaProblem(dimension=1, exact="sin(pi*x)*exp(-t)")(**{name: 1.0})
 
 
 def test_a_problem_carries_its_labels():
-    problem = evs.problems.oscillatory_1d(epsilon=0.1)
+    problem = pde.problems.oscillatory_1d(epsilon=0.1)
     assert (problem.name, problem.dimension, problem.final_time) == ("oscillatory_1d", 1, 0.25)
     assert problem.parameters == {"epsilon": 0.1}
-    whole = evs.problems.oscillatory_1d(epsilon=1)
+    whole = pde.problems.oscillatory_1d(epsilon=1)
     assert whole.parameters == {"epsilon": 1.0}
     assert isinstance(whole.parameters["epsilon"], float)
 
 
 def test_two_problems_of_one_statement_keep_their_own_parameters():
     nodes, times = samples(1)
-    coarse, fine = (evs.problems.oscillatory_1d(epsilon=value) for value in (0.2, 0.05))
+    coarse, fine = (pde.problems.oscillatory_1d(epsilon=value) for value in (0.2, 0.05))
     for problem, epsilon in ((coarse, 0.2), (fine, 0.05)):
         wanted = by_numpy("1 + cos(2*pi*x/epsilon)/2", nodes, times, epsilon=epsilon)
         assert problem.diffusion(nodes, times) == pytest.approx(wanted, abs=64 * EPS)  # cosines of up to 126
@@ -216,7 +216,7 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
     dimension, formulas, values, message
 ):
     with pytest.raises(ProblemError) as caught:
-        Statement(dimension=dimension, **formulas)(**values)
+        FormulaProblem(dimension=dimension, **formulas)(**values)
     assert message in str(caught.value)
     assert str(caught.value).startswith("`")
 
@@ -234,7 +234,7 @@ def test_a_solution_that_does_not_vanish_on_the_boundary_is_refused_with_its_val
     ],
 )
 def test_rounding_on_the_boundary_is_no_boundary_value(dimension, exact, values):
-    assert Statement(dimension=dimension, exact=exact)(**values).dimension == dimension
+    assert FormulaProblem(dimension=dimension, exact=exact)(**values).dimension == dimension
 
 
 # Separation of time and space
@@ -294,23 +294,23 @@ def test_the_number_of_terms_of_a_source(source, count):
 @pytest.mark.parametrize(
     ("problem", "exact", "diffusion"),
     [
-        (lambda: evs.problems.oscillatory_1d(epsilon=0.1), 1, 1),
-        (lambda: evs.problems.target_1d(epsilon=0.1), 1, 1),
+        (lambda: pde.problems.oscillatory_1d(epsilon=0.1), 1, 1),
+        (lambda: pde.problems.target_1d(epsilon=0.1), 1, 1),
         (
-            lambda: Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D)(
+            lambda: FormulaProblem(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D)(
                 epsilon=0.25, final_time=0.1
             ),
             1,
             2,
         ),
         (
-            lambda: Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion="2 + sin(x + y - t)")(),
+            lambda: FormulaProblem(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion="2 + sin(x + y - t)")(),
             1,
             None,
         ),
-        (lambda: Statement(dimension=1, exact="sin(pi*x)*exp(x*t)")(), None, 1),
-        (lambda: Statement(dimension=1, exact="sin(pi*x)", diffusion="exp(-t)")(), 1, 1),
-        (lambda: Statement(dimension=3, exact="exp(-t)*" + BUBBLE[3], diffusion="1 + x*t")(), 1, 2),
+        (lambda: FormulaProblem(dimension=1, exact="sin(pi*x)*exp(x*t)")(), None, 1),
+        (lambda: FormulaProblem(dimension=1, exact="sin(pi*x)", diffusion="exp(-t)")(), 1, 1),
+        (lambda: FormulaProblem(dimension=3, exact="exp(-t)*" + BUBBLE[3], diffusion="1 + x*t")(), 1, 2),
     ],
     ids=["oscillatory_1d", "target_1d", "operator_2d", "nonseparable", "moving-shape", "in-time", "3d"],
 )
@@ -330,28 +330,28 @@ def test_the_sources_of_the_one_dimensional_benchmarks_are_one_term(name):
 
 
 def test_the_modulations_of_one_function_are_all_different():
-    data = derived(Statement(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D))
+    data = derived(FormulaProblem(dimension=2, exact="exp(-t)*sin(pi*x)*sin(pi*y)", diffusion=MOVING_2D))
     for pairs in (data.exact_terms, data.split.scalar[1], data.source_terms):
         modulations = [modulation for modulation, _ in pairs]
         assert len(set(modulations)) == len(modulations)
 
 
 def test_what_does_not_depend_on_time_is_steady():
-    steady = Statement(dimension=1, exact="sin(pi*x)", diffusion="1 + x")()
+    steady = FormulaProblem(dimension=1, exact="sin(pi*x)", diffusion="1 + x")()
     assert (steady.exact.steady, steady.diffusion.steady, steady.source.steady) == (True, True, True)
-    moving = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1 + t*x")()
+    moving = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="1 + t*x")()
     assert (moving.exact.steady, moving.diffusion.steady, moving.source.steady) == (False, False, False)
-    in_time = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(t)")()
+    in_time = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(t)")()
     assert not in_time.diffusion.steady
-    unsplit = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(x*t)")()
+    unsplit = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", diffusion="2 + sin(x*t)")()
     assert not unsplit.diffusion.steady
-    assert evs.problems.oscillatory_1d(epsilon=0.1).diffusion.steady
-    assert not evs.problems.oscillatory_1d(epsilon=0.1).source.steady
-    assert Statement(dimension=1, initial="x*(1-x)")().source.steady
+    assert pde.problems.oscillatory_1d(epsilon=0.1).diffusion.steady
+    assert not pde.problems.oscillatory_1d(epsilon=0.1).source.steady
+    assert FormulaProblem(dimension=1, initial="x*(1-x)")().source.steady
 
 
 def test_an_omitted_source_is_zero_and_an_omitted_diffusion_is_one():
-    problem = Statement(dimension=2, initial=BUBBLE[2])()
+    problem = FormulaProblem(dimension=2, initial=BUBBLE[2])()
     nodes, times = samples(2)
     assert np.array_equal(problem.source(nodes, times), np.zeros((5, 11)))
     assert np.array_equal(problem.diffusion(nodes, times), np.ones((5, 11)))
@@ -428,10 +428,10 @@ def test_a_statement_cannot_occupy_the_machine(key, text):
     program = (
         "import sys\n"
         "from evogt_study.errors import FormulaError\n"
-        "from evogt_study.pde.problems.statement import Statement\n"
+        "from evogt_study.pde.problems.formula_problem import Statement\n"
         "key, text = sys.argv[1:]\n"
         "formulas = {'initial': 'x*(1-x)*y*(1-y)'} if key == 'source' else {}\n"
-        "try: Statement(dimension=2, **formulas, **{key: text})\n"
+        "try: FormulaProblem(dimension=2, **formulas, **{key: text})\n"
         "except FormulaError: pass\n"
     )
     try:

@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import parse
 from evogt_study.pde.problems import statement as statement_module
-from evogt_study.pde.problems.statement import Statement
+from evogt_study.pde.problems.formula_problem import FormulaProblem
 from evogt_study.pde.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
 
 IN_1D, IN_2D = "exp(-t)*sin(pi*x)", "exp(-t)*sin(pi*x)*sin(2*pi*y)"
@@ -44,12 +44,12 @@ def step(of):
 def test_what_a_derived_source_would_lack_is_measured_and_refused(dimension, formulas, told):
     """Each method would converge to another function than `exact`: errors of 0.5 to 2 for every N."""
     with pytest.raises(ProblemError, match=told) as caught:
-        Statement(dimension, **formulas)()
+        FormulaProblem(dimension, **formulas)()
     assert "\n" not in str(caught.value)
 
 
 def test_the_parameters_that_make_the_jump_are_named():
-    statement = Statement(1, exact=IN_1D, diffusion=f"1 + jump*{step('x - 0.3')}")
+    statement = FormulaProblem(1, exact=IN_1D, diffusion=f"1 + jump*{step('x - 0.3')}")
     assert statement(jump=0.0).dimension == 1
     with pytest.raises(ProblemError, match=r"of 0.33 in the weak form for jump = 0.5; smooth the formulas, or state"):
         statement(jump=0.5)
@@ -76,7 +76,7 @@ def test_the_parameters_that_make_the_jump_are_named():
     ],
 )  # fmt: skip
 def test_what_is_right_in_the_weak_sense_is_accepted(dimension, formulas):
-    assert Statement(dimension, **formulas)().dimension == dimension
+    assert FormulaProblem(dimension, **formulas)().dimension == dimension
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.05, 0.01, 1e-3, 1e-4])
@@ -84,7 +84,9 @@ def test_what_is_right_in_the_weak_sense_is_accepted(dimension, formulas):
 def test_oscillations_finer_than_the_rule_are_no_defect(dimension, epsilon):
     oscillation = "*".join(f"cos(2*pi*{x}/epsilon)" for x in "xyz"[:dimension])
     exact = {1: "exp(-t)*sin(16*pi*x)", 2: IN_2D, 3: IN_3D}[dimension]
-    assert Statement(dimension, exact=exact, diffusion=f"1 + {oscillation}/2")(epsilon=epsilon).dimension == dimension
+    assert (
+        FormulaProblem(dimension, exact=exact, diffusion=f"1 + {oscillation}/2")(epsilon=epsilon).dimension == dimension
+    )
 
 
 SMOOTH = ("2 + sin({s}/{e} - t)", "1/10 + exp(-({s})**2/{e})", "2 + tanh(({s})/{e})", "1/50 + 1/(1 + ({s})**2/{e})",
@@ -99,7 +101,7 @@ def test_smooth_data_of_many_kinds_are_accepted(dimension):
         plane = " + ".join(f"({rng.uniform(-1, 1):.4f})*({x} - {rng.uniform():.4f})" for x in "xyz"[:dimension])
         form = rng.choice(SMOOTH).format(s=plane, e=f"{10 ** rng.uniform(-3, 0):.4g}")
         exact = "exp(-t)*" + "*".join(f"sin({rng.integers(1, 9)}*pi*{x})" for x in "xyz"[:dimension])
-        assert Statement(dimension, exact=exact, diffusion=form)().dimension == dimension
+        assert FormulaProblem(dimension, exact=exact, diffusion=form)().dimension == dimension
 
 
 def test_the_defect_is_the_dual_norm_over_the_sines():
@@ -124,7 +126,7 @@ def test_a_problem_of_the_paper_takes_little_time(monkeypatch):
     looked = []
     monkeypatch.setattr(statement_module, "weak_defect", lambda *given: looked.append(given) or weak_defect(*given))
     exact = f"{IN_3D} + 0.45*exp(-3*t)*sin(3*pi*x)*sin(4*pi*y)*sin(2*pi*z)"
-    statement = Statement(
+    statement = FormulaProblem(
         3, exact=exact, diffusion="1 + 0.16*(1 + sin(2*pi*t)/2)*cos(2*pi*x/e)*cos(2*pi*y/e)*cos(2*pi*z/e)"
     )
     statement(e=1.0)
@@ -141,5 +143,5 @@ def test_a_problem_of_the_paper_takes_little_time(monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.1, 0.05])
 def test_no_problem_of_the_paper_is_refused(epsilon):
-    for made in (evs.problems.oscillatory_1d, evs.problems.target_1d):
+    for made in (pde.problems.oscillatory_1d, pde.problems.target_1d):
         assert made(epsilon=epsilon).parameters == {"epsilon": epsilon}

@@ -6,6 +6,7 @@ import xarray as xr
 from helpers import read_study, rewritten
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.operations.verify import verify
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.results.dataset import unsound
@@ -128,8 +129,8 @@ def _identity(study):
 def test_a_run_and_a_study_say_the_same_of_their_parameters(small_study, result_of, tmp_path):
     study = Study.from_text(small_study)
     data = read_study(result_of(study, tmp_path / "small.nc"))
-    one = evs.solve(
-        study.spec.problem(k=1), evs.Dictionary("gtransnet", N=12, N1=24, gamma=2), 0,
+    one = pde.solve(
+        study.spec.problem(k=1), pde.Dictionary("gtransnet", N=12, N1=24, gamma=2), 0,
         quadrature=40, validation=60, dt=0.01, final_time=0.1,
     )  # fmt: skip
     lacking = {"hidden", "feature"}  # of a study that gives N1 and records no singular values

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from helpers import read_study, section
 
-import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import DoubtWarning
 from evogt_study.pde.methods.variables import MOST_QUADRATURE_DEFECT
 from evogt_study.schema.variables import doubts
 from evogt_study.study.study import Study
 
-OSCILLATORY = evs.problems.oscillatory_1d(epsilon=0.2)
-BOX = evs.Statement(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
-LAYERED = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20)
+OSCILLATORY = pde.problems.oscillatory_1d(epsilon=0.2)
+BOX = pde.FormulaProblem(3, exact="exp(-t)*sin(pi*x)*sin(pi*y)*sin(pi*z)", diffusion="1")()
+LAYERED = pde.Dictionary("gtransnet", N=60, N1=240, gamma=20)
 
 COARSE, BALL = "the assembly rule is too coarse", "does not hold the domain"
 
@@ -20,12 +20,12 @@ COARSE, BALL = "the assembly rule is too coarse", "does not hold the domain"
 @pytest.mark.parametrize("validation", [None, 30, 8])  # the paper's, the assembly rule, and a coarser one
 def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
     with pytest.warns(DoubtWarning, match=COARSE) as caught:
-        one = evs.solve(OSCILLATORY, LAYERED, 0, quadrature=30, validation=validation, dt=2.5e-3, certificates=False)
+        one = pde.solve(OSCILLATORY, LAYERED, 0, quadrature=30, validation=validation, dt=2.5e-3, certificates=False)
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert one.quadrature_defect > 1e4
     assert one.mass_defect < 1e-10
-    fine = evs.solve(
+    fine = pde.solve(
         OSCILLATORY, LAYERED, 0, quadrature=320, validation=validation, dt=2.5e-3, certificates=False
     )  # a warning is an error
     assert fine.quadrature_defect < 1e-9
@@ -33,28 +33,28 @@ def test_too_coarse_a_rule_in_one_dimension_is_told(validation):
 
 @pytest.mark.long
 def test_too_coarse_a_rule_in_three_dimensions_is_told():
-    wide, narrow = (evs.Dictionary("gaussian_rf", N=count, gamma=4) for count in (320, 160))
+    wide, narrow = (pde.Dictionary("gaussian_rf", N=count, gamma=4) for count in (320, 160))
     with pytest.warns(DoubtWarning, match=COARSE):
-        more = evs.solve(BOX, wide, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
+        more = pde.solve(BOX, wide, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
     with pytest.warns(DoubtWarning, match=COARSE):
-        fewer = evs.solve(BOX, narrow, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
+        fewer = pde.solve(BOX, narrow, 0, quadrature=14, validation=14, dt=0.06, final_time=0.12, certificates=False)
     assert more.error > 1.5 * fewer.error  # more features are worse
     assert more.quadrature_defect > fewer.quadrature_defect > MOST_QUADRATURE_DEFECT
 
 
 def test_the_coarsest_of_the_papers_runs_is_not():
     """80 points of studies/paper/quadrature.toml, of whose seeds this one has the largest defect."""
-    problem = evs.problems.oscillatory_1d(epsilon=0.1)
-    run = evs.solve(problem, LAYERED, 9, quadrature=80, dt=2.5e-3, certificates=False)
+    problem = pde.problems.oscillatory_1d(epsilon=0.1)
+    run = pde.solve(problem, LAYERED, 9, quadrature=80, dt=2.5e-3, certificates=False)
     assert 0.3 < run.quadrature_defect < MOST_QUADRATURE_DEFECT
 
 
 def test_a_ball_that_does_not_hold_the_domain_is_told():
-    small = evs.Dictionary("gtransnet", N=60, N1=240, gamma=20, radius=0.3)
+    small = pde.Dictionary("gtransnet", N=60, N1=240, gamma=20, radius=0.3)
     with pytest.warns(DoubtWarning, match=BALL):
-        one = evs.solve(OSCILLATORY, small, 0, quadrature=320, dt=2.5e-3, certificates=False)
+        one = pde.solve(OSCILLATORY, small, 0, quadrature=320, dt=2.5e-3, certificates=False)
     assert float(one.domain_reach) == pytest.approx(0.5 / 0.3)
-    assert "domain_reach" not in evs.solve(OSCILLATORY, LAYERED, 0, quadrature=320, dt=2.5e-3, certificates=False)
+    assert "domain_reach" not in pde.solve(OSCILLATORY, LAYERED, 0, quadrature=320, dt=2.5e-3, certificates=False)
 
 
 # --- of a study -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import xarray as xr
 from helpers import read_study
 
 import evogt_study as evs
+from evogt_study import pde
 from evogt_study.errors import InPythonError, ResultError, StudyError
 from evogt_study.operations.replay import replay
 from evogt_study.operations.verify import verify
@@ -113,10 +114,10 @@ def test_a_study_shows_itself():
 
 def test_the_packages_methods_and_problems(small_study):
     stated = evs.Study(
-        "evolution", problem=evs.Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"), name="small",
+        "evolution", problem=pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"), name="small",
         axes={"dictionary": ["transnet", "gtransnet"], "k": [1, 2], "seed": range(3)},
         constants={
-            "N": 12, "N1": 24, "gamma": 2, "quadrature": 40, "validation": evs.QuadratureRule("gauss_legendre", 60),
+            "N": 12, "N1": 24, "gamma": 2, "quadrature": 40, "validation": pde.QuadratureRule("gauss_legendre", 60),
             "final_time": 0.1, "dt": 0.01,
         },
         output={"times": 3, "record": ["error_history", "energy_history", "norm_history", "coefficients", "field"],
@@ -144,7 +145,7 @@ def test_any_text_is_stated_as_it_is(text):
 
 def test_a_problem_is_no_method():
     with pytest.raises(StudyError, match="`method` must be a function or the name of a method, got a problem"):
-        evs.Study(evs.Statement(1, initial="x*(1-x)"), axes={"seed": [1]})
+        evs.Study(pde.FormulaProblem(1, initial="x*(1-x)"), axes={"seed": [1]})
 
 
 def test_a_study_is_written_as_a_file(client, tmp_path, monkeypatch):

@@ -318,12 +318,12 @@ def test_a_method_of_ones_own(load):
 
 
 FACTORY = """
-from evogt_study import Statement
+from evogt_study import FormulaProblem
 
 def heat(k, nu=0.5):
-    return Statement(1, exact="exp(-t)*sin(a*pi*x)", diffusion="b")(a=k, b=nu)
+    return FormulaProblem(1, exact="exp(-t)*sin(a*pi*x)", diffusion="b")(a=k, b=nu)
 
-waves = Statement(1, exact="exp(-t)*sin(m*pi*x)")
+waves = FormulaProblem(1, exact="exp(-t)*sin(m*pi*x)")
 """
 
 
@@ -1304,11 +1304,11 @@ BAD_FACTORIES = {
     "raises": ("def f(): raise KeyError('no\\nluck')", ["KeyError", "own.py"]),
     "exits": ("import sys\ndef f(): sys.exit(3)", ["SystemExit"]),
     "is a bad statement": (
-        "from evogt_study import Statement\nf = Statement(1, exact='sin(pi*x')",
+        "from evogt_study import Statement\nf = FormulaProblem(1, exact='sin(pi*x')",
         ["own.py", "FormulaError"],
     ),
     "makes a bad statement": (
-        "from evogt_study import Statement\ndef f(): return Statement(7, exact='x')()",
+        "from evogt_study import Statement\ndef f(): return FormulaProblem(7, exact='x')()",
         ["dimension", "7"],
     ),
     "returns arrays of the wrong shape": (

@@ -2,7 +2,7 @@
 
     M u' + K(t) u + r(u, t) = F(t)
 
-with the terms of `evogt_study.pde.galerkin.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
+with the terms of `galerkin.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
 elements carry u - u_b.  Stages are solved by sparse LU, those of nonlinear reactions by Newton's method.
 """
 

@@ -32,7 +32,7 @@ from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
-from evogt_study.pde.problems.statement import Statement, derived, manufactured_source
+from evogt_study.pde.problems.formula_problem import FormulaProblem, derived, manufactured_source
 
 # the interior of linspace(0, 1, 70), and 69 positive levels of linspace(0, T, 70): the paper's (tab:global_diagnostic)
 POINTS = 68
@@ -55,7 +55,7 @@ class StrongForm:
     initial_residual: SpaceTimeFunction
 
 
-def strong_form(statement: Statement, values: Mapping[str, float]) -> StrongForm:
+def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> StrongForm:
     """The strong form of `statement` for the parameter `values`, differentiated symbolically.
 
     Where the statement has an exact solution, u_0 is its value at t = 0.  Raises ParameterError and ProblemError as the
@@ -78,7 +78,7 @@ Split = tuple[sympy.Expr, Terms | None]
 
 
 @lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
-def _strong_expressions(statement: Statement) -> tuple[tuple[Split, ...], Split]:
+def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], Split]:
     """grad a and f + div(a grad u_0), each with its terms."""
     data = derived(statement)
     initial = data.initial.subs(TIME, 0)

@@ -178,13 +178,10 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-COEFFICIENTS = "feature_coefficients"
-
-
 def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
     """The solution at `points`, (P, d), or (P,) in 1-D, at the saved times: dimensions time and point.
 
-    data: what `evogt_study.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
+    data: what `evogt_study.pde.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
     InputError for points that are not in the domain.
     """
     solution = stored_solution(data)

@@ -284,7 +284,7 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
 
 
 FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
-"""What takes no spectral reference, where the exact solution is known: `evogt_study.solve` gives it unasked."""
+"""What takes no spectral reference, where the exact solution is known: `evogt_study.pde.solve` gives it unasked."""
 
 FACE_POINTS, FACE_TIMES = 16, 100
 """Gauss points per direction of a face, and times, at which the flow through it is looked at."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy  # which imports its parts when they are first used: workers would pay 0.17 s for this one at start  # which imports its parts when they are first used
+import scipy  # imports its parts when they are first used: workers would pay 0.17 s for this one at start
 
 from evogt_study.pde.certificates.problem_data import ProblemData, UnitBox
 from evogt_study.pde.certificates.spectral_space import TensorGrid

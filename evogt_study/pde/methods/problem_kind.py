@@ -12,13 +12,13 @@ from evogt_study.pde import problems
 
 if TYPE_CHECKING:
     from evogt_study.pde.methods.solver import UserSolver
-    from evogt_study.pde.problems import Statement
+    from evogt_study.pde.problems import FormulaProblem
 
 
 class FormulaProblems(ProblemKind):
     """Problems of the paper by their names, and tables of formulas."""
 
-    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Statement:
+    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> FormulaProblem:
         from evogt_study.pde.problems.table import ProblemTable
         from evogt_study.study.model import validated
 
@@ -34,10 +34,10 @@ class FormulaProblems(ProblemKind):
         mesh = (table["domain"] or {}).get("mesh")
         if isinstance(mesh, str):  # a path relative to the study
             table["domain"] = {"mesh": str(folder / mesh)}
-        return problems.Statement(**table)
+        return problems.FormulaProblem(**table)
 
-    def make(self, content: Mapping[str, Any]) -> Statement:
-        return problems.Statement(**content)
+    def make(self, content: Mapping[str, Any]) -> FormulaProblem:
+        return problems.FormulaProblem(**content)
 
     @property
     def solver(self) -> type[UserSolver]:

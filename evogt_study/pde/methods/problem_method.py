@@ -29,7 +29,7 @@ from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Share
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
@@ -48,7 +48,7 @@ class ProblemSource:
     has_exact: bool | None
     has_potential: bool | None
     dimension: int | None
-    statement: Statement | None = None
+    statement: FormulaProblem | None = None
 
     @property
     def feature_dimension(self) -> int:
@@ -58,12 +58,12 @@ class ProblemSource:
     @staticmethod
     def of(given: object) -> ProblemSource:
         """The source for a statement, or for the statement or factory that a user's file holds."""
-        if isinstance(given, Statement):
+        if isinstance(given, FormulaProblem):
             return _from_statement(given)
         if not isinstance(given, UserCode):
             raise StudyError(f"`problem` must be in formulas or a function, got {type(given).__name__}")
         loaded = given.load()
-        if isinstance(loaded, Statement):
+        if isinstance(loaded, FormulaProblem):
             return _from_statement(loaded)
         name = f"{Path(given.place).name}:{given.attribute}" if ".py" in given.place else given.reference
         content = {**given.identity, "factory": given.attribute}
@@ -76,7 +76,7 @@ def formula_parameter(name: str) -> Parameter:
     return Parameter(name, "a finite number", real(), GREEK.get(name, name), OF_FORMULAS)
 
 
-def _from_statement(statement: Statement) -> ProblemSource:
+def _from_statement(statement: FormulaProblem) -> ProblemSource:
     content = {
         key: getattr(statement, key) for key in ("dimension", "exact", "initial", "source", "diffusion")
     }  # not its name: the same formulas are the same problem

@@ -25,7 +25,7 @@ from evogt_study.pde.methods.problem_method import dictionary_of
 from evogt_study.pde.methods.variables import outside_ball, warn_outside_ball
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value
@@ -131,7 +131,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         return used | ({"hidden": widths[:-1]} if len(widths) > 1 else {})
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> FormulaProblem:
         """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""
         source = self.method.source
         if source.statement is None:

@@ -19,7 +19,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, afresh, solve
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 
 FINE = {1: TensorGrid(1, 16, 64), 2: TensorGrid(2, 72), 3: TensorGrid(3, 32)}
 VALIDATION = {
@@ -43,7 +43,7 @@ class Manufactured:
 
     @cached_property
     def problem(self):
-        return Statement(dimension=self.dimension, exact=self.exact, diffusion=self.diffusion)()
+        return FormulaProblem(dimension=self.dimension, exact=self.exact, diffusion=self.diffusion)()
 
     @cached_property
     def gradient(self):

@@ -15,7 +15,7 @@ from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, afresh, solve
-from evogt_study.pde.problems import BUILT_IN, Statement
+from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
 PROBLEM = BUILT_IN["oscillatory_1d"](epsilon=0.2)
 GTRANSNET = Dictionary("gtransnet", N=60, N1=240, gamma=20)
@@ -119,7 +119,7 @@ def test_constants():
     ],
 )
 def test_the_semidiscrete_state_is_that_of_the_ode(formulas, by_iteration, monkeypatch):
-    problem = Statement(dimension=1, exact="exp(-t)*sin(3*pi*x)", **formulas)()
+    problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(3*pi*x)", **formulas)()
     dictionary = Dictionary("legendre", N=20)
     system = solve(problem, replace(RUN, dictionary=dictionary)).system
     asked = CoefficientReference("dop853").final_state(system, 0.25)

@@ -14,7 +14,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, afresh, solve
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 
 BUBBLE = "4*x*y*(1 - x)*(1 - y)*exp(-t)"
 PULSE = "sin(pi*x)*(1 + exp(-((t - 1/7)*2000)**2))"
@@ -37,7 +37,7 @@ def run_of(family, N, points, steps, final_time, dimension, **more):
     ],
 )
 def test_structure_between_the_nodes(exact, points, seen):
-    assert seen_in_space(Statement(dimension=2, exact=exact)(), TensorGrid(2, points), 0.1) is seen
+    assert seen_in_space(FormulaProblem(dimension=2, exact=exact)(), TensorGrid(2, points), 0.1) is seen
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_structure_between_the_nodes(exact, points, seen):
     ],
 )
 def test_structure_between_the_times(exact, seen):
-    rule, problem = TimeRule.between(np.linspace(0.0, 0.5, 11)), Statement(dimension=1, exact=exact)()
+    rule, problem = TimeRule.between(np.linspace(0.0, 0.5, 11)), FormulaProblem(dimension=1, exact=exact)()
     assert seen_in_time(problem, ProblemData.of(problem, TensorGrid(1, 32, 4), rule.times), rule) is seen
 
 
@@ -63,7 +63,7 @@ def test_structure_between_the_times(exact, seen):
 )
 def test_nothing_bounds_what_is_not_seen(exact, run):
     dimension = 2 if "y" in exact else 1
-    problem = Statement(dimension=dimension, exact=exact)()
+    problem = FormulaProblem(dimension=dimension, exact=exact)()
     found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
     assert found["error_bound"] == np.inf
     assert reference_of(problem, run.grid.final_time, SpectralSpace(dimension, 16), 10).delta == np.inf

@@ -19,7 +19,7 @@ from evogt_study.pde.dictionaries import Dictionary
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, afresh, solve
-from evogt_study.pde.problems import Statement
+from evogt_study.pde.problems import FormulaProblem
 
 T = 0.2
 FINE = {1: TensorGrid(1, 16, 40), 2: TensorGrid(2, 60), 3: TensorGrid(3, 30)}
@@ -44,7 +44,7 @@ def stated(dimension, exact, diffusion, natural=(), domain=None, **terms):
             boundary[face] = {"flux": str(given)}
         else:
             boundary[face] = {"transfer": transfer, "outside": str(sympy.simplify(given / sympy.sympify(transfer)))}
-    return Statement(
+    return FormulaProblem(
         dimension=dimension, exact=exact, diffusion=diffusion, domain=domain, boundary=boundary or (),
         **terms,
     )()  # fmt: skip
@@ -155,15 +155,15 @@ def test_what_is_refused():
     pulsed = stated(1, "exp(-t)*cos(pi*x/2)", "1", [("x0", "0")], advection=["50*sin(40*pi*t)**2*(1 - x)"])
     for problem in (pumped, pulsed):
         assert applicable(problem, T) == ()
-    nonlinear = Statement(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
+    nonlinear = FormulaProblem(dimension=1, initial="sin(pi*x)", reaction="u*(1 - u)")()
     assert applicable(nonlinear, T) == ("error_indicator",)
-    disk = Statement(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
+    disk = FormulaProblem(dimension=2, initial="1 - x**2 - y**2", domain={"disk": {"centre": [0, 0], "radius": 1}})()
     with pytest.raises(StudyError, match="another domain than a box"):
         check_certificates(("error_bound",), disk, T)
 
 
 def test_a_bound_beyond_the_range_of_numbers():
-    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
+    problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="400*u")()
     run = replace(run_of(problem, 20, 40), grid=TimeGrid.of(1.0, 0.002))
     with np.errstate(all="ignore"):
         found = certificates(solve(problem, run), ("error_bound",), afresh, "", None)
@@ -171,13 +171,13 @@ def test_a_bound_beyond_the_range_of_numbers():
 
 
 def test_the_norm_that_the_bound_is_divided_by_has_an_upper_limit():
-    problem = Statement(dimension=1, exact="sin(9*pi*x)*exp(-t) + sin(pi*x)", diffusion="1e-8")()
+    problem = FormulaProblem(dimension=1, exact="sin(9*pi*x)*exp(-t) + sin(pi*x)", diffusion="1e-8")()
     solution = solve(problem, run_of(problem, 6, 8))
     assert certificates(solution, ("error_bound",), afresh, "", None)["error_bound"] >= 0.5 * solution.errors[-1] > 0.1
 
 
 def test_a_bound_that_is_no_number_is_infinite():
-    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)")()
+    problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)")()
     run = replace(run_of(problem, 6, 8), grid=TimeGrid.of(1e-300, 1e-301))  # rates overflow
     with np.errstate(all="ignore"):
         reference = spectral_reference(problem, 1e-300)
@@ -196,7 +196,7 @@ def test_a_bound_that_is_no_number_is_infinite():
 )
 def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, diffusion, told):
     exact = "exp(-t)*" + "*".join(f"sin(pi*{name})" for name in "xy"[:dimension])
-    problem = Statement(dimension=dimension, exact=exact, diffusion=diffusion)()
+    problem = FormulaProblem(dimension=dimension, exact=exact, diffusion=diffusion)()
     solution = solve(
         problem, replace(run_of(problem, 10, 8), quadrature=QuadratureRule("gauss_legendre", {1: 60, 2: 12}[dimension]))
     )
@@ -205,7 +205,7 @@ def test_a_diffusion_that_is_negative_between_the_nodes_of_assembly(dimension, d
 
 
 def test_indicator_of_a_reaction():
-    problem = Statement(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="u*(1 - u)")()
+    problem = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x)", reaction="u*(1 - u)")()
     run = run_of(problem, 20, 40)
     found = [
         certificates(

@@ -5,12 +5,12 @@ import pytest
 
 from evogt_study.pde.certificates.reference import SpectralReference, reference_of, spectral_reference
 from evogt_study.pde.certificates.spectral_space import SpectralSpace, TensorGrid
-from evogt_study.pde.problems import BUILT_IN, Statement
+from evogt_study.pde.problems import BUILT_IN, FormulaProblem
 
-CHANGING = Statement(
+CHANGING = FormulaProblem(
     dimension=2, exact="exp(-t)*sin(pi*x)*sin(2*pi*y)", diffusion="1 + (1 + sin(30*t)/2)/4*cos(2*pi*x)*cos(2*pi*y)"
 )
-LIFTED = Statement(dimension=1, exact="exp(-t)*sin(pi*x) + x*t", diffusion="1 + x", lifting="x*t")
+LIFTED = FormulaProblem(dimension=1, exact="exp(-t)*sin(pi*x) + x*t", diffusion="1 + x", lifting="x*t")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ at the end, by which all has happened."""
 
 
 @dataclass(frozen=True)
-class Statement:
+class FormulaProblem:
     """A problem in formulas; call it with its parameters' values to get the `Problem`.
 
     exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t), or a list of the diagonal of A,
@@ -65,7 +65,7 @@ class Statement:
 
     Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
 
-    >>> heat = Statement(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
+    >>> heat = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
     ['k', 'nu']
     """
@@ -268,7 +268,7 @@ class Derived:
 
 # 64: a study has one statement, a folder of studies some; each holds a few kilobytes of expressions
 @lru_cache(maxsize=64)  # one derivation a process, however many parameter values and runs use it
-def derived(statement: Statement) -> Derived:
+def derived(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
     dimension = statement.dimension
     terms, potential = symbolic_terms(statement, dimension), _parsed_potential(statement.potential)
@@ -300,7 +300,7 @@ def derived(statement: Statement) -> Derived:
 
 
 def _given(
-    statement: Statement, terms: SymbolicTerms, potential: sympy.Expr | None
+    statement: FormulaProblem, terms: SymbolicTerms, potential: sympy.Expr | None
 ) -> tuple[sympy.Expr | None, sympy.Expr, sympy.Expr]:
     """The exact solution, the initial value, and the source with what a linear reaction leaves beside c u."""
     dimension = statement.dimension
@@ -314,7 +314,7 @@ def _given(
 
 
 @lru_cache(maxsize=64)
-def _claims(statement: Statement) -> tuple[tuple[str, WeakIdentity], ...]:
+def _claims(statement: FormulaProblem) -> tuple[tuple[str, WeakIdentity], ...]:
     """Identities that the formulas have to fulfil in the weak sense, each with its wording for messages.
 
     u and u_b are in H1, and u solves the problem, (f - u_t - F'(u) - b . grad u + g, v) = (A grad u, grad v).
@@ -379,7 +379,7 @@ def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) ->
 
 # after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
 # function than the stated one
-def _check_weak_forms(statement: Statement, problem: Problem, final_time: float) -> None:
+def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: float) -> None:
     """Raise ProblemError, with the measured defect, where the symbolic derivatives are not the weak ones."""
     broken = _broken_claim(statement, final_time, tuple(problem.parameters.items()))
     if broken is not None:
@@ -393,7 +393,7 @@ def _check_weak_forms(statement: Statement, problem: Problem, final_time: float)
 
 @lru_cache(maxsize=1024)  # a study's cases have few problems, which are made for each of them
 def _broken_claim(
-    statement: Statement, final_time: float, values: tuple[tuple[str, float], ...]
+    statement: FormulaProblem, final_time: float, values: tuple[tuple[str, float], ...]
 ) -> tuple[str, float] | None:
     """The first claim that the formulas do not fulfil for these parameters, with its defect."""
     times = tuple(part * final_time for part in LOOKED_AT)
@@ -406,7 +406,7 @@ def _broken_claim(
 
 
 # eq:1d_multi, tab:main1d: one solution, a coefficient of scale epsilon
-oscillatory_1d = Statement(
+oscillatory_1d = FormulaProblem(
     name="oscillatory_1d",
     dimension=1,
     exact="exp(-t)*sin(16*pi*x)",
@@ -414,7 +414,7 @@ oscillatory_1d = Statement(
     final_time=0.25,
 )
 # tab:epsdep1d: a solution with a component of scale epsilon; 2/epsilon has to be an integer, else it is not zero at 1
-target_1d = Statement(
+target_1d = FormulaProblem(
     name="target_1d",
     dimension=1,
     exact="exp(-t)*(sin(pi*x) + sin(2*pi*x/epsilon)/5)",

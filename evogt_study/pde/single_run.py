@@ -75,7 +75,7 @@ def solve(
     of a study file.  reference is what errors are measured against, by its name in a study file, "other.nc" of another
     run, "file.py:function" of nodes (Q, d) and t, or a `evogt_study.pde.pipeline.Reference`.  norms: of the error
     too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
-    which the solution is given; `evogt_study.evaluate` gives it anywhere.
+    which the solution is given; `evogt_study.pde.evaluate` gives it anywhere.
 
     certificates are what the run says of its own error: True for all that the problem has and that take no spectral
     reference, False for none, or names as in `record` of a study.
