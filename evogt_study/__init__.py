@@ -72,8 +72,8 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "summary")
 
 __all__ = [
     "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge", "observed_orders",
-    "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary", "table", "together",
-    "verdict", "verify",
+    "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary", "table",
+    "together", "verdict", "verify",
 ]  # fmt: skip
 
 

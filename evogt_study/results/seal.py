@@ -295,7 +295,6 @@ Found = TypeVar("Found")
 SECONDS = 60
 SECONDS_OF_KEYS = 20
 """Seconds that reading the keys of one file may take: a million keys take 0.3 s."""
-"""Values that are read at once: 8 MB of numbers, which are several chunks of a result."""
 BYTES_PER_SECOND = 5_000_000
 """Reading may take `SECONDS`, and one more for each so many bytes: a hundred times what it does take."""
 

@@ -1,4 +1,4 @@
-"""What bound, estimate and budget add to a run: of `evogt_study.pde.solve`, by itself in a study, and in a study's order.
+"""What bound, estimate and budget add to a run: of `pde.solve`, alone in a study, and in the order of a study.
 
     OPENBLAS_NUM_THREADS=1 python tests/benchmarks/certificates.py [PROBLEM]... [--repeat N]
 

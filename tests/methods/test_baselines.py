@@ -235,7 +235,7 @@ def test_space_time_regression_gives_the_numbers_of_its_function(given, dictiona
 
 def test_a_factorys_problem_is_solved_as_the_same_formulas_are(tmp_path):
     (tmp_path / "own.py").write_text(
-        "from evogt_study import Statement\n"
+        "from evogt_study.pde import FormulaProblem\n"
         "def heat(k):\n"
         "    return FormulaProblem(1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/10')(k=k)\n"
     )
@@ -512,7 +512,8 @@ BAD = {
 def test_a_mistake_costs_one_line_and_exit_code_two(tmp_path, capsys, monkeypatch, name):
     text, fragments = BAD[name]
     (tmp_path / "own.py").write_text(
-        "from evogt_study import Statement\ndef heat(k):\n    return FormulaProblem(1, exact='exp(-t)*sin(k*pi*x)')(k=k)\n"
+        "from evogt_study.pde import FormulaProblem\n"
+        "def heat(k):\n    return FormulaProblem(1, exact='exp(-t)*sin(k*pi*x)')(k=k)\n"
     )
     (tmp_path / "tiny.toml").write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -549,7 +550,7 @@ def test_a_run_that_blows_up_is_diverged_and_the_others_go_on(client):
 
 def test_a_factorys_potential_is_refused_by_p1_fem_when_read(tmp_path, capsys):
     (tmp_path / "own.py").write_text(
-        "from evogt_study import Statement\n"
+        "from evogt_study.pde import FormulaProblem\n"
         "def heat(k):\n"
         "    return FormulaProblem(1, initial='sin(k*pi*x)', potential='u**2')(k=k)\n"
     )

@@ -162,7 +162,8 @@ def test_other_norms_are_recorded_where_they_are_asked_for():
     _, _, found = computed(toml(output={"record": f"{names}".replace("'", '"')}))
     assert set(names) <= set(found)
     one = pde.solve(
-        pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(), pde.Dictionary("transnet", N=20, gamma=3), 0,
+        pde.FormulaProblem(1, exact="exp(-t)*sin(pi*x)", diffusion="1/10")(),
+        pde.Dictionary("transnet", N=20, gamma=3), 0,
         quadrature=40, validation=30, final_time=0.1, dt=0.025, norms=names, times=2,
     )  # fmt: skip
     for name in names:

@@ -230,7 +230,7 @@ def test_nothing_is_predicted_of_a_function_of_ones_own(own_study):
 def own_problem(folder, data=""):
     """ONE_D with a problem from a factory that may change its `data`."""
     (folder / "own.py").write_text(
-        "from dataclasses import replace\nfrom evogt_study.pde.problems import Statement\n"
+        "from dataclasses import replace\nfrom evogt_study.pde.problems import FormulaProblem\n"
         "def problem(k=2.0):\n"
         "    made = FormulaProblem(dimension=1, exact='exp(-t)*sin(k*pi*x)', diffusion='1/50')(k=k)\n"
         f"    return replace(made{data})\n"

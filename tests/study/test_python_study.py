@@ -114,7 +114,8 @@ def test_a_study_shows_itself():
 
 def test_the_packages_methods_and_problems(small_study):
     stated = evs.Study(
-        "evolution", problem=pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"), name="small",
+        "evolution", name="small",
+        problem=pde.FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="1/10"),
         axes={"dictionary": ["transnet", "gtransnet"], "k": [1, 2], "seed": range(3)},
         constants={
             "N": 12, "N1": 24, "gamma": 2, "quadrature": 40, "validation": pde.QuadratureRule("gauss_legendre", 60),

@@ -318,7 +318,7 @@ def test_a_method_of_ones_own(load):
 
 
 FACTORY = """
-from evogt_study import FormulaProblem
+from evogt_study.pde import FormulaProblem
 
 def heat(k, nu=0.5):
     return FormulaProblem(1, exact="exp(-t)*sin(a*pi*x)", diffusion="b")(a=k, b=nu)
@@ -1267,7 +1267,7 @@ def test_a_rule_applies_to_the_value_it_names_and_not_to_one_that_compares_equal
 OWN_PROBLEM = toml({"problem": '"own.py:f"'}, problem=None)
 A_PROBLEM = """
 import numpy as np
-from evogt_study import Problem
+from evogt_study.pde import Problem
 from evogt_study.pde.galerkin.problem import Separable
 """
 
@@ -1304,11 +1304,11 @@ BAD_FACTORIES = {
     "raises": ("def f(): raise KeyError('no\\nluck')", ["KeyError", "own.py"]),
     "exits": ("import sys\ndef f(): sys.exit(3)", ["SystemExit"]),
     "is a bad statement": (
-        "from evogt_study import Statement\nf = FormulaProblem(1, exact='sin(pi*x')",
+        "from evogt_study.pde import FormulaProblem\nf = FormulaProblem(1, exact='sin(pi*x')",
         ["own.py", "FormulaError"],
     ),
     "makes a bad statement": (
-        "from evogt_study import Statement\ndef f(): return FormulaProblem(7, exact='x')()",
+        "from evogt_study.pde import FormulaProblem\ndef f(): return FormulaProblem(7, exact='x')()",
         ["dimension", "7"],
     ),
     "returns arrays of the wrong shape": (

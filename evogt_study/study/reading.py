@@ -1,0 +1,270 @@
+"""From the tables of a study file to a method specification and phases with checked values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evogt_study.errors import FormulaError, InputError, ParameterError, StudyError, shortened
+from evogt_study.methods.code import UserCode
+from evogt_study.methods.loading import known_method, load_method
+from evogt_study.methods.problem_kind import kind_of
+from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
+from evogt_study.schema.values import Value, text_label
+from evogt_study.schema.variables import PILOT
+from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
+from evogt_study.study.computed import is_formula, read_formulas
+from evogt_study.study.declared import Declared, Place
+from evogt_study.study.designs import check_occurs, read_designs, stated_values
+from evogt_study.study.listed import spaced
+from evogt_study.study.model import (
+    ExcludeTable,
+    SeedRange,
+    StudyTable,
+    WhenTable,
+)
+from evogt_study.study.phases import STUDY, Phase, read_pilot, read_precision
+
+# NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
+MAX_AXES = 30
+Named = Callable[[str, Sequence[str]], UserCode]
+"""Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
+
+
+def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
+    """The saved times as a count or as numbers."""
+    try:
+        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
+    # an integer beyond the range of a double
+    except OverflowError:
+        times = ()
+    if times == ():
+        raise StudyError(
+            f"`times` must be a count, or a list of at least one time, got {shortened(raw)} (output.times)"
+        )
+    return times
+
+
+class _PlacedError(StudyError):
+    """A mistake whose message has its place already."""
+
+
+class Reader:
+    """One pass from a table of the right shape to a study whose every value is checked."""
+
+    def __init__(self, table: StudyTable, file: str, named: Named) -> None:
+        self.table, self.file, self.named = table, file, named
+        try:
+            self.spec = self._spec()
+            self.method = load_method(self.spec)
+            if references := tuple(self._references()):
+                self.spec = replace(self.spec, references=references)
+                self.method = load_method(self.spec)
+        except _PlacedError as error:
+            raise StudyError(str(error)) from None
+        except ParameterError as error:
+            raise StudyError(str(error.at(f"{file}, problem.{error.name}"))) from None
+        except FormulaError as error:
+            raise StudyError(f"{error} ({file}, problem)") from None
+        except InputError as error:
+            raise StudyError(f"{error} ({file})") from None
+        if table.depends and not self.spec.codes:
+            raise StudyError(f"`depends` must be left out with the method {table.method}, which reads no files")
+        self.declared = Declared(self.method, file, frozenset(table.constants), tuple(self._lacking()))
+
+    def _lacking(self) -> Iterator[str]:
+        """Parameters without a default that no section of the text gives; none where a table's file may give them."""
+        table = self.table
+        given = {*table.axes, *table.constants, *(table.pilot.parameters if table.pilot else ())}
+        given.update(
+            *(rule.set for rule in table.when), *(each.parameters for each in (*table.together, *table.sample))
+        )
+        given.update(*(row for listed in table.table for row in listed.rows or ()))
+        for name, parameter in self.method.parameters.items():
+            if parameter.default is None and not parameter.optional and name not in given and not table.table_files:
+                yield name
+
+    def _spec(self) -> MethodSpec:
+        stated, output = self.table.problem, self.table.output
+        outputs = None
+        if output is not None:
+            outputs = Output(_times(output.times), tuple(dict.fromkeys(output.record)), output.grid)
+        method = known_method(self._labelled("method", self.table.method) or self.table.method, self._named)
+        problem: object = None if stated is None else self._problem(stated, "problem")
+        if several := self._labelled("problem", stated):
+            each = ((label, self._problem(raw, f"axes.problem.{label}")) for label, raw in several.items())
+            problem = Alternatives(tuple(each))
+        return MethodSpec(method, problem, outputs)
+
+    def _named(self, reference: str) -> UserCode:
+        return self.named(reference, self.table.depends)
+
+    def _problem(self, raw: str | dict[str, Any], where: str) -> object:
+        """The problem, or the user's code that makes it.  Raises _PlacedError."""
+        if isinstance(raw, str) and ":" in raw:
+            return self._named(raw)
+        place = f"{self.file}, {where}"
+        try:
+            return kind_of(raw).read(raw, Path(self.file).parent, place)
+        except ParameterError as error:
+            raise _PlacedError(str(error.at(f"{place}.{error.name}"))) from None
+        except FormulaError as error:
+            raise _PlacedError(f"{error} ({place})") from None
+        except StudyError as error:
+            raise _PlacedError(str(error)) from None
+
+    def _references(self) -> Iterator[UserCode]:
+        """The functions that parameters name, wherever these get a value."""
+        given = [self.table.axes, self.table.constants, *(rule.set for rule in self.table.when)]
+        texts: list[Any] = []
+        for name in [each.name for each in self.method.parameters.values() if each.takes_code]:
+            several = [table.get(name) for table in given]
+            texts += [text for raw in several for text in (raw if isinstance(raw, list) else [raw])]
+            texts += stated_values(self.table, name, self.file)
+        # each once, since naming it reads and hashes its files
+        for text in dict.fromkeys(text for text in texts if isinstance(text, str) and ":" in text):
+            yield self._named(text)
+
+    def _labelled(self, name: str, alone: object) -> dict[str, Any] | None:
+        """The methods or problems of an axis by their labels, if there is such an axis."""
+        raw = self.table.axes.get(name)
+        if raw is None:
+            return None
+        if name in self.table.model_fields_set and alone is not None:
+            raise StudyError(f"`{name}` must be given once, got one for all and an axis ({self.file}, axes.{name})")
+        if isinstance(raw, list) and all(isinstance(each, str) for each in raw):
+            # a function is labelled by its own name
+            raw = {each.rpartition(":")[2]: each for each in raw} if len(raw) > 0 else raw
+        if not isinstance(raw, dict) or not raw:
+            raise StudyError(
+                f"`{name}` must be a list of names, or a table of labels and names, got {shortened(raw)} "
+                f"({self.file}, axes.{name})"
+            )
+        return {label: self._one(name, label, each) for label, each in raw.items()}
+
+    def _one(self, name: str, label: str, raw: Any) -> Any:
+        """One method or problem of an axis: a name, or the table of a problem."""
+        if isinstance(raw, str) or (isinstance(raw, dict) and name == "problem"):
+            return raw
+        raise StudyError(f"`{name}` must be a name, got {shortened(raw)} ({self.file}, axes.{name}.{label})")
+
+    def phases(self, warn: bool) -> tuple[Phase, ...]:
+        """The phases of the study; of designs that are no good ones it is warned."""
+        table, space = self.table, self._space(warn)
+        precision = None
+        if table.precision is not None:
+            precision, space = read_precision(table.precision, space, self.declared)
+        pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
+        return (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space, precision=precision))
+
+    def _space(self, warn: bool) -> CaseSpace:
+        """The cases of the study; of designs that are no good ones it is warned."""
+        designs = read_designs(self.table, self.declared, warn=warn)
+        axes = (*designs, *(self._axis(name, raw) for name, raw in self.table.axes.items()))
+        if len(axes) > MAX_AXES:
+            raise StudyError(f"a study must have at most {MAX_AXES} axes, got {len(axes)} ({self.file}, axes)")
+        size = math.prod(len(axis.values) for axis in axes)
+        if size > MAX_CASES:
+            raise StudyError(f"a study must have at most {MAX_CASES:,} cases, got {size:,} ({self.file}, axes)")
+        varying = {name: values for axis in axes for name, values in axis.parameters.items()}
+        constants, formulas = self._constants(varying), read_formulas(self.table.constants, self.declared)
+        excluded = tuple(Exclude(match) for match in self._matches("exclude", self.table.exclude, axes, varying))
+        space = CaseSpace(axes, constants, self._rules(axes, varying), (), excluded, formulas)
+        if excluded and not space.count:
+            raise StudyError(f"`exclude` must leave a case, got none of {size:,} points ({self.file}, exclude)")
+        return space
+
+    def _axis(self, name: str, raw: Any) -> Axis:
+        where = f"axes.{name}"
+        if name in ("method", "problem") and name in self.declared.method.parameters:
+            raw = list(self._labelled(name, None) or raw)
+        entries = self._range(raw, where) if isinstance(raw, dict) else raw
+        if not isinstance(entries, list) or not entries:
+            raise StudyError(
+                f"`{name}` must be a list of values, got {shortened(raw)} ({self.file}, {where}); "
+                "one value belongs in [constants]"
+            )
+        return Axis(name, self.declared.values(name, entries, where))
+
+    def _range(self, raw: dict[str, Any], where: str) -> Sequence[int | float]:
+        if "from" in raw or "to" in raw:
+            return spaced(raw, Place(self.file, where))
+        try:
+            return SeedRange.model_validate(raw).values
+        # pydantic's ValidationError is one
+        except ValueError:
+            wanted = f"{{ start = integer >= 0, count = integer >= 1 and at most {MAX_CASES:,} }}"
+            told = f"`{where}` must be a list, or {wanted}, {{ from, to, count }} or {{ from, to, step }}"
+            raise StudyError(f"{told}, got {shortened(raw)} ({self.file}, {where})") from None
+
+    def _constants(self, varying: Mapping[str, Sequence[Value]]) -> dict[str, Value]:
+        """Values that are the same in all cases; those computed by a formula are left out."""
+        stated = self.table.constants
+        constants = {
+            name: parameter.default
+            for name, parameter in self.method.parameters.items()
+            if parameter.default is not None and name not in varying and not is_formula(stated.get(name))
+        }
+        for name in constants:
+            self.declared.check_name(name, f"constants.{name}")
+        for name, raw in stated.items():
+            if name in varying:
+                raise StudyError(f"`{name}` must be an axis or a constant, got both ({self.file}, constants.{name})")
+            if not is_formula(raw):
+                constants[name] = self.declared.value(name, raw, f"constants.{name}")
+        return constants
+
+    def _rules(self, axes: Sequence[Axis], varying: Mapping[str, Sequence[Value]]) -> tuple[When, ...]:
+        matches = self._matches("when", self.table.when, axes, varying)
+        return tuple(
+            When(match, {name: self._set(varying, name, raw, f"when[{i}].set") for name, raw in rule.set.items()})
+            for i, (rule, match) in enumerate(zip(self.table.when, matches, strict=True))
+        )
+
+    def _matches(
+        self,
+        section: str,
+        rules: Sequence[WhenTable | ExcludeTable],
+        axes: Sequence[Axis],
+        varying: Mapping[str, Sequence[Value]],
+    ) -> Iterator[dict[str, frozenset[str]]]:
+        """Labels that each rule of a section admits, by the parameters that it matches."""
+        for i, rule in enumerate(rules):
+            place = Place(self.file, f"{section}[{i}].match")
+            match = {name: self._admitted(varying, name, raw, place.where) for name, raw in rule.match.items()}
+            check_occurs(match, axes, place)
+            yield match
+
+    def _set(self, varying: Mapping[str, Sequence[Value]], name: str, raw: Any, where: str) -> Value:
+        if name in varying:
+            raise StudyError(f"`{name}` must not be set by a rule, since it is an axis ({self.file}, {where}.{name})")
+        return self.declared.value(name, raw, f"{where}.{name}")
+
+    def _admitted(self, varying: Mapping[str, Sequence[Value]], name: str, raw: Any, where: str) -> frozenset[str]:
+        """Labels of the values that a rule's match means: the one it names, or the several that it lists.
+
+        The parameter has to have each somewhere, else the rule matches no case.
+        """
+        where = f"{where}.{name}"
+        if name not in varying:
+            known = ", ".join(varying)
+            raise StudyError(f"`match` must name axes ({known}), got {shortened(name)} ({self.file}, {where})")
+        present = {text_label(value) for value in varying[name]}
+        if isinstance(raw, list) and raw and not self._is_value_on(present, name, raw, where):
+            wanted = [text_label(self.declared.value(name, entry, where)) for entry in raw]
+        else:
+            wanted = [text_label(self.declared.value(name, raw, where))]
+        for label in wanted:
+            if label not in present:
+                raise StudyError(f"the rule matches no case: {name} has no value {label} ({self.file}, {where})")
+        return frozenset(wanted)
+
+    def _is_value_on(self, present: set[str], name: str, raw: Any, where: str) -> bool:
+        """Return True for a list that is itself one of the axis's values (widths of layers), not a list of them."""
+        try:
+            return text_label(self.declared.value(name, raw, where)) in present
+        except StudyError:
+            return False
