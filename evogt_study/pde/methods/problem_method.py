@@ -86,7 +86,7 @@ def _from_statement(statement: FormulaProblem) -> ProblemSource:
         "advection": statement.advection,
         "reaction": statement.reaction,
         "boundary": statement.boundary or None,
-        "domain": None if isinstance(statement.domain, UnitCube) else content_of(statement.domain),
+        "domain": None if type(statement.domain) is UnitCube else content_of(statement.domain),
     }
     content |= {key: formula for key, formula in optional.items() if formula is not None}
     parameters = {name: formula_parameter(name) for name in sorted(statement.parameters)}

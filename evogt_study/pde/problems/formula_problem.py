@@ -113,9 +113,7 @@ class FormulaProblem:
         """Content from which the statement can be made again, JSON-able; defaults are left out."""
         given = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "domain"}
         content = {name: value for name, value in given.items() if value not in (None, (), "")}
-        return (
-            content if isinstance(self.domain, UnitCube) else content | {"domain": content_of(self.domain, whole=True)}
-        )
+        return content if type(self.domain) is UnitCube else content | {"domain": content_of(self.domain, whole=True)}
 
     @property
     def table(self) -> dict[str, Any]:
