@@ -40,7 +40,7 @@ CHANGES = {
     "a date": (lambda file: file.setncattr("date_created", "1999-12-31"), 0),
     "a title": (lambda file: file.setncattr("title", "other"), 1),
     "units": (lambda file: file["error"].setncattr("units", "m"), 1),
-    "an attribute that a method declares": (lambda file: file["error"].setncattr("label", "e"), 0),
+    "a label": (lambda file: file["error"].setncattr("label", "e"), 1),
     "the type of an attribute": (lambda file: file["status"].setncattr("flag_values", np.arange(6)), 1),
     "a name": (lambda file: file.renameVariable("error", "run_error"), 2),
     "a status": (put("status", np.array([1, 2, 1], np.int8)), 1),

@@ -14,6 +14,7 @@ from evogt_study.methods.problem_kind import PROBLEM_KINDS
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import DOMAINS
 from evogt_study.pde.integrators import INTEGRATORS
+from evogt_study.pde.methods import parameters
 from evogt_study.publishing.page import stated_problems
 from evogt_study.study.study import Study
 
@@ -45,8 +46,10 @@ def installed(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     for registry in (FAMILIES, DOMAINS, INTEGRATORS, PROBLEM_KINDS):
         monkeypatch.setattr(registry, "kinds", dict(registry.kinds))
+    parameters._load_installed.cache_clear()
     yield
     sys.modules.pop("other_package", None)
+    parameters._load_installed.cache_clear()
 
 
 def heat(axis="N = [2, 4]", dictionary="sine", domain="", constants=""):
@@ -77,13 +80,14 @@ def test_a_method_is_a_type_and_declares_its_variables():
 
 def test_a_problem_kind_reads_problems_and_wraps_functions_that_solve_them(tmp_path):
     (tmp_path / "solver.py").write_text("def frequency(problem, mass):\n    return (problem.stiffness / mass) ** 0.5\n")
-    text = 'name = "f"\nmethod = "solver.py:frequency"\n[problem]\nkind = "spring"\nstiffness = 4.0\n[axes]\nmass = [1, 4]\n'
+    head = 'name = "f"\nmethod = "solver.py:frequency"\n[axes]\nmass = [1, 4]\n'
+    text = f'{head}[problem]\nkind = "spring"\nstiffness = 4.0\n'
     (tmp_path / "f.toml").write_text(text)
     assert run(Study.from_file(tmp_path / "f.toml")).frequency.values.tolist() == [2.0, 1.0]
     assert [str(each.items) for each in stated_problems(text)] == ["<li>a spring of stiffness 4.0</li>"]
     with pytest.raises(StudyError, match=r"a spring must have a `stiffness`, got \['kind', 'mass'\] \(.*/f, problem\)"):
         Study.from_text(text.replace("stiffness", "mass"), str(tmp_path / "f"))
-    with pytest.raises(StudyError, match="`problem` must be one of pde, got 'weight'"):
+    with pytest.raises(StudyError, match=r"`kind` must be one of pde.*, got 'weight' \(.*, problem\.kind\)"):
         Study.from_text(text.replace('"spring"', '"weight"'), str(tmp_path / "f"))
 
 

@@ -52,7 +52,7 @@ class ProblemKind(ABC):
         return ""
 
 
-PROBLEM_KINDS: Registry[Any] = Registry("problem", "evogt_study.problems")
+PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
 """`ProblemKind` objects by name."""
 DEFAULT_KIND = "pde"
 """The kind of a problem that a study states by a name, by a function, or by a table without the key `kind`."""

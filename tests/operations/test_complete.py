@@ -14,7 +14,7 @@ from evogt_study.results.shards import shard_folder
 from evogt_study.schema.variables import Status
 
 METHOD = "def method(seed):\n    return {'error': float(seed)}\n"
-HEAVY = ["distributed", "evogt_study.cli.run", "sympy"]
+HEAVY = ["distributed", "evogt_study.operations.run", "sympy"]
 RUN = f"""
 import sys
 from evogt_study.cli.main import main

@@ -1,4 +1,4 @@
-"""A package that registers one of each: methods, a kind of problem, a command, a dictionary, an integrator, a domain."""
+"""A package that registers methods, a kind of problem, a command, a dictionary, an integrator and a domain."""
 
 from dataclasses import dataclass
 from typing import ClassVar

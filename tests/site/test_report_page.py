@@ -1,14 +1,10 @@
 """The report page as its readers use it: with a narrow window, in the dark, on paper."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-from conftest import written_result
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 from browser import browser, opened
+from conftest import written_result
 from drawable import AXES, own
 
 from evogt_study.publishing.report import report

@@ -1,14 +1,11 @@
 """The built documentation as its readers meet it: `.ci/run` builds it, and runs this."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from browser import browser, load, opened
 
 import evogt_study as evs
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-from browser import browser, load, opened
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 WIDTHS = (1300, 400)

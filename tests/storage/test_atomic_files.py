@@ -94,7 +94,7 @@ def test_what_killed_commands_left_is_removed_and_nothing_of_other_files(tmp_pat
 DIE = """
 import os, sys
 from pathlib import Path
-from evogt_study.storage import atomic_files as files
+from evogt_study.storage import atomic as files
 Path.unlink = lambda *_, **__: os._exit(0)  # killed before what is tried is removed
 files.check_writable(Path(sys.argv[1]))
 """

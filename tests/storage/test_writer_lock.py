@@ -22,7 +22,7 @@ import errno, fcntl, socket, sys, time
 from contextlib import ExitStack
 from pathlib import Path
 from evogt_study.errors import ResultError
-from evogt_study.storage import writer_lock as lock
+from evogt_study.storage import lease as lock
 path, locks, host, number = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 def flock(descriptor, operation):
     if locks != "local":

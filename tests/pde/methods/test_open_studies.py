@@ -304,7 +304,7 @@ def test_a_divergent_reaction_is_a_run_that_diverged_with_its_residual():
 
 
 def test_the_examples_state_such_problems():
-    folder = Path(__file__).parents[2] / "studies" / "examples"
+    folder = Path(__file__).parents[3] / "studies" / "examples"
     for name in ("advection_layer", "fisher_kpp", "heat_l_shape", "anisotropic_diffusion", "periodic_transport"):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert Study.from_file(folder / f"{name}.toml").name == name

@@ -416,7 +416,7 @@ BAD = {
     ),
     "finite_difference: unknown integrator": (
         toml("finite_difference", {"time_integrator": '"euler"'}),
-        ["`time_integrator` must be one of implicit_midpoint, trapezoidal, ", "got 'euler'"],
+        ["`time_integrator` must be one of adaptive_radau, gauss_2, ", "got 'euler'"],
     ),
     "finite_difference: a potential by the midpoint rule": (
         toml("finite_difference", problem=POTENTIAL),
@@ -500,7 +500,7 @@ BAD = {
     },
     "an unknown method": (
         toml("p1_fem").replace('"p1_fem"', '"p2_fem"'),
-        ["`method` must be one of evolution, p1_fem, finite_difference, space_time_regression", "got 'p2_fem'"],
+        ["`method` must be one of evolution, finite_difference, p1_fem, space_time_regression", "got 'p2_fem'"],
     ),
     "no problem": (
         toml("p1_fem", problem={}).replace("[problem]\n", ""), ["`problem` must be given for the method p1_fem"],

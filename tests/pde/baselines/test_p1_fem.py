@@ -22,7 +22,7 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.problems import oscillatory_1d, target_1d
 
-PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "p1_fem.csv"
+PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "p1_fem.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))
 PROBLEMS = {"oscillatory_1d": oscillatory_1d, "target_1d": target_1d}
 DIMENSIONS = [1, 2, 3]

@@ -428,7 +428,7 @@ def test_a_statement_cannot_occupy_the_machine(key, text):
     program = (
         "import sys\n"
         "from evogt_study.errors import FormulaError\n"
-        "from evogt_study.pde.problems.formula_problem import Statement\n"
+        "from evogt_study.pde.problems.formula_problem import FormulaProblem\n"
         "key, text = sys.argv[1:]\n"
         "formulas = {'initial': 'x*(1-x)*y*(1-y)'} if key == 'source' else {}\n"
         "try: FormulaProblem(dimension=2, **formulas, **{key: text})\n"

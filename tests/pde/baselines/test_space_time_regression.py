@@ -23,7 +23,7 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
 
-PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "space_time_diagnostic.csv"
+PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "space_time_diagnostic.csv"
 ROWS = list(csv.DictReader(PUBLISHED.read_text().splitlines()))
 T = 0.25
 VALIDATION = QuadratureRule("composite_midpoint", 1000)

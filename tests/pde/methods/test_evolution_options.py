@@ -27,7 +27,7 @@ from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
-PAPER = Path(__file__).parents[2] / "studies" / "paper"
+PAPER = Path(__file__).parents[3] / "studies" / "paper"
 
 HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
 INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}
@@ -512,7 +512,7 @@ BAD = {
     "stabilization nan": (toml({**STABILISED, "stabilization": "nan"}), ["`stabilization` must be", "got nan"]),
     "unknown integrator": (
         toml({"time_integrator": '"euler"'}),
-        ["`time_integrator` must be one of implicit_midpoint, trapezoidal, ", "got 'euler'"],
+        ["`time_integrator` must be one of adaptive_radau, gauss_2, ", "got 'euler'"],
     ),
     "a potential by the midpoint rule": (
         toml(problem=FLOW),

@@ -1,6 +1,6 @@
 """Headless Chromium, driven by Selenium: opens a page and tells what it did.
 
-python tests/analysis/browser.py PAGE.html WIDTH [PICTURE.png]
+python tests/browser.py PAGE.html WIDTH [PICTURE.png]
 """
 
 import json

@@ -23,7 +23,7 @@ from evogt_study.workers.worker_server import ONE_THREAD
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
 NAMES = (
     "p1_fem_oscillatory",

@@ -59,7 +59,7 @@ def test_a_result_that_is_being_written_is_no_place_to_merge_into(part, tmp_path
 KILLED = """
 import os, sys
 from pathlib import Path
-from evogt_study.storage import atomic_files as files
+from evogt_study.storage import atomic as files
 from evogt_study.operations.joining import merge
 from evogt_study.results import netcdf as store
 *sources, output, when = sys.argv[1:]

@@ -8,7 +8,7 @@ import pytest
 from evogt_study import pde
 from evogt_study.errors import ProblemError
 from evogt_study.formulas import parse
-from evogt_study.pde.problems import statement as statement_module
+from evogt_study.pde.problems import formula_problem as statement_module
 from evogt_study.pde.problems.formula_problem import FormulaProblem
 from evogt_study.pde.problems.weak_form import MODES, WeakIdentity, weak_defect, weak_gradient
 

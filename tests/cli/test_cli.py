@@ -27,7 +27,7 @@ from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, run_batch
 
 COMMAND = Path(sys.executable).with_name("evogt")  # as installed where the tests run
-PAPER = Path(__file__).parents[1] / "studies" / "paper"
+PAPER = Path(__file__).parents[2] / "studies" / "paper"
 
 OWN = """
 def method(family, epsilon, seed):
