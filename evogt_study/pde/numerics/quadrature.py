@@ -1,4 +1,7 @@
-"""Positive quadrature rules by name, in one direction; a domain makes its nodes and weights of them."""
+"""Quadrature rules with positive weights, by name.
+
+A rule is a name with integers, so that it can identify a run.  A domain makes nodes and weights from a rule.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from evogt_study.pde.numerics.arrays import Array
 
 RULES = ("gauss_legendre", "composite_midpoint")
 TRIANGLES = "triangles"
-# 80 MB for each number that is held at every node
 MAX_NODES = 10_000_000
-MAX_REFINEMENTS = 10
-"""Each makes four triangles of one: a million of one."""
-MAX_DEGREE = 60
-"""961 nodes a triangle."""
-COARSEST = 4
-"""Triangles of a disk and of an L-shape: for estimates, where the domain is not known."""
+"""Nodes of a rule: 80 MB for each number that is held at every node."""
 MAX_GAUSS_POINTS = 2048
-"""Gauss-Legendre nodes are eigenvalues of a matrix of this order, which takes its third power in time."""
+"""Gauss-Legendre points.  Their nodes are eigenvalues of a matrix of this order, in a time of its third power."""
+MAX_REFINEMENTS = 10
+"""Refinements of triangles.  Each makes four triangles of one: a million of one."""
+MAX_DEGREE = 60
+"""Degree of a rule on triangles: 961 nodes a triangle."""
+COARSEST = 4
+"""Triangles of a disk and of an L-shape: for estimates if the domain is not known."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class QuadratureRule:
             raise ParameterError("points", f"at most {MAX_GAUSS_POINTS} for gauss_legendre", self.points)
 
     def content(self) -> dict[str, str | int]:
-        """Its parts, by which it is identified."""
+        """Its parts, which identify it."""
         return {"rule": self.rule, "points": self.points}
 
     @property
     def label(self) -> int | str:
-        """The points alone of the usual rule, else the rule's name with them."""
+        """The points of a Gauss-Legendre rule, else the rule's name with its points."""
         return self.points if self.rule == "gauss_legendre" else str(self)
 
     def __str__(self) -> str:
@@ -59,14 +62,14 @@ class QuadratureRule:
 
     @property
     def uniform(self) -> bool:
-        """True where the nodes of a direction have one distance."""
+        """True if the nodes of a direction are equally spaced."""
         return self.rule == "composite_midpoint"
 
-    # more points, not fewer: a rule that is too coarse is shown up by one that is not
+    # More points, not fewer: a finer rule shows that this one is too coarse.
     def another(self, dimension: int) -> QuadratureRule:
-        """A Gauss-Legendre rule of n + 1 points per direction, on which to look again at what this rule of n has made.
+        """A Gauss-Legendre rule of n + 1 points per direction, to check the results of this rule of n points.
 
-        Its nodes lie between those of n points.  Where n + 1 are more than a rule may have, it is the largest below n.
+        Its nodes lie between the nodes of n points.  If a rule cannot have n + 1 points, it has n - 1.
         """
         more = self.points + 1
         allowed = more <= MAX_GAUSS_POINTS and more**dimension <= MAX_NODES
@@ -80,8 +83,8 @@ class QuadratureRule:
     def on_unit_interval(self) -> tuple[Array, Array]:
         """Nodes and weights of one direction on (0, 1), (points,) each.
 
-        Gauss-Legendre nodes are those of (-1, 1) mapped affinely; the composite midpoint rule has nodes (i + 1/2)/n
-        and weights 1/n.
+        Gauss-Legendre nodes are mapped affinely from (-1, 1).  The composite midpoint rule has nodes (i + 1/2)/n and
+        weights 1/n.
         """
         return _on_unit_interval(self.rule, self.points)
 
@@ -103,12 +106,12 @@ class TriangleRule:
                 raise ParameterError(name, f"an integer from 0 to {most}", value)
 
     def content(self) -> dict[str, str | int]:
-        """Its parts, by which it is identified."""
+        """Its parts, which identify it."""
         return {"rule": TRIANGLES, "refinements": self.refinements, "degree": self.degree}
 
     @property
     def label(self) -> str:
-        """Its short word."""
+        """Its label in a result."""
         return str(self)
 
     def __str__(self) -> str:
@@ -124,20 +127,12 @@ class TriangleRule:
         return False
 
     def another(self, dimension: int) -> TriangleRule:
-        """A rule of two degrees more, on which to look again at what this rule has made."""
+        """A rule of two degrees more, to check the results of this rule."""
         return TriangleRule(self.refinements, min(self.degree + 2, MAX_DEGREE))
 
 
 Rule = QuadratureRule | TriangleRule
-"""In one direction of a box, or on triangles."""
-
-
-@lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
-def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
-    if rule == "composite_midpoint":
-        return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
-    nodes, weights = np.polynomial.legendre.leggauss(points)
-    return (nodes + 1.0) / 2.0, weights / 2.0
+"""A rule in each direction of a box, or on triangles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,3 +154,11 @@ class Quadrature:
     def dimension(self) -> int:
         """d, the number of directions."""
         return int(self.nodes.shape[1])
+
+
+@lru_cache(maxsize=16)  # Gauss-Legendre nodes are an eigenvalue problem: as costly as a whole 1-D run's SVD
+def _on_unit_interval(rule: str, points: int) -> tuple[Array, Array]:
+    if rule == "composite_midpoint":
+        return (np.arange(points) + 0.5) / points, np.full(points, 1.0 / points)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return (nodes + 1.0) / 2.0, weights / 2.0

@@ -1,4 +1,4 @@
-"""The grid of time steps, the steps whose states are observed, and the trajectory of observed states."""
+"""Time steps, the steps whose states are observed, and the trajectory of observed states."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from evogt_study.errors import ParameterError
 from evogt_study.pde.numerics.arrays import Array
 
-# their loads are held at once: 8 MB for each retained function
 MAX_STEPS = 1_000_000
+"""Time steps of a run.  Their loads are held at once: 8 MB for each retained function."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """Observed times (S,) and the coefficients alpha there, (S, r).
 
-    energies (steps + 1,): the energy E_q after every step, where the integrator keeps account of it.
+    energies (steps + 1,): the energy E_q after every step, if the integrator records it.
     """
 
     times: Array
@@ -32,7 +32,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """`steps` steps of size dt = final_time / steps, and the step numbers whose states are asked for."""
+    """`steps` steps of size dt = final_time / steps, and the numbers of the saved steps."""
 
     final_time: float
     steps: int
@@ -48,7 +48,7 @@ class TimeGrid:
         """t_{n+1/2}, (steps,)."""
         return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=np.float64)
 
-    @cached_property  # asked for in keys and in each march
+    @cached_property  # used in keys and in each march
     def observed(self) -> tuple[int, ...]:
         """The saved steps with the first and the last, which every run needs for its initial and final error."""
         return tuple(sorted({0, self.steps, *self.saved}))
@@ -119,8 +119,8 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     if not final_time / dt <= MAX_STEPS:
         raise ParameterError("dt", f"a step of which at most {MAX_STEPS:,} make final_time = {final_time:g}", dt)
     steps = round(final_time / dt)
-    # decimal numbers such as 0.1 are rounded: T/dt is a whole number but for 1e-16 a step, of which there are up to a
-    # million
+    # Decimal numbers such as 0.1 are rounded: T/dt is a whole number up to 1e-16 a step, and a run has up to a million
+    # steps.
     if abs(steps * dt - final_time) > 1e-9 * final_time:
         raise ParameterError(
             "dt",
@@ -131,9 +131,9 @@ def whole_number_of_steps(final_time: float, dt: float) -> int:
     return steps
 
 
-# four digits are short to write; a quarter of the steps around what was asked for is what a person would accept
+# Four digits are short to write.  A person accepts up to a quarter more or fewer steps.
 def _fitting_step(final_time: float, near: int) -> str:
-    """A step that does divide final_time, short to write where one is at hand."""
+    """A step that divides final_time, with few digits if possible."""
     for steps in sorted(range(max(1, near - near // 4), near + near // 4 + 2), key=lambda n: abs(n - near)):
         short = f"{final_time / steps:.4g}"
         if abs(float(short) * steps - final_time) <= 1e-12 * final_time:
@@ -142,7 +142,7 @@ def _fitting_step(final_time: float, near: int) -> str:
     return f"use e.g. {final_time / near:.15g} ({near} steps)"
 
 
-# infinity cannot be rounded: -1 stands for what is far off, and is refused with all else that is no step
+# Infinity cannot be rounded: -1 marks a time far outside, which is refused below.
 def _step_of(t: float, final_time: float, steps: int) -> int:
     step = round(t / final_time * steps) if 0.0 <= t <= 2.0 * final_time else -1
     if not (0 <= step <= steps and abs(step * final_time / steps - t) <= 1e-9 * final_time):
@@ -153,6 +153,6 @@ def _step_of(t: float, final_time: float, steps: int) -> int:
 
 def _divisor_near(number: int, wanted: int) -> int:
     """The divisor of `number` nearest to `wanted`."""
-    # up to ten times what was asked for: a million numbers would be tried for the sake of a message
+    # Up to ten times the wanted number, so that a message does not try a million numbers.
     divisors = [d for d in range(1, min(number, 10 * max(wanted, 1)) + 1) if number % d == 0]
     return min(divisors, key=lambda d: abs(d - wanted))
