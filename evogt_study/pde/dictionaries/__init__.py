@@ -1,9 +1,8 @@
-"""Dictionaries of prescribed features, by name: one file a family, and one line of `families`.
+"""Dictionaries of prescribed features, by name.
 
-- `families`: their names, and where each of them is
-- `base`: the contract of a family, and of its features
+- `base`: the contract of a dictionary and of its features; dictionaries by name
 - `first_layer`: tanh of affine functions, on tensor grids by products of exponentials
-- `tanh_layers`: random layers of tanh, which four families have in common
+- `tanh_layers`: random layers of tanh, the common part of four dictionaries
 - `transnet`: neurons at distances uniform in the ball's radius
 - `gtransnet`: planes on both sides of the centre, and further layers
 - `gaussian_rf`: Gaussian random features

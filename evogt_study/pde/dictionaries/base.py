@@ -1,6 +1,7 @@
-"""The contract of a dictionary, a family of prescribed features, and of the features that it gives.
+"""The contract of a dictionary and of its features, and the dictionaries by name.
 
-A family is one file here and one line of `families.py`; another package adds one by an entry point.
+A dictionary is a family of prescribed features.  It is a class in its own file here, or in another package, which
+registers it by an entry point.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.registry import Registry
 
 FAMILIES: Registry[type[Dictionary]] = Registry("dictionary", "evogt_study.dictionaries")
-
-
+"""Dictionaries by name, also from installed packages."""
 BLOCK_ENTRIES = 1 << 17
-"""Values of features at a block of nodes (1 MB), which stay in cache; twice as many where weights between layers are
-larger than that, and are read once for each block."""
+"""Values of features at a block of nodes (1 MB), which stay in cache.  Twice as many if the weights between two layers
+are larger, because these are read once for each block."""
 
 
 class Features(Protocol):
@@ -47,12 +47,55 @@ class Features(Protocol):
         """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order` (0, 1 or 2)."""
 
 
+class Jet(NamedTuple):
+    """A vector of functions with its derivatives at Q points; a derivative that was not computed is None.
+
+    value (Q, n); gradient (d, Q, n); hessian (d, d, Q, n).
+    """
+
+    value: Array
+    gradient: Array | None = None
+    hessian: Array | None = None
+
+
+# in factors, since a feature of one layer varies along one direction: one array of slopes instead of d
+class FirstOrder(NamedTuple):
+    """Features at Q points with their first derivatives in factors.
+
+    value (Q, n).  slopes (d, Q, n) are the derivatives where `directions` is None.  Else each feature varies along one
+    direction, and slopes (1, Q, n) times directions (d, n) are the derivatives.
+    """
+
+    value: Array
+    slopes: Array
+    directions: Array | None = None
+
+    @property
+    def gradient(self) -> Array:
+        """The derivatives, (d, Q, n)."""
+        return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
+
+    def rows(self, block: slice) -> FirstOrder:
+        """The points of `block`."""
+        return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
+
+    def factor(self, matrix: Array) -> Array:
+        """Factor by which `mapped` multiplies, for this `matrix` (n, r)."""
+        return matrix if self.directions is None else side_by_side(self.directions, matrix)
+
+    def mapped(self, factor: Array) -> Array:
+        """The derivatives times a matrix whose `factor` is given, (d, Q, r)."""
+        if self.directions is None:
+            return np.asarray(self.slopes @ factor)
+        return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
+
+
 @dataclass(frozen=True)
 class Dictionary(ABC):
     """A family of N features psi_1, ..., psi_N: scalars only, so that it can identify a run.
 
     ``Dictionary("gtransnet", N=60, N1=240, gamma=20)`` makes one of the family that it names.  The fields of a family's
-    class are its parameters; a study file has those of them that it knows of other families.
+    class are its parameters.
 
     Raises ParameterError for an unknown family or a value outside its range.
     """
@@ -69,7 +112,7 @@ class Dictionary(ABC):
 
     # a default for the family, since unpickling and copying make objects without arguments
     def __new__(cls, family: str = "", *values: Any, **parameters: Any) -> Dictionary:
-        """Make one of the family's own class where only the base is named."""
+        """Make an object of the family's class if the base is called."""
         return object.__new__(FAMILIES[family] if cls is Dictionary else cls)
 
     def __post_init__(self) -> None:
@@ -133,49 +176,6 @@ def node_blocks(count: int, widths: Sequence[int]) -> Iterator[slice]:
     heavy = any(before * after > BLOCK_ENTRIES for before, after in pairwise(widths))
     size = max(32, (2 if heavy else 1) * BLOCK_ENTRIES // max(widths))  # 32: fewer rows are slow products
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-class Jet(NamedTuple):
-    """A vector of functions with its derivatives at Q points; a derivative that was not asked for is None.
-
-    value (Q, n); gradient (d, Q, n); hessian (d, d, Q, n).
-    """
-
-    value: Array
-    gradient: Array | None = None
-    hessian: Array | None = None
-
-
-# in factors, since a feature of one layer varies along one direction: one array of slopes instead of d
-class FirstOrder(NamedTuple):
-    """Features at Q points with their first derivatives in factors.
-
-    value (Q, n).  slopes (d, Q, n) are the derivatives where `directions` is None.  Else each feature varies along one
-    direction, and slopes (1, Q, n) times directions (d, n) are the derivatives.
-    """
-
-    value: Array
-    slopes: Array
-    directions: Array | None = None
-
-    @property
-    def gradient(self) -> Array:
-        """The derivatives, (d, Q, n)."""
-        return self.slopes if self.directions is None else self.slopes * self.directions[:, None, :]
-
-    def rows(self, block: slice) -> FirstOrder:
-        """The points of `block`."""
-        return FirstOrder(self.value[block], self.slopes[:, block], self.directions)
-
-    def factor(self, matrix: Array) -> Array:
-        """Factor by which `mapped` multiplies, for this `matrix` (n, r)."""
-        return matrix if self.directions is None else side_by_side(self.directions, matrix)
-
-    def mapped(self, factor: Array) -> Array:
-        """The derivatives times a matrix whose `factor` is given, (d, Q, r)."""
-        if self.directions is None:
-            return np.asarray(self.slopes @ factor)
-        return np.asarray((self.slopes[0] @ factor).reshape(len(self.value), len(self.directions), -1).swapaxes(0, 1))
 
 
 # d products with one matrix of d columns each are one product of BLAS, which is faster the larger it is

@@ -22,12 +22,6 @@ from evogt_study.pde.dictionaries.first_layer import AffineMap
 from evogt_study.pde.numerics.arrays import Array
 
 
-# half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
-def default_radius(dimension: int) -> float:
-    """R = 0.8 for d = 1, 2 and 0.9 for d = 3: the unit cube's half diagonal with a margin."""
-    return 0.9 if dimension == 3 else 0.8
-
-
 @dataclass(frozen=True)
 class TanhDictionary(Dictionary):
     """A family of random features psi_i(x) = tanh(gamma_i (a_i . (x - centre) + radius xi_i)), eq:trans_feature.
@@ -136,6 +130,12 @@ class TanhDictionary(Dictionary):
         radius = default_radius(dimension) if self.radius is None else self.radius
         centre = np.broadcast_to(np.asarray(self.centre, dtype=float), (dimension,))
         return TanhFeatures(gamma[:, None] * directions, gamma * radius * offsets, centre, weights)
+
+
+# half diagonals are 0.5, 0.707 and 0.866: the ball of radius R around the centre holds the cube
+def default_radius(dimension: int) -> float:
+    """R = 0.8 for d = 1, 2 and 0.9 for d = 3: the unit cube's half diagonal with a margin."""
+    return 0.9 if dimension == 3 else 0.8
 
 
 def unit_directions(rng: np.random.Generator, width: int, dimension: int) -> Array:
