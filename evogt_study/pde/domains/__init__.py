@@ -1,12 +1,9 @@
-"""Domains of problems, by name: one file a kind.
+"""Domains of problems, by name.
 
-- `base`: the contract of a domain
-- `unit_cube`: the unit interval, square and cube
-- `mapped_features`: what features see of another box
-- `box`: boxes, periodic directions, and faces with a given flux
-- `approximate_distance`: a smooth function that vanishes on a boundary of segments
-- `triangulated`: what domains have in common that are integrated over triangles
-- `triangles`: what scikit-fem does for them
+- `base`: the contract of a domain; features on a mapped box
+- `box`: boxes, with periodic directions and natural faces; the unit cube
+- `triangulated`: the common part of domains that are integrated over triangles
+- `triangles`: the part of it that uses scikit-fem, imported when it is first used
 - `disk`: the disk
 - `polygon`: polygons by their corners
 - `mesh`: domains given by a mesh in a file
@@ -27,11 +24,14 @@ from evogt_study.registry import Registry
 
 __all__ = ["DOMAINS", "Box", "Disk", "Domain", "Mesh", "Polygon", "UnitCube", "content_of", "domain_from"]
 
+DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")
+"""Domains by name, also from installed packages."""
+
 
 def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
-    """Identity of a domain, as JSON-able content; from the `whole` of it the domain can be made again."""
+    """Identity of a domain as JSON values.  `domain_from` makes the domain from its `whole` content."""
     kind = next(name for name, known in DOMAINS.items() if known is type(domain))
-    # what is not compared is not identity: the digest of a mesh stands for its arrays
+    # A field that is not compared is not part of the identity: a mesh is identified by the digest of its arrays.
     parts = {part.name: getattr(domain, part.name) for part in fields(domain) if whole or part.compare}
     return {"kind": kind} | {
         name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()
@@ -39,13 +39,10 @@ def content_of(domain: Domain, *, whole: bool = False) -> dict[str, Any]:
 
 
 def domain_from(content: Mapping[str, Any]) -> Domain:
-    """The domain that the whole content is of."""
+    """The domain with this whole content."""
     kind = DOMAINS[content["kind"]]
     return kind(**{name: _tuples(part) for name, part in content.items() if name != "kind"})
 
 
 def _tuples(part: Any) -> Any:
     return tuple(map(_tuples, part)) if isinstance(part, list) else part
-
-
-DOMAINS: Registry[type[Domain]] = Registry("domain", "evogt_study.domains")

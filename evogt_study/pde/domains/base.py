@@ -1,4 +1,4 @@
-"""The contract of a domain: its quadrature, its boundary, and the factor that vanishes there."""
+"""The contract of a domain: its quadrature, its boundary, the factor that vanishes there, and features on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """An open set in d = `dimension` directions.  Its fields are hashable: they tell the stages of runs apart."""
+    """An open set in d = `dimension` directions.  Its fields are hashable, since they are part of keys of stages."""
 
     dimension: int
 
@@ -33,7 +33,7 @@ class Domain(ABC):
 
     @abstractmethod
     def boundary_points(self) -> Array:
-        """Points on all parts of the boundary with Dirichlet data, (P, d), at which boundary values are looked at."""
+        """Points on all parts of the boundary with Dirichlet data, (P, d), at which boundary values are checked."""
 
     @abstractmethod
     def axes(self, points: int) -> tuple[Array, ...]:
@@ -41,11 +41,11 @@ class Domain(ABC):
 
     @property
     def natural(self) -> tuple[str, ...]:
-        """Faces on which the flux is given, not the value; none unless a domain says otherwise."""
+        """Faces on which the flux is given, not the value; by default none."""
         return ()
 
     def periods(self) -> dict[int, tuple[float, float]]:
-        """The numbers of periodic directions with the coordinates of their two faces; none unless a domain says so."""
+        """The numbers of periodic directions with the coordinates of their two faces; by default none."""
         return {}
 
     @property
@@ -62,13 +62,13 @@ class Domain(ABC):
         return np.ones(len(nodes), dtype=bool)
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The lower and the upper corner of a large box inside, on which formulas are looked at."""
+        """The lower and the upper corner of a large box inside, on which formulas are checked."""
         along = self.axes(2)
         return tuple(float(x[0]) for x in along), tuple(float(x[-1]) for x in along)
 
     @property
     def usual_rule(self) -> Rule:
-        """A rule for looking at data."""
+        """A rule for checks of data."""
         return QuadratureRule("gauss_legendre", 16)
 
 
@@ -90,10 +90,10 @@ class MappedFeatures:
         """N, the number of features."""
         return self.inner.count
 
-    # |dy/dx| is at most 1/width, and pi/width of a periodic coordinate
+    # |dy/dx| is at most 1/width, and pi/width for a periodic coordinate
     @property
     def strip(self) -> float:
-        """That of the inner features in x, about; 0 where they have none."""
+        """About the strip of the inner features, in x; 0 if they have none."""
         scale = float(self.widths[0]) / (np.pi if self.periodic[0] else 1.0)
         return scale * float(getattr(self.inner, "strip", 0.0))
 
@@ -113,7 +113,7 @@ class MappedFeatures:
     def jet(self, nodes: Array, order: int) -> Jet:
         """Evaluate psi at `nodes` (Q, d) with all derivatives up to `order`.
 
-        Raises ParameterError for second derivatives of periodic features, of which no method makes use.
+        Raises ParameterError for second derivatives of periodic features, which no method uses.
         """
         if order < 2:
             first = self.first_order(nodes)

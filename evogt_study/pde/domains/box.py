@@ -1,4 +1,7 @@
-"""A box, whose directions may be periodic and whose faces may have a given flux instead of given values."""
+"""Boxes: directions may be periodic, and faces may have a given flux instead of given values.
+
+The unit cube is a type of its own: studies from before there were boxes keep their keys and numbers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from evogt_study.pde.domains.base import Domain, MappedFeatures
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, RULES, Quadrature, QuadratureRule, Rule
 
-# no multiples of one another, so that no usual frequency vanishes at all of them
+DIRECTIONS = ("x", "y", "z")
+# No number is a multiple of another, so that no usual frequency vanishes at all of them.
 LOOKED_AT = np.array([0.0, 0.113, 0.271, 0.5, 0.618, 0.839, 1.0])
 """Coordinates of boundary points: faces, the middle, and others without a pattern."""
 
@@ -54,20 +58,6 @@ class UnitCube(Domain):
         return (np.linspace(0.0, 1.0, points),) * self.dimension
 
 
-def check_unit_cube(domain: Domain, method: str) -> None:
-    """Raise ProblemError for another domain, on which `method` has no mesh, grid or points."""
-    if not isinstance(domain, UnitCube):
-        raise ProblemError(f"{method} must have a problem on the unit cube, got one on {domain}")
-
-
-def tensor_points(along: list[Array]) -> Array:
-    """The points of a tensor product of coordinates, (n^d, d), in C order."""
-    if len(along) == 1:
-        # a copy: coordinates are remembered, and what a function of the user does to its nodes is its own
-        return np.array(along[0][:, None])
-    return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)
-
-
 _BY_ORDER: tuple[Callable[[Array], Array], ...] = (
     lambda x: x * (1.0 - x),
     lambda x: 1.0 - 2.0 * x,
@@ -78,9 +68,6 @@ _BY_ORDER: tuple[Callable[[Array], Array], ...] = (
 def _differentiated(nodes: Array, axes: tuple[int, ...]) -> Array:
     """D with one derivative taken along each entry of `axes`: each direction contributes x - x^2, 1 - 2x or -2."""
     return reduce(np.multiply, [_BY_ORDER[axes.count(axis)](x) for axis, x in enumerate(nodes.T)])
-
-
-DIRECTIONS = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
@@ -136,7 +123,7 @@ class Box(Domain):
         return np.subtract(self.upper, self.lower)
 
     def quadrature(self, rule: Rule) -> Quadrature:
-        """The tensor product of the rule in each direction, and likewise on the natural faces."""
+        """The tensor product of the rule in each direction, and on the natural faces."""
         unit = UnitCube(self.dimension).quadrature(rule)
         assert isinstance(rule, QuadratureRule)  # noqa: S101  # another one has been refused
         nodes = np.asarray(self.lower) + self.widths * unit.nodes
@@ -217,7 +204,6 @@ def check_box(domain: Domain, method: str) -> None:
         raise ProblemError(f"{method} must have a problem on a box, got one on {domain}")
 
 
-# the unit cube stays a type of its own: studies of before there were boxes keep their keys and numbers
 def as_box(domain: Domain) -> Box:
     """A box, the unit cube among them, as a `Box`.  Raises ParameterError for another domain."""
     if isinstance(domain, UnitCube):
@@ -225,3 +211,17 @@ def as_box(domain: Domain) -> Box:
     if not isinstance(domain, Box):
         raise ParameterError("domain", "a box", domain)
     return domain
+
+
+def check_unit_cube(domain: Domain, method: str) -> None:
+    """Raise ProblemError for another domain, on which `method` has no mesh, grid or points."""
+    if not isinstance(domain, UnitCube):
+        raise ProblemError(f"{method} must have a problem on the unit cube, got one on {domain}")
+
+
+def tensor_points(along: list[Array]) -> Array:
+    """The points of a tensor product of coordinates, (n^d, d), in C order."""
+    if len(along) == 1:
+        # A copy, because the coordinates are cached and a user function may change its nodes.
+        return np.array(along[0][:, None])
+    return np.stack([grid.ravel() for grid in np.meshgrid(*along, indexing="ij")], axis=1)

@@ -12,14 +12,13 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.domains.triangulated import EDGE, Triangulated, scikit_fem
 from evogt_study.pde.numerics.arrays import Array
 
-# where boundary values are compared with what is stated: on the axes, where formulas are zero by symmetry, and off them
 LOOKED_AT = 2.0 * np.pi * np.array([0.0, 0.113, 0.25, 0.371, 0.5, 0.618, 0.75, 0.839])
-"""Angles of boundary points: four directions of the axes, and others without a pattern."""
+"""Angles of boundary points: on the axes, where formulas vanish by symmetry, and off them without a pattern."""
 
 
 @dataclass(frozen=True)
 class Disk(Triangulated):
-    """The open disk.  Raises ParameterError where it is none."""
+    """The open disk.  Raises ParameterError for a wrong centre or radius."""
 
     centre: tuple[float, ...]
     radius: float
@@ -55,7 +54,7 @@ class Disk(Triangulated):
         return np.asarray(self.centre) + self.radius * np.column_stack([np.cos(LOOKED_AT), np.sin(LOOKED_AT)])
 
     def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Inside, or on the boundary but for rounding."""
+        """Inside, or on the boundary up to rounding."""
         return np.asarray(np.linalg.norm(nodes - np.asarray(self.centre), axis=1) <= self.radius * (1.0 + EDGE))
 
     def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -53,7 +53,7 @@ class Mesh(Segmented):
         return _segments(self)
 
 
-@lru_cache(maxsize=8)  # asked for with every evaluation of the boundary factor
+@lru_cache(maxsize=8)  # used by every evaluation of the boundary factor
 def _segments(mesh: Mesh) -> tuple[Array, Array]:
     triangles = mesh.triangles
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])

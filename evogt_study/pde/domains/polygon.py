@@ -15,7 +15,7 @@ from evogt_study.pde.numerics.arrays import Array
 
 Point = tuple[float, float]
 STRAIGHT = 1e-9
-"""Sine of a turn that rounding of corners makes along a straight side, as of a mesh."""
+"""Sine of a turn that rounding of corners makes along a straight side, for example of a mesh."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _turn(a: Point, b: Point, c: Point) -> float:
 
 
 def _bent(a: Point, b: Point, c: Point) -> bool:
-    """True unless three corners are on one line but for rounding: their triangle would have no area."""
+    """True unless three corners are on one line up to rounding: their triangle would have no area."""
     return abs(_turn(a, b, c)) > STRAIGHT * math.dist(a, b) * math.dist(b, c)
 
 
@@ -68,8 +68,8 @@ def _check_simple(corners: list[Point]) -> None:
     for (i, one), (j, two) in combinations(enumerate(sides), 2):
         neighbours = j - i in (1, len(sides) - 1)
         if _run_back(one, two) if neighbours else _meet(one, two):
-            told = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
-            raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {told}")
+            crossed = " and ".join(f"{list(side[0])} to {list(side[1])}" for side in (one, two))
+            raise ParameterError("domain.polygon", "a line that does not cross itself", f"sides {crossed}")
 
 
 def _run_back(one: tuple[Point, Point], two: tuple[Point, Point]) -> bool:

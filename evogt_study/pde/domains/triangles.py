@@ -1,4 +1,4 @@
-"""Triangulations by scikit-fem: made, read, and integrated over."""
+"""Triangulations by scikit-fem: made, read, and integrated over.  `triangulated` imports this module late."""
 
 from __future__ import annotations
 

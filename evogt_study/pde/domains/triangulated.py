@@ -1,4 +1,8 @@
-"""Domains of the plane that are integrated over triangles of scikit-fem."""
+"""Domains of the plane with Dirichlet data that are integrated over triangles.
+
+`Segmented` domains have a boundary of segments.  Their factor D is a smooth distance to the boundary, with derivatives.
+scikit-fem makes and refines the triangles.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,129 @@ from evogt_study.pde.dictionaries.base import Dictionary, Features
 from evogt_study.pde.domains.base import Domain, MappedFeatures
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import MAX_NODES, Quadrature, Rule, TriangleRule
+
+EDGE = 1e-9
+"""Relative to the domain's size: points this near to the boundary are on it."""
+
+
+@dataclass(frozen=True)
+class Triangulated(Domain):
+    """A domain of the plane with Dirichlet data; features see coordinates of its bounding box."""
+
+    @abstractmethod
+    def coarsest(self) -> Any:
+        """A triangulation, scikit-fem's mesh, that covers the domain."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper corner of the bounding box, (2,) each."""
+
+    def refined(self, refinements: int) -> Any:
+        """The coarsest triangulation after so many refinements, each of which halves all edges."""
+        return self.coarsest().refined(refinements)
+
+    def quadrature(self, rule: Rule) -> Quadrature:
+        """A rule of the degree on all triangles.  Raises ParameterError for another kind of rule, or too many nodes."""
+        if not isinstance(rule, TriangleRule):
+            wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
+            raise ParameterError("rule", wanted, str(rule))
+        return _quadrature(self, rule)
+
+    def axes(self, points: int) -> tuple[Array, ...]:
+        """Axes of the bounding box."""
+        return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
+
+    def features(self, dictionary: Dictionary, seed: int) -> Features:
+        """The dictionary on the bounding box."""
+        lower, upper = self.bounds()
+        return MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
+
+    @property
+    def usual_rule(self) -> Rule:
+        """A rule for checks of data."""
+        return TriangleRule(2, 8)
+
+
+@lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
+def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
+    nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
+    count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
+    if count > MAX_NODES:
+        raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
+    found: Quadrature = scikit_fem().on_triangles(domain.refined(rule.refinements), nodes, weights)
+    return found
+
+
+# scikit-fem and its part of SciPy take 0.08 s, which would delay each worker and each page of a result.
+def scikit_fem() -> ModuleType:
+    """Import the module that uses scikit-fem, when triangles are first used."""
+    from evogt_study.pde.domains import triangles
+
+    return triangles
+
+
+def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
+    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
+
+    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
+    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
+    (scikit-fem's own rules end at degree 19 on triangles, some have negative weights, and those for tetrahedra beyond
+    degree 4 are exact to one degree less than their name in version 12.0.)
+    """
+    nodes, weights = np.empty((0, 1)), np.ones(1)
+    remainder = np.ones(1)
+    for power in reversed(range(dimension)):
+        x, w = roots_jacobi(points, float(power), 0.0)
+        r = (1.0 + x) / 2.0
+        nodes = np.concatenate([np.repeat(nodes, points, axis=1), np.outer(remainder, r).reshape(1, -1)])
+        remainder = np.outer(remainder, 1.0 - r).ravel()
+        weights = np.outer(weights, w / 2.0 ** (power + 1)).ravel()
+    return nodes, weights
+
+
+# Bounds, distances and the factor D follow from the segments: a polygon and a mesh differ only in their triangles.
+@dataclass(frozen=True)
+class Segmented(Triangulated):
+    """A domain whose boundary is made of segments."""
+
+    @abstractmethod
+    def segments(self) -> tuple[Array, Array]:
+        """Starts and ends of the boundary's segments, (m, 2) each."""
+
+    def bounds(self) -> tuple[Array, Array]:
+        """Bounds of the boundary's vertices."""
+        starts, _ = self.segments()
+        return starts.min(axis=0), starts.max(axis=0)
+
+    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
+        """The approximate distance from the boundary, in units of the bounding box's larger side."""
+        # in these units from the start: the distance's formula is not one of lengths alone
+        lower, upper = self.bounds()
+        scale = float(np.max(upper - lower))
+        starts, ends = ((points - lower) / scale for points in self.segments())
+        jet = approximate_distance((nodes - lower) / scale, starts, ends)
+        return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
+
+    def boundary_points(self) -> Array:
+        """Vertices and others on each segment."""
+        starts, ends = self.segments()
+        # without a pattern, by which data that vanish in the middle would pass
+        parts = np.array([0.0, 0.271, 0.618])[:, None, None]
+        return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
+
+    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
+        """Inside, or on the boundary up to rounding."""
+        starts, ends = self.segments()
+        edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
+        return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
+
+    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """A square about the node of the usual rule that is farthest from the boundary."""
+        nodes = self.quadrature(self.usual_rule).nodes
+        away = distances(nodes, *self.segments())
+        # 0.99: the corners are then inside the circle that touches the boundary, where formulas are numbers
+        middle, half = nodes[np.argmax(away)], 0.99 * float(away.max()) / np.sqrt(2.0)
+        return tuple((middle - half).tolist()), tuple((middle + half).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,127 +238,3 @@ def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
         with np.errstate(all="ignore"):
             odd ^= across & (nodes[:, 0] < x0 + (nodes[:, 1] - y0) * (x1 - x0) / (y1 - y0))
     return odd
-
-
-EDGE = 1e-9
-"""Relative to the domain's size: points this near to the boundary are on it."""
-
-
-@dataclass(frozen=True)
-class Triangulated(Domain):
-    """A domain of the plane with Dirichlet data; features see coordinates of its bounding box."""
-
-    @abstractmethod
-    def coarsest(self) -> Any:
-        """A triangulation, scikit-fem's mesh, that covers the domain."""
-
-    @abstractmethod
-    def bounds(self) -> tuple[Array, Array]:
-        """Lower and upper corner of the bounding box, (2,) each."""
-
-    def refined(self, refinements: int) -> Any:
-        """The coarsest triangulation after so many refinements, each of which halves all edges."""
-        return self.coarsest().refined(refinements)
-
-    def quadrature(self, rule: Rule) -> Quadrature:
-        """A rule of the degree on all triangles.  Raises ParameterError for another kind of rule, or too many nodes."""
-        if not isinstance(rule, TriangleRule):
-            wanted = '{ rule = "triangles", refinements = n, degree = m } on a domain that is not a box'
-            raise ParameterError("rule", wanted, str(rule))
-        return _quadrature(self, rule)
-
-    def axes(self, points: int) -> tuple[Array, ...]:
-        """Of the bounding box."""
-        return tuple(np.linspace(low, high, points) for low, high in zip(*self.bounds(), strict=True))
-
-    def features(self, dictionary: Dictionary, seed: int) -> Features:
-        """The dictionary on the bounding box."""
-        lower, upper = self.bounds()
-        return MappedFeatures(dictionary.sample(seed, 2), lower, upper - lower, (False, False))
-
-    @property
-    def usual_rule(self) -> Rule:
-        """A rule for looking at data."""
-        return TriangleRule(2, 8)
-
-
-@lru_cache(maxsize=8)  # assembly, validation and a second look, for a domain or two
-def _quadrature(domain: Triangulated, rule: TriangleRule) -> Quadrature:
-    nodes, weights = simplex_rule(2, rule.degree // 2 + 1)
-    count = domain.coarsest().t.shape[1] * 4**rule.refinements * len(weights)
-    if count > MAX_NODES:
-        raise ParameterError("refinements", f"so few that the rule has at most {MAX_NODES:,} nodes", f"{count:,}")
-    found: Quadrature = scikit_fem().on_triangles(domain.refined(rule.refinements), nodes, weights)
-    return found
-
-
-# 0.08 s with its part of SciPy, which a worker would pay at its start, and a page of a result too
-def scikit_fem() -> ModuleType:
-    """Import the part of this package that uses scikit-fem, when triangles are first asked for."""
-    from evogt_study.pde.domains import triangles
-
-    return triangles
-
-
-def simplex_rule(dimension: int, points: int) -> tuple[Array, Array]:
-    """Nodes (d, points^d) and positive weights (points^d,) on the simplex {x >= 0, x_1 + ... + x_d <= 1}.
-
-    The conical product of Gauss-Jacobi rules: x_l = r_l prod_{m<l} (1 - r_m), whose Jacobian is
-    prod_l (1 - r_l)^(d - l).  Exact for polynomials of degree 2 points - 1; for d = 1 it is the Gauss-Legendre rule.
-    (scikit-fem's own rules end at degree 19 on triangles, some have negative weights, and those for tetrahedra beyond
-    degree 4 are exact to one degree less than their name in version 12.0.)
-    """
-    nodes, weights = np.empty((0, 1)), np.ones(1)
-    remainder = np.ones(1)
-    for power in reversed(range(dimension)):
-        x, w = roots_jacobi(points, float(power), 0.0)
-        r = (1.0 + x) / 2.0
-        nodes = np.concatenate([np.repeat(nodes, points, axis=1), np.outer(remainder, r).reshape(1, -1)])
-        remainder = np.outer(remainder, 1.0 - r).ravel()
-        weights = np.outer(weights, w / 2.0 ** (power + 1)).ravel()
-    return nodes, weights
-
-
-# bounds, distances and the factor D all follow from the segments: a polygon and a mesh differ in their triangles only
-@dataclass(frozen=True)
-class Segmented(Triangulated):
-    """A domain whose boundary is made of segments."""
-
-    @abstractmethod
-    def segments(self) -> tuple[Array, Array]:
-        """Starts and ends of the boundary's segments, (m, 2) each."""
-
-    def bounds(self) -> tuple[Array, Array]:
-        """Of the boundary's vertices."""
-        starts, _ = self.segments()
-        return starts.min(axis=0), starts.max(axis=0)
-
-    def boundary_factor(self, nodes: Array, order: int = 0) -> tuple[Array, ...]:
-        """The approximate distance from the boundary, in units of the bounding box's larger side."""
-        # in these units from the start: the distance's formula is not one of lengths alone
-        lower, upper = self.bounds()
-        scale = float(np.max(upper - lower))
-        starts, ends = ((points - lower) / scale for points in self.segments())
-        jet = approximate_distance((nodes - lower) / scale, starts, ends)
-        return tuple(part / scale**derivative for derivative, part in enumerate(jet[: order + 1]))
-
-    def boundary_points(self) -> Array:
-        """Vertices and others on each segment."""
-        starts, ends = self.segments()
-        # without a pattern, by which data that vanish in the middle would pass
-        parts = np.array([0.0, 0.271, 0.618])[:, None, None]
-        return np.asarray(starts + parts * (ends - starts)).reshape(-1, 2)
-
-    def contains(self, nodes: Array) -> npt.NDArray[np.bool_]:
-        """Inside, or on the boundary but for rounding."""
-        starts, ends = self.segments()
-        edge = EDGE * float(np.max(np.subtract(*self.bounds()[::-1])))
-        return inside(nodes, starts, ends) | (distances(nodes, starts, ends) <= edge)
-
-    def inner_box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """A square about the node of the usual rule that is farthest from the boundary."""
-        nodes = self.quadrature(self.usual_rule).nodes
-        away = distances(nodes, *self.segments())
-        # 0.99: the corners are then inside the circle that touches the boundary, where formulas are numbers
-        middle, half = nodes[np.argmax(away)], 0.99 * float(away.max()) / np.sqrt(2.0)
-        return tuple((middle - half).tolist()), tuple((middle + half).tolist())
