@@ -1,4 +1,7 @@
-"""The contract of a time integrator: one type a scheme, whose dataclass fields are the parameters of its own."""
+"""The contract of a time integrator, and a damped start.
+
+An integrator is a class whose dataclass fields are its parameters.  Another package registers one by an entry point.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ def number(
 ) -> dict[str, Any]:
     """Metadata of a field that holds a number.
 
-    wanted: what it must be, in words; admits: the same as a test; symbol and meaning: its labels in a result.  A field
-    that holds something else has also `read`, which makes it of what a study file has.
+    wanted: the valid values as text; admits: the same as a test; symbol and meaning: its labels in a result.  A field
+    that holds something else also has `read`, which makes its value from the value in a study file.
     """
     return {"wanted": wanted, "admits": admits, "symbol": symbol, "meaning": meaning}
 
 
-@cache  # asked for each case, where they are parameters of the study
+@cache  # used for each case if they are parameters of the study
 def parameters_of(kind: type[Integrator]) -> tuple[Field[Any], ...]:
-    """The parameters of an integrator of its own."""
+    """The parameters that an integrator itself has."""
     return fields(kind)
 
 
@@ -39,12 +42,12 @@ def parameters_of(kind: type[Integrator]) -> tuple[Field[Any], ...]:
 class Integrator(ABC):
     """A scheme for alpha' + K(t) alpha + r(alpha, t) = b(t), alpha(0) (eq:retained_ode).
 
-    Its fields are declared by `number`, or like it: they are parameters of a study, and what is neither zero nor None
-    is part of a run's identity.  Raises ParameterError for one that is not admitted.
+    Its fields are declared by `number`, or like it.  They are parameters of a study.  A value that is neither zero nor
+    None is part of a run's identity.  Raises ParameterError for an invalid value.
     """
 
     GENERAL: ClassVar[bool] = False
-    """True where it advances systems with a nonlinear reaction, and with a K that is not symmetric."""
+    """True if it advances systems with a nonlinear reaction, and systems whose K is not symmetric."""
 
     def __post_init__(self) -> None:
         for part in parameters_of(type(self)):
@@ -66,7 +69,7 @@ class Integrator(ABC):
         """Times at which the diffusion is evaluated, (T,)."""
 
     def check(self, problem: Problem) -> None:
-        """Raise ParameterError where it cannot advance `problem`; with a potential, unless a scheme says otherwise."""
+        """Raise ParameterError if it cannot advance `problem`, by default one with a potential."""
         if problem.potential is not None:
             wanted = "stabilized_semi_implicit or imex_bdf_2 for a problem with a potential"
             raise ParameterError("time_integrator", wanted, self.name)
@@ -81,9 +84,9 @@ March = Callable[[GalerkinSystem, TimeGrid], Trajectory]
 
 @dataclass(frozen=True)
 class Start:
-    """The first steps in `implicit_euler_half_steps` half steps of the implicit Euler rule, two of which are one step.
+    """The first steps as `implicit_euler_half_steps` half steps of the implicit Euler rule, two for each step.
 
-    Raises ParameterError for an odd number, or none.
+    Raises ParameterError for an odd number, or zero.
     """
 
     implicit_euler_half_steps: int
@@ -95,12 +98,12 @@ class Start:
             raise ParameterError("start", "an even number >= 2 of implicit_euler_half_steps", count)
 
     def content(self) -> dict[str, int]:
-        """Its parts, by which it is identified."""
+        """Its parts, which identify it."""
         return {"implicit_euler_half_steps": self.implicit_euler_half_steps}
 
     @property
     def label(self) -> str:
-        """Its short word."""
+        """Its label in a result."""
         return str(self)
 
     def __str__(self) -> str:
@@ -116,9 +119,9 @@ class Start:
         return Start(**raw)
 
     def split(self, grid: TimeGrid) -> tuple[TimeGrid, TimeGrid | None]:
-        """The grid of the half steps, and that of the steps that are left, whose times begin at zero again.
+        """The grid of the half steps, and the grid of the other steps, whose times begin at zero again.
 
-        Raises ParameterError where there are more half steps than the grid has room for.
+        Raises ParameterError if there are more half steps than fit into the grid.
         """
         whole = self.implicit_euler_half_steps // 2
         if whole > grid.steps:

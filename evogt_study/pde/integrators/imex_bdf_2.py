@@ -22,11 +22,11 @@ from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 # 2 r^n - r^{n-1} extrapolates the reaction to t_{n+1} to second order, so that no nonlinear system is solved
 @dataclass(frozen=True)
 class ImexBDF2(Integrator):
-    """Order two; explicit in a nonlinear reaction or a potential, of whose energy it keeps account."""
+    """Order two; explicit in a nonlinear reaction or a potential, whose energy it records."""
 
     name = "imex_bdf_2"
 
-    # shifts: 1 is that of the first step, by the implicit Euler rule, and 3/2 that of the others
+    # Shifts: 1 for the first step, by the implicit Euler rule, and 3/2 for the others.
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
@@ -72,7 +72,7 @@ def _march(system: GalerkinSystem, grid: TimeGrid, step: ImplicitPart) -> Trajec
 def _side(side: Array, alpha: Array, before: Array, slope: Array, rate: Array, dt: float, start: bool) -> float:
     """The right-hand side without the load, in `side`, and the shift of its matrix.
 
-    `before` and `rate` are the state and the reaction of the step before, of which the first one is lost here.
+    `before` and `rate` are the state and the reaction of the step before; `before` is overwritten.
     """
     # 2 r^n - r^{n-1}: the reaction extrapolated to the end of the step, which keeps the second order
     np.multiply(slope, -dt if start else -2.0 * dt, out=side)

@@ -141,8 +141,8 @@ def _in_modes(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array
     return recurrence(factor, forcing, system.initial, basis, grid)
 
 
-# the stride is that of the grid, and states between two strides are not gone on from: no state depends, to the last
-# bit, on which others are observed
+# The stride depends on the grid only, and a stride never starts from an observed state: to the last bit, no state
+# depends on which others are observed.
 def recurrence(factor: Array, forcing: Array, initial: Array, basis: Array, grid: TimeGrid) -> Array:
     """The observed states of alpha <- factor alpha + forcing[n] in modes: (r,), (steps, r) -> (S, r).
 
@@ -219,13 +219,13 @@ def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Arra
     return np.stack([states[step] for step in grid.observed])
 
 
-# Newton's method starts from alpha^n, since the stages of a step are near it; its Jacobian is that of the retained
-# space
+# Newton's method starts from alpha^n, since the stages of a step are near it.  Its Jacobian is a matrix of the retained
+# space.
 @dataclass(frozen=True, eq=False)
 class _Step:
     """One step by solving for the stages.
 
-    stiffness keeps the last matrices; reacted is that of `Reaction.prepared`, None for a linear system.
+    stiffness keeps the last matrices; reacted comes from `Reaction.prepared`, None for a linear system.
     """
 
     tableau: Tableau

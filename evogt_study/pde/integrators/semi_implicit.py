@@ -1,4 +1,4 @@
-"""The common part of schemes that treat K implicitly and the reaction explicitly."""
+"""The common part of schemes with an implicit K and an explicit reaction."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class LiftedParts:
 
     @staticmethod
     def of(system: GalerkinSystem, times: Array) -> LiftedParts:
-        """Those of the system at `times`."""
+        """The lifting of the system at `times`."""
         lifting = system.lifting
         if lifting is None:
             return LiftedParts(None, None, None)

@@ -26,7 +26,7 @@ from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 
 @dataclass(frozen=True)
 class StabilizedSemiImplicit(Integrator):
-    """Order one; for problems with a potential too, of whose energy it keeps account."""
+    """Order one; also for problems with a potential, whose energy it records."""
 
     name = "stabilized_semi_implicit"
 

@@ -1,4 +1,4 @@
-"""Gauss collocation at two nodes."""
+"""Integrators that are only a tableau: Gauss, Radau IIA, SDIRK, trapezoidal and implicit Euler."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 
 from evogt_study.pde.integrators.runge_kutta import IMPLICIT_EULER, RungeKutta, Tableau, collocation
 
+GAMMA = 1.0 - np.sqrt(0.5)
+"""Diagonal of `SDIRK2`: the smaller root of gamma^2 - 2 gamma + 1/2, so that it has order two and is L-stable."""
+
 
 @dataclass(frozen=True)
 class Gauss2(RungeKutta):
-    """Order four; keeps the norm of what does not decay."""
+    """Order four; keeps the norm of modes that do not decay."""
 
     name = "gauss_2"
     tableau: ClassVar[Tableau] = collocation(0.5 + np.sqrt(3.0) / 6.0 * np.array([-1.0, 1.0]))
@@ -42,13 +45,9 @@ class RadauIIA3(RungeKutta):
     tableau: ClassVar[Tableau] = collocation(np.array([0.4 - np.sqrt(6.0) / 10.0, 0.4 + np.sqrt(6.0) / 10.0, 1.0]))
 
 
-# the smaller root of gamma^2 - 2 gamma + 1/2, for which the method is of order two and L-stable
-GAMMA = 1.0 - np.sqrt(0.5)
-
-
 @dataclass(frozen=True)
 class SDIRK2(RungeKutta):
-    """Order two; L-stable; stages are solved for one after the other."""
+    """Order two; L-stable; its stages are solved one after the other."""
 
     name = "sdirk_2"
     tableau: ClassVar[Tableau] = Tableau(np.array([[GAMMA, 0.0], [1.0 - GAMMA, GAMMA]]), np.array([0.0, 1.0]))
@@ -56,7 +55,7 @@ class SDIRK2(RungeKutta):
 
 @dataclass(frozen=True)
 class Trapezoidal(RungeKutta):
-    """Order two; not damping: stiff modes keep their size."""
+    """Order two (Crank and Nicolson); without damping: stiff modes keep their size."""
 
     name = "trapezoidal"
     tableau: ClassVar[Tableau] = Tableau(np.array([[0.0, 0.0], [0.5, 0.5]]), np.array([0.0, 1.0]))
