@@ -1,1 +1,11 @@
-"""."""
+"""The problem on the retained space.
+
+- `problem`: data of a parabolic problem as functions of nodes and times
+- `problem_checks`: checks that the data of a problem agree
+- `retained_space`: trial functions, their weighted SVD, truncation
+- `stiffness`: the matrix of the linear terms
+- `system`: stiffness, load and initial value in the retained space
+- `validation`: relative errors, norms, energies
+- `cross_grid`: the retained basis on another quadrature rule
+- `coefficient_reference`: final coefficients without the error of time steps
+"""

@@ -1,7 +1,8 @@
-"""References for the coefficients at final time, free of time-stepping error (tab:temporal_convergence).
+"""References for the coefficients at final time, without the error of time steps (tab:temporal_convergence).
 
-Both solve the same retained system as the time integrator, so that the difference is the time step's alone: by the
-eigendecomposition of a stiffness that does not depend on time, or by the adaptive eighth-order Dormand-Prince method.
+They solve the same retained system as the time integrator, so that the difference is due to the time step alone.  One
+uses the eigendecomposition of a stiffness that does not depend on time, the other the adaptive eighth-order
+Dormand-Prince method.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CoefficientReference:
             raise ParameterError("coefficient_reference", f"one of {', '.join(NAMES)}", self.name)
 
     def check(self, problem: Problem) -> None:
-        """Raise ProblemError where the eigendecomposition is asked for and the problem is not steady and linear."""
+        """Raise ProblemError if the eigendecomposition is chosen for a problem that is not steady and linear."""
         linear = problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
         steady = steady_operator(problem) and has_steady_load(problem) and linear and problem.advection is None
         if self.name == "eigendecomposition" and not steady:
@@ -52,8 +53,8 @@ class CoefficientReference:
     def final_state(self, system: GalerkinSystem, final_time: float) -> Array:
         """alpha(final_time), (r,).
 
-        Raises ProblemError where the eigendecomposition is asked for and the system is not autonomous and linear, or
-        where dop853 gives up.
+        Raises ProblemError if the eigendecomposition is chosen for a system that is not autonomous and linear, or if
+        dop853 gives up.
         """
         if self.name == "eigendecomposition":
             return _by_eigendecomposition(system, final_time)
@@ -65,7 +66,7 @@ class CoefficientReference:
             (0.0, final_time),
             system.initial,
             method="DOP853",
-            # else it keeps each of its own steps, of which an explicit method has many where K is stiff
+            # else it keeps each of its own steps, and an explicit method takes many if K is stiff
             t_eval=[final_time],
             rtol=self.rtol,
             atol=self.atol,
@@ -76,7 +77,7 @@ class CoefficientReference:
         return np.asarray(solution.y[:, -1])
 
 
-# expm1 keeps the digits of (e^z - 1)/z for small z, whose limit 1 stands for z = 0
+# expm1 keeps the digits of (e^z - 1)/z for small z; for z = 0 the limit 1 is used
 def _by_eigendecomposition(system: GalerkinSystem, final_time: float) -> Array:
     """exp(-T K) alpha(0) + T phi_1(-T K) b, with phi_1(z) = (e^z - 1)/z, for K and b that do not depend on time."""
     if not (system.autonomous and system.steady_load and system.symmetric) or system.reaction is not None:

@@ -1,4 +1,4 @@
-"""Assessment of the retained basis on another quadrature rule than the one that made it (app:cross_grid)."""
+"""The retained basis on another quadrature rule than the assembly rule (app:cross_grid)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cross_grid_defects(
     modulations, profiles = _split(diffusion, basis.quadrature.nodes, times)
     terms = stiffness_terms(basis.gradients, basis.quadrature.weights, profiles, term)
     scales = np.abs(modulations).max(axis=1, keepdims=True)
-    rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero but for rounding
+    rounded = np.round(modulations / np.where(scales > 0.0, scales, 1.0), 12)  # sin(pi) is zero up to rounding
     _, different = np.unique(rounded, axis=1, return_index=True)
     defects = [
         _relative(np.tensordot(modulations[:, i], terms, axes=1), system.stiffness(float(times[i]))) for i in different
@@ -93,7 +93,7 @@ def cross_grid_defects(
 def general_defects(
     space: RetainedSpace, basis: AssessedBasis, problem: Problem, system: GalerkinSystem, final_time: float
 ) -> CrossGridDefects:
-    """The same for a problem with any linear terms, all of which are in K."""
+    """The same for a problem with any linear terms, which are all in K."""
     rule = basis.quadrature
     # `basis` has gradients only, which the stiffness of a plain problem is made of
     values = trial_values(space.domain, space.features, rule.nodes) @ space.transform

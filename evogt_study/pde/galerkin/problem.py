@@ -70,9 +70,9 @@ SpaceTimeFunction = Separable | NonSeparable
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A symmetric diffusion tensor A, (d, d) functions by rows; None stands for zero.
+    """A symmetric diffusion tensor A, (d, d) functions by rows; None means zero.
 
-    Raises ProblemError where it is not square, or not symmetric: the same function has to stand on both sides.
+    Raises ProblemError if it is not square or not symmetric: A_ij and A_ji must be the same function.
     """
 
     entries: tuple[tuple[SpaceTimeFunction | None, ...], ...]
@@ -229,7 +229,7 @@ class Problem:
 
 
 def _check_terms(problem: Problem) -> None:
-    """Raise ProblemError for terms that are not those of one problem."""
+    """Raise ProblemError for terms that do not fit into one problem."""
     d = problem.dimension
     if isinstance(problem.diffusion, Tensor) and len(problem.diffusion.entries) != d:
         raise ProblemError(f"`diffusion` must have {d} rows in {d}-D, got {len(problem.diffusion.entries)}")

@@ -1,4 +1,7 @@
-"""Checks that the data of a problem agree, whoever states them: values on the boundary and at the start."""
+"""Checks that the data of a problem agree: values on the boundary, at the start, on periodic and natural faces.
+
+Problems in formulas and problems of a user's factory are checked by the same functions.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,17 @@ from evogt_study.errors import ProblemError
 from evogt_study.pde.galerkin.problem import Problem, SpaceTimeFunction, Tensor
 from evogt_study.pde.numerics.arrays import Array
 
-# of an edge, or of the time: 0.37, where no usual modulation has a zero, as at 1/2 or 1/4
 _LOOKED_AT = np.array([0.0, 0.37, 1.0])
+"""Parts of the final time: at 0.37 no usual modulation has a zero, unlike at 1/2 or 1/4."""
 TOLERANCE = 1e-9
-"""Relative: rounding leaves sin(40 pi) at 1e-14; a solution that is meant to be nonzero there is not this small."""
+"""Relative difference that counts as rounding.  Rounding leaves sin(40 pi) at 1e-14; stated values are not so small."""
+
+
+def check_data(problem: Problem, final_time: float | None = None) -> None:
+    """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
+    check_boundary(problem, final_time)
+    check_periodic(problem)
+    check_start(problem)
 
 
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
@@ -63,24 +73,20 @@ def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> 
     with np.errstate(all="ignore"):
         for axis, ends in problem.domain.periods().items():
             through = {"the flux `diffusion` * grad(`exact`)": partial(flux[axis], times=_LOOKED_AT)} if flux else {}
-            for told, function in (stated | through).items():
-                _check_seam(problem, told, function, axis, ends)
+            for data, function in (stated | through).items():
+                _check_seam(problem, data, function, axis, ends)
 
 
 def _check_seam(
-    problem: Problem, told: str, function: Callable[[Array], Array], axis: int, ends: tuple[float, float]
+    problem: Problem, data: str, function: Callable[[Array], Array], axis: int, ends: tuple[float, float]
 ) -> None:
-    """Raise ProblemError where the function that is `told` differs between the two faces of a periodic direction."""
+    """Raise ProblemError if the function with the name `data` differs between the faces of a periodic direction."""
     nodes = _inside(problem)
     one, two = (function(np.where(np.arange(problem.dimension) == axis, side, nodes)) for side in ends)
     excess, scale = float(np.abs(one - two).max()), float(np.abs(function(nodes)).max())
     if not _negligible(excess, scale):
         got = f"a difference of {excess:.3g} between its faces{parameters_told(problem)}"
-        raise ProblemError(f"{told} must be periodic in {'xyz'[axis]}, got {got}")
-
-
-def _stated(problem: Problem, nodes: Array) -> Array:
-    return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, _LOOKED_AT)
+        raise ProblemError(f"{data} must be periodic in {'xyz'[axis]}, got {got}")
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
@@ -125,21 +131,18 @@ def check_start(problem: Problem) -> None:
         exact = problem.exact(nodes, np.zeros(1))[0]
         excess, scale = (float(np.abs(found).max()) for found in (exact - problem.initial(nodes), exact))
     if not _negligible(excess, scale):
-        told = parameters_told(problem)
-        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{told}")
-
-
-def check_data(problem: Problem, final_time: float | None = None) -> None:
-    """Check the data of a problem that is not made of formulas.  Raises ProblemError."""
-    check_boundary(problem, final_time)
-    check_periodic(problem)
-    check_start(problem)
+        given = parameters_told(problem)
+        raise ProblemError(f"`exact` at t = 0 must equal `initial`, got a difference of {excess:.3g}{given}")
 
 
 def parameters_told(problem: Problem) -> str:
     """The problem's parameters as the end of a message."""
     values = ", ".join(f"{name} = {value:g}" for name, value in problem.parameters.items())
     return f" for {values}" if values else ""
+
+
+def _stated(problem: Problem, nodes: Array) -> Array:
+    return problem.initial(nodes)[None, :] if problem.exact is None else problem.exact(nodes, _LOOKED_AT)
 
 
 def _inside(problem: Problem) -> Array:

@@ -70,7 +70,7 @@ class WeightedSVD:
 # B = Q R has the singular values and right vectors of R: of 8,000 x 320 that takes 95 ms instead of 238 (U is not
 # needed)
 # gesdd, gesvd and QR before the SVD agree to 1e-9 in the final errors, seed by seed: the fastest is taken, of SciPy;
-# that of NumPy 2.5.5 leaves some seeds three times the mass defect, whatever the kernel (table tau_diag)
+# with the SVD of NumPy 2.5.5 some seeds have three times the mass defect, on every kernel (table tau_diag)
 def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     """Singular values and right singular vectors of W_q^{1/2} Phi, through a QR factorisation first.
 
@@ -88,7 +88,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     singular_values[: len(sigma)] = sigma
     if not singular_values[0] > 0.0:
         raise EmptySpaceError("every trial function vanishes at the assembly nodes (sigma_1 = 0)")
-    # the order in memory decides the last bits of its products: this one is that of the shipped results
+    # The order in memory decides the last bits of its products.  The shipped results have this order.
     return WeightedSVD(singular_values, np.ascontiguousarray(right).T)
 
 

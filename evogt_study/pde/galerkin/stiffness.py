@@ -2,8 +2,8 @@
 
     K_ij = (A grad phi~_j, grad phi~_i) + (b . grad phi~_j - c phi~_j, phi~_i) + (transfer phi~_j, phi~_i)_faces
 
-Data whose time and space do not split are assembled from the nodes at each time they are asked for; the numbers are the
-same.  With an advection b the matrix is not symmetric.
+Data whose time and space do not split are assembled from the nodes at each time at which they are used; the numbers are
+the same.  With an advection b the matrix is not symmetric.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from evogt_study.pde.galerkin.problem import NonlinearReaction, Problem, Separab
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
-# the scaled block is 2 MB for 240 retained functions
 NODES_AT_ONCE = 1024
+"""Nodes of a block of `weighted_gram`, which takes 2 MB for 240 retained functions."""
 
 MatrixInTime = Callable[[float], Array]
 Assembly = Callable[[Array], Array]
@@ -51,7 +51,7 @@ def weighted_gram(gradients: Array, nodal: Array) -> Array:
 
 
 def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
-    """The upper triangle of `upper` (r, r), in Fortran order and overwritten, plus that of `weighted_gram`.
+    """Add the upper triangle of `weighted_gram` to `upper` (r, r), which is in Fortran order and is overwritten.
 
     As products A^T A with A = sqrt(|nodal|) G_l, which BLAS (dsyrk) does in half the work of a general one and adds up
     in place; nodes where `nodal` is negative are subtracted.  In blocks of nodes, so that A stays in cache.
@@ -61,7 +61,7 @@ def with_weighted_gram(upper: Array, gradients: Array, nodal: Array) -> Array:
         for start in range(0, len(nodal), NODES_AT_ONCE):
             block = slice(start, start + NODES_AT_ONCE)
             scaled, below = roots[block] * gradient[block], negative[block]
-            # profiles of a separable diffusion, and linear reactions, may be negative, of which there is no root
+            # profiles of a separable diffusion, and linear reactions, may be negative and have no root
             for sign, part in ((-1.0, below), (1.0, ~below)):
                 if part.any():
                     rows = scaled if part.all() else scaled[part]
@@ -96,7 +96,7 @@ class SeparableMatrix:
 
 def products_at(matrix: MatrixInTime, times: Array) -> Callable[[Array], Array]:
     """Products of vectors with the matrix, each at a time of its own: (T, r) -> (T, r)."""
-    if isinstance(matrix, SeparableMatrix):  # its functions of time are asked for once
+    if isinstance(matrix, SeparableMatrix):  # its functions of time are evaluated once
         modulations, terms = matrix.function.modulated(times)[:, :, None], matrix.terms.transpose(0, 2, 1)
         return lambda vectors: np.asarray((modulations * (vectors @ terms)).sum(axis=0))
     matrices = np.stack([matrix(float(t)) for t in times])

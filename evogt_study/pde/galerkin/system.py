@@ -5,7 +5,7 @@ nonlinear reaction; absent where the problem has neither.  With a lifting u = u_
 load (eq:lifted_load).
 
 Separable data are assembled once per profile.  Data whose time and space do not split are assembled from the nodes at
-each time they are asked for; the numbers are the same.
+each time at which they are used; the numbers are the same.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from evogt_study.pde.galerkin.stiffness import (
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
 
-# values at 8,000 nodes take 4 MB then, and a product with as many columns is no longer limited by memory
 TIMES_AT_ONCE = 64
+"""Times of a block.  Values at 8,000 nodes take 4 MB, and a product of so many columns is not limited by memory."""
 
 Series = Callable[[Array], Array]
 """A quantity at several times: (T,) -> (T, ...)."""
@@ -95,7 +95,7 @@ class Reaction:
 
     def prepared(self) -> Callable[[Array, Array | None, float], tuple[Array, float]]:
         """(alpha, u_b at the nodes, t) -> (r, phi~_i)_q and sum_q w_q F(u), in memory that the next call overwrites."""
-        # called at every step of a gradient flow: arrays asked for anew at each operation took 6 % of it
+        # Called at every step of a gradient flow: new arrays at each operation took 6 % of its time.
         values, weights, projected = self.values, self.weights, np.empty(self.values.shape[1])
         u, weighted = np.empty_like(weights), np.empty_like(weights)
         nodal = self._nodal(u.shape)
@@ -243,7 +243,7 @@ def assemble(
         lifting=lifting,
         reaction=_reaction(space, problem),
         steady_load=has_steady_load(problem),
-        # of all terms b . grad u alone makes a form that is not symmetric
+        # only b . grad u makes a form that is not symmetric
         symmetric=problem.advection is None,
         diffusion=diffusion,
     )
@@ -328,7 +328,7 @@ def _moments(
     return lambda times: np.asarray(function.modulated(times).T @ terms)
 
 
-# the sign of the last two terms is that of moving u_b to the right-hand side of the weak form (remark nonhomo)
+# The last two terms have a minus because u_b moves to the right-hand side of the weak form (remark nonhomo).
 def _lifted_load(space: RetainedSpace, load: Series, lifting: Lifting, assembled: AssembledLifting) -> Series:
     """(f, phi~_i) - (u_b,t, phi~_i) - (A grad u_b, grad phi~_i) (eq:lifted_load), and less the lower-order terms."""
     rate = _moments(lifting.rate, space.quadrature.nodes, space.project)

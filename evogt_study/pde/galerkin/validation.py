@@ -1,6 +1,8 @@
-"""Relative L2 errors on a validation rule (eq:validation_error), at all times in one matrix product, and other norms.
+"""Errors on a validation rule, and norms and energies of a run.
 
-|| u_{N,r} - u ||_w / || u ||_w,    u_{N,r} = u_b + D psi . (T_r alpha)
+The relative L2 errors (eq:validation_error) at all times come from one matrix product:
+
+    || u_{N,r} - u ||_w / || u ||_w,    u_{N,r} = u_b + D psi . (T_r alpha)
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from evogt_study.pde.numerics.quadrature import Quadrature
 from evogt_study.pde.numerics.time_grid import Trajectory
 
 CELLS = 16
-"""Of a uniform rule on a line, each with Chebyshev points of its own.  Half as many have 14 to 27 % fewer points in all
-for slopes of 36 to 20, and products that take them to the nodes half as large again."""
+"""Cells of a uniform rule on a line, each with its own Chebyshev points.  Half as many cells have 14 to 27 % fewer
+points in all for slopes of 36 to 20, but products with the nodes that are half as large again."""
 RESOLVED = 1e-14
-"""Bound of the last two Chebyshev coefficients of features of size one.  Those left out add up to half
-of it where slopes are 40: about the 3e-15 by which values differ there since nodes are rounded."""
+"""Bound of the last two Chebyshev coefficients of features of size one.  The omitted coefficients add up to half of it
+for slopes of 40: about the 3e-15 by which values differ there because nodes are rounded."""
 SPARE_POINTS = 1.0
-"""Beyond those that one layer needs; with them none of 100 spaces of two layers, of the paper's gamma, needs a second
-try."""
+"""Points beyond the number that one layer needs.  With them none of 100 spaces of two layers, with the paper's gamma,
+needs a second try."""
 
 
 class FeatureSums(Protocol):
-    """Features at the nodes of a rule, by what errors are made of: their sums with coefficients."""
+    """Sums of features with coefficients at the nodes of a rule; errors need nothing else."""
 
     def __call__(self, raw: Array) -> Array:
         """sum_j raw_j psi_j at the nodes, (S, N) -> (S, Q)."""
