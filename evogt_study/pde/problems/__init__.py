@@ -1,4 +1,4 @@
-"""Parabolic problems in formulas: the data of a problem derived from them, and the problems of the paper by name.
+"""Parabolic problems in formulas, and the problems of the paper by name.
 
 >>> from evogt_study.pde import problems
 >>> problem = problems.oscillatory_1d(epsilon=0.1)
@@ -6,10 +6,10 @@
 (1, True)
 
 - `formula_problem`: `FormulaProblem`, a problem in formulas; the problems of the paper
-- `table`: the shape of such a problem in a study file
 - `terms`: terms of the equation; domain and boundary data
 - `expressions`: separation of time and space
 - `weak_form`: symbolic derivatives checked against weak derivatives
+- `table`: the shape of a problem in a study file
 - `typeset`: the equation of a study for a page
 
 The names below are imported when they are first used, because SymPy takes half a second to import.

@@ -16,14 +16,17 @@ from evogt_study.pde.numerics.arrays import Array
 
 TIME = symbol("t")
 COORDINATES = tuple(symbol(name) for name in SPACE)
-
-# A product of sums is multiplied out only while the result stays small; beyond, the general path is the cheaper one.
 MAX_TERMS = 500
-
+"""Terms up to which a product of sums is multiplied out.  With more terms the general path is cheaper."""
 CANCELLED = 1e-12
-"""Difference, in parts of the largest value, from which the formula as it stands is evaluated instead of its terms."""
+"""Difference, relative to the largest value, from which the formula itself is evaluated instead of its terms."""
 
 Terms = tuple[tuple[sympy.Expr, sympy.Expr], ...]
+"""Pairs of a modulation, a function of time, and a profile, a function of space."""
+Split = tuple[sympy.Expr, Terms | None]
+"""An expression with its split into modulations and profiles."""
+Places = tuple[Array, Array]
+"""Nodes (Q, d) and times (T,)."""
 
 
 def separated(expression: sympy.Expr) -> Terms | None:
@@ -48,10 +51,6 @@ def separated(expression: sympy.Expr) -> Terms | None:
     pairs = tuple((modulation, profile) for modulation, profile in profiles.items() if profile != 0)
     regrouped = _by_profile(pairs)
     return regrouped if 1 < len(pairs) >= len(regrouped) else pairs
-
-
-Split = tuple[sympy.Expr, Terms | None]
-"""An expression with its split into modulations and profiles."""
 
 
 def split(expression: sympy.Expr) -> Split:
@@ -127,10 +126,6 @@ def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
     return modulations, scale * sympy.Mul(*profile)
 
 
-Places = tuple[Array, Array]
-"""Nodes (Q, d) and times (T,)."""
-
-
 def space_time_function(
     expression: sympy.Expr, terms: Terms | None, values: Mapping[str, float], places: Places | None = None
 ) -> SpaceTimeFunction:
@@ -139,7 +134,7 @@ def space_time_function(
     places: where the terms are compared with the formula, on a domain so far from the origin that they may cancel.
     """
     pairs = None if terms is None else terms or ((sympy.S.One, sympy.S.Zero),)
-    # the formula as it stands is slower, and finite
+    # the formula itself is slower, and finite
     if pairs is None or not _representable(pairs, values):
         return NonSeparable(_at_nodes(expression, values))
     # together: profiles have most of their factors in common
@@ -154,7 +149,7 @@ def space_time_function(
 
 
 def _lost(found: Array, truth: Array) -> bool:
-    """True where terms that were multiplied out cancel, as those of (x - t - 1000)^4 on (1000, 1001)."""
+    """True if terms that were multiplied out cancel, such as the terms of (x - t - 1000)^4 on (1000, 1001)."""
     return bool(np.abs(found - truth).max() > CANCELLED * np.abs(truth).max())
 
 
@@ -186,7 +181,7 @@ def nodal_function(expression: sympy.Expr, values: Mapping[str, float]) -> Calla
 def gradient_function(
     expression: sympy.Expr, dimension: int, values: Mapping[str, float]
 ) -> Callable[[Array, float], Array]:
-    """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first asked for."""
+    """The gradient in space: nodes (Q, d), t -> (d, Q); differentiated when it is first used."""
 
     @lru_cache(maxsize=1)
     def slopes() -> list[Callable[[Array, float], Array]]:

@@ -1,9 +1,9 @@
-"""A problem stated as formulas, and the parabolic data that follow from them.
+"""A problem in formulas, and the parabolic data that follow from them; the problems of the paper.
 
-Either the exact solution is given, and the source f = u_t - div(A grad u) + b . grad u - g + F'(u) is derived
-symbolically; or the initial value with a source.  A lifting u_b gives the boundary values, a potential F(u) makes the
-problem a gradient flow.  Names in formulas other than x y z t pi are parameters; they get values when a `Problem` is
-made.
+A problem gives its exact solution, and the source f = u_t - div(A grad u) + b . grad u - g + F'(u) is derived
+symbolically.  Or it gives the initial value and the source.  A lifting u_b gives the boundary values.  A potential F(u)
+makes the problem a gradient flow.  Names in formulas other than x y z t pi are parameters.  They get values when a
+`Problem` is made.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ from evogt_study.pde.problems.terms import (
 )
 from evogt_study.pde.problems.weak_form import WeakIdentity, weak_defect, weak_gradient
 
-# 0.37, where no usual modulation has a zero, as at T/2 or T/4
 LOOKED_AT = (0.01, 0.37, 1.0)
-"""Times, as parts of the final one, at which weak forms are tested: near the start, where nothing has decayed yet, and
-at the end, by which all has happened."""
+"""Times, as parts of the final one, at which weak forms are tested: near the start, before anything has decayed, and at
+the end.  At 0.37 no usual modulation has a zero, unlike at T/2 or T/4."""
+FAR = 8.0
+"""Distance from the origin in widths of the domain, from which on powers of coordinates cancel by more than a digit or
+two."""
+
+Texts = tuple[Any, ...]
+"""Formulas in a list, or in a list of lists."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +175,21 @@ class FormulaProblem:
         return problem
 
 
-FAR = 8.0
-"""Distance from the origin in widths of the domain, from which on powers of coordinates cancel by more than a digit or
-two."""
+def _frozen(raw: Any) -> Any:
+    return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
+
+
+def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) -> None:
+    where = f"problem {name}" if name else "problem"
+    for unknown in sorted(set(values) - wanted):
+        raise ParameterError(
+            unknown,
+            f"one of the problem's parameters ({', '.join(sorted(wanted)) or 'none'})",
+            values[unknown],
+            where=where,
+        )
+    for missing in sorted(wanted - set(values)):
+        raise ParameterError(missing, "given a number", None, where=where)
 
 
 def _far_places(domain: Any, final_time: float) -> Places | None:
@@ -185,12 +202,35 @@ def _far_places(domain: Any, final_time: float) -> Places | None:
     return lower + parts * widths, final_time * np.array([0.0, 0.37, 1.0])
 
 
-Texts = tuple[Any, ...]
-"""Formulas in a list, or in a list of lists."""
+def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
+    name = str(SOLUTION)
+    slope = sympy.diff(value, SOLUTION)
+    return Potential(
+        elementwise_function(value, name, values),
+        elementwise_function(slope, name, values),
+        lambda shape: elementwise_functions((value, slope), name, values, shape),
+    )
 
 
-def _frozen(raw: Any) -> Any:
-    return tuple(_frozen(part) for part in raw) if isinstance(raw, (list, tuple)) else raw
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not.
+
+    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces, or across a periodic
+    direction, are to be compared.
+    """
+
+    parameters: frozenset[str]
+    exact: sympy.Expr | None
+    initial: sympy.Expr
+    terms: SymbolicTerms
+    source: sympy.Expr
+    exact_terms: Terms | None
+    source_terms: Terms | None
+    split: SplitTerms
+    lifting: SymbolicLifting | None
+    potential: sympy.Expr | None
+    flux: tuple[Split, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,39 +273,7 @@ class SymbolicLifting:
         return tuple(part[0] for part in (self.value, self.rate, *self.gradient, *self.flux, *others))
 
 
-def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
-    name = str(SOLUTION)
-    slope = sympy.diff(value, SOLUTION)
-    return Potential(
-        elementwise_function(value, name, values),
-        elementwise_function(slope, name, values),
-        lambda shape: elementwise_functions((value, slope), name, values, shape),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Derived:
-    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not.
-
-    split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces, or across a periodic
-    direction, are to be compared.
-    """
-
-    parameters: frozenset[str]
-    exact: sympy.Expr | None
-    initial: sympy.Expr
-    terms: SymbolicTerms
-    source: sympy.Expr
-    exact_terms: Terms | None
-    source_terms: Terms | None
-    split: SplitTerms
-    lifting: SymbolicLifting | None
-    potential: sympy.Expr | None
-    flux: tuple[Split, ...] | None
-
-
-# 64: a study has one statement, a folder of studies some; each holds a few kilobytes of expressions
-@lru_cache(maxsize=64)  # one derivation a process, however many parameter values and runs use it
+@lru_cache(maxsize=64)  # one derivation in a process for all parameter values and runs; a few kilobytes each
 def derived(statement: FormulaProblem) -> Derived:
     """Parse the formulas and derive the source (eq:linear_parabolic)."""
     dimension = statement.dimension
@@ -360,19 +368,6 @@ def _check_evaluable(*expressions: sympy.Expr) -> None:
             raise FormulaError(
                 f"the formulas must be smooth and real, got {str(expression)[:80]} after differentiation"
             )
-
-
-def _check_names(values: dict[str, float], wanted: frozenset[str], name: str) -> None:
-    where = f"problem {name}" if name else "problem"
-    for unknown in sorted(set(values) - wanted):
-        raise ParameterError(
-            unknown,
-            f"one of the problem's parameters ({', '.join(sorted(wanted)) or 'none'})",
-            values[unknown],
-            where=where,
-        )
-    for missing in sorted(wanted - set(values)):
-        raise ParameterError(missing, "given a number", None, where=where)
 
 
 # after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another

@@ -1,4 +1,4 @@
-"""The shape of a problem in formulas in a study file."""
+"""The shape of a problem in formulas in a study file, ``[problem]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The problem of a study, typeset: the equation with the formulas that the study file states."""
+"""The problem of a study, typeset for a page: the equation with the formulas of the study file, in MathML.
+
+The first part makes the lines of a problem.  The second part typesets a formula by its syntax tree.
+"""
 
 from __future__ import annotations
 
@@ -17,144 +20,28 @@ from evogt_study.pde.problems.table import ProblemTable
 from evogt_study.schema.parameters import GREEK
 from evogt_study.study.model import validated
 from evogt_study.text import shown
-from evogt_study.text import shown as cleaned
 
 NAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
-"""Functions that are called otherwise in print."""
+"""Functions with another name in print."""
 _INDEXED = re.compile(r"([A-Za-z]+)_?(\d+)")
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "−"}
-SPACE = Markup('<mspace width="0.17em"></mspace>')  # TeX's thin space, 3/18 em
+SPACE = Markup('<mspace width="0.17em"></mspace>')  # the thin space of TeX, 3/18 em
 SUM, PRODUCT, RAISED, ATOM = range(4)
-"""How firmly a piece holds together: one that is looser than its place asks for stands in parentheses."""
-
-
-class _Piece(NamedTuple):
-    text: Markup
-    firm: int
-
-
-def formula(text: object) -> Markup:
-    """A formula of the grammar, typeset; anything else as the text that it is."""
-    try:
-        return _piece(syntax_tree(str(text))).text
-    except FormulaError:
-        return words(cut(str(text), 200))
-
-
-def words(text: str) -> Markup:
-    """Words within a formula."""
-    return Markup("<mtext>{}</mtext>").format(shown(text))
-
-
-def operator(sign: str) -> Markup:
-    """A sign between two pieces, or before one."""
-    return Markup("<mo>{}</mo>").format(sign)
-
-
-def name(text: str) -> Markup:
-    """A name as a letter: Greek where it is one, its number as an index."""
-    indexed = _INDEXED.fullmatch(text)
-    if indexed:
-        return Markup("<msub>{}<mn>{}</mn></msub>").format(name(indexed[1]), indexed[2])
-    return Markup("<mi>{}</mi>").format(GREEK.get(text, shown(text)))
-
-
-def row(*parts: Markup) -> Markup:
-    """Pieces side by side."""
-    return Markup("<mrow>{}</mrow>").format(Markup("").join(parts))
-
-
-def fenced(inner: Markup, left: str = "(", right: str = ")") -> Markup:
-    """A piece between signs that grow with it."""
-    return row(operator(left), inner, operator(right))
-
-
-def matrix(rows: list[list[Markup]]) -> Markup:
-    """Entries in rows, in parentheses."""
-    cells = (Markup("").join(Markup("<mtd>{}</mtd>").format(entry) for entry in each) for each in rows)
-    body = Markup("").join(Markup("<mtr>{}</mtr>").format(each) for each in cells)
-    return fenced(Markup("<mtable>{}</mtable>").format(body))
-
-
-def _piece(node: ast.expr) -> _Piece:
-    """A part of a tree that the grammar has let through."""
-    if isinstance(node, ast.Constant):
-        return _number(float(str(node.value)))
-    if isinstance(node, ast.Name):
-        return _Piece(name(node.id), ATOM)
-    if isinstance(node, ast.UnaryOp):
-        sign = operator("−" if isinstance(node.op, ast.USub) else "+")
-        return _Piece(row(sign, _at_least(PRODUCT, node.operand)), PRODUCT)
-    if isinstance(node, ast.BinOp):
-        return _joined(node)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _applied(node.func.id, node.args[0])
-    raise FormulaError("`formula` must be one of the grammar")
-
-
-def _number(value: float) -> _Piece:
-    digits, _, exponent = f"{value:.15g}".partition("e")
-    number = Markup("<mn>{}</mn>").format(digits)
-    if not exponent:
-        return _Piece(number, ATOM)
-    power = Markup("<msup><mn>10</mn><mn>{}</mn></msup>").format(str(int(exponent)).replace("-", "−"))
-    return _Piece(row(number, operator("×"), power), PRODUCT)
-
-
-def _at_least(firm: int, node: ast.expr) -> Markup:
-    """The piece, in parentheses where it would come apart."""
-    piece = _piece(node)
-    return piece.text if piece.firm >= firm else fenced(piece.text)
-
-
-def _joined(node: ast.BinOp) -> _Piece:
-    left, right = node.left, node.right
-    if isinstance(node.op, ast.Div):
-        fraction = Markup("<mfrac>{}{}</mfrac>").format(_at_least(SUM, left), _at_least(SUM, right))
-        return _Piece(fraction, RAISED)
-    if isinstance(node.op, ast.Pow):
-        return _power(left, right)
-    if isinstance(node.op, ast.Mult):
-        # digits after a space would read as a part of the number before
-        sign = operator("·") if isinstance(right, ast.Constant) else SPACE
-        return _Piece(row(_at_least(PRODUCT, left), sign, _at_least(RAISED, right)), PRODUCT)
-    sign = operator(_SIGNS[type(node.op)])
-    return _Piece(row(_at_least(SUM, left), sign, _at_least(PRODUCT, right)), SUM)
-
-
-def _power(base: ast.expr, exponent: ast.expr) -> _Piece:
-    above = _at_least(SUM, exponent)
-    if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id not in ("exp", "sqrt", "abs"):
-        return _applied(base.func.id, base.args[0], above)
-    return _Piece(Markup("<msup>{}{}</msup>").format(_at_least(ATOM, base), above), RAISED)
-
-
-def _applied(function: str, argument: ast.expr, power: Markup | None = None) -> _Piece:
-    """A function of its argument; with a power that stands on its name, as in sin²(x)."""
-    inner = _at_least(SUM, argument)
-    if function == "sqrt":
-        return _Piece(Markup("<msqrt>{}</msqrt>").format(inner), ATOM)
-    if function == "abs":
-        return _Piece(fenced(inner, "|", "|"), ATOM)
-    # a fraction as an exponent would be too small to read
-    if function == "exp" and not any(isinstance(part, ast.Div) for part in ast.walk(argument)):
-        return _Piece(Markup("<msup><mi>e</mi>{}</msup>").format(inner), RAISED)
-    called = Markup("<mi>{}</mi>").format(NAMED.get(function, function))
-    if power is not None:
-        called = Markup("<msup>{}{}</msup>").format(called, power)
-    return _Piece(row(called, fenced(inner)), RAISED)
-
-
+"""How firmly a piece holds together.  A piece that is looser than its place requires gets parentheses."""
 SCRIPT = {"a": "𝒶", "A": "𝒜", "b": "𝒷", "f": "𝒻", "F": "ℱ", "g": "ℊ"}
-"""Letters of the parts of the equation where a parameter has the plain one."""
+"""Letters for parts of the equation if a parameter has the plain letter."""
 MOST_ENTRIES, MOST_FACES = 3, 6
-"""Entries of a vector, and faces of a box in three dimensions: a file may list more, which is no problem's."""
+"""Entries of a vector, and faces of a box in three dimensions.  No problem has more, but a file may list more."""
+MATH = Markup(
+    '<div class="scroll" role="group" aria-label="formula" tabindex="0"><math displaystyle="true">{}</math></div>'
+)
+WORDS, ITEM = Markup('<span class="quiet">{}</span>'), Markup("<li>{}{}</li>\n")
 _NABLA = Markup("<mi>∇</mi>")
 _NORMAL = Markup("<mi>n</mi>")
 
 
 class Line(NamedTuple):
-    """One line of a problem: MathML, which may be empty, and words beside it."""
+    """One line of a problem: MathML, which may be empty, and text beside it."""
 
     formula: Markup
     words: str = ""
@@ -162,23 +49,17 @@ class Line(NamedTuple):
     @property
     def item(self) -> Markup:
         """The line as an item of a list."""
-        shown = MATH.format(self.formula) if self.formula else Markup("")
-        return ITEM.format(shown, WORDS.format(cleaned(self.words, "\n\t")) if self.words else "")
-
-
-MATH = Markup(
-    '<div class="scroll" role="group" aria-label="formula" tabindex="0"><math displaystyle="true">{}</math></div>'
-)
-WORDS, ITEM = Markup('<span class="quiet">{}</span>'), Markup("<li>{}{}</li>\n")
+        math = MATH.format(self.formula) if self.formula else Markup("")
+        return ITEM.format(math, WORDS.format(shown(self.words, "\n\t")) if self.words else "")
 
 
 def typeset(stated: str | Mapping[str, Any]) -> str:
-    """Return the problem that a study states as items of an HTML list; empty for what is none."""
+    """Return the problem of a study as items of an HTML list; empty if it is not a problem."""
     return Markup("").join(line.item for line in problem_lines(stated))
 
 
 def problem_lines(raw: Any) -> Iterator[Line]:
-    """The lines of one problem as a study file has it: a table, or a name."""
+    """The lines of a problem, which a study file gives as a table or a name."""
     if isinstance(raw, str) and raw in BUILT_IN:
         raw = BUILT_IN[raw].table
     if not isinstance(raw, dict):
@@ -195,7 +76,7 @@ def problem_lines(raw: Any) -> Iterator[Line]:
 
 
 def _equation(stated: ProblemTable) -> Markup:
-    """u_t = div(a grad u) - b . grad u + g - F'(u) + f, of what the problem has."""
+    """The terms of u_t = div(a grad u) - b . grad u + g - F'(u) + f that the problem has."""
     slope = row(_NABLA, name("u"))
     spread = fenced(row(_diffusion(stated), SPACE, slope))
     parts = [_given("u", "t"), operator("="), Markup("<mi>div</mi>"), spread]
@@ -242,7 +123,7 @@ def _data(stated: ProblemTable) -> Iterator[Line]:
 
 
 def _boundary(stated: ProblemTable) -> Iterator[Line]:
-    """Conditions on the faces: as they are named, and the rest, where u is the lifting or zero."""
+    """Conditions on the named faces, and on the other faces, where u is the lifting or zero."""
     for face, given in list(stated.boundary.items())[:MOST_FACES]:
         data = given if isinstance(given, Mapping) else {}
         if "flux" in data:
@@ -265,7 +146,7 @@ def _outward(stated: ProblemTable) -> Markup:
 
 
 def _domain(dimension: object, domain: Mapping[str, Any] | None) -> tuple[Markup, str]:
-    """Ω as a formula, or in words where it has none."""
+    """Ω as a formula, or as text if it has none."""
     omega = Markup("<mi>Ω</mi>")
     if domain is None:
         unit = fenced(row(Markup("<mn>0</mn>"), operator(","), Markup("<mn>1</mn>")))
@@ -287,13 +168,13 @@ def _diffusion(stated: ProblemTable) -> Markup:
 
 
 def _letter(stated: ProblemTable, letter: str) -> Markup:
-    """The letter of a part of the equation, a script one where a parameter of the problem has its name."""
+    """The letter of a part of the equation, in script if a parameter of the problem has its name."""
     parts = (
         stated.diffusion, stated.advection, stated.reaction, stated.potential, stated.source, stated.exact,
         stated.initial, stated.lifting, stated.boundary,
     )  # fmt: skip
-    taken = letter in re.findall(r"[A-Za-z_]\w*", repr(parts))
-    return Markup("<mi>{}</mi>").format(SCRIPT[letter]) if taken else name(letter)
+    is_parameter = letter in re.findall(r"[A-Za-z_]\w*", repr(parts))
+    return Markup("<mi>{}</mi>").format(SCRIPT[letter]) if is_parameter else name(letter)
 
 
 def _given(letter: str, index: str) -> Markup:
@@ -307,3 +188,120 @@ def _vector(entries: list[Any]) -> Markup:
 
 def _is(left: Markup, right: Markup, beside: str = "") -> Line:
     return Line(row(left, operator("="), right), beside)
+
+
+class _Piece(NamedTuple):
+    text: Markup
+    firm: int
+
+
+def formula(text: object) -> Markup:
+    """A formula, typeset; any other text unchanged."""
+    try:
+        return _piece(syntax_tree(str(text))).text
+    except FormulaError:
+        return words(cut(str(text), 200))
+
+
+def words(text: str) -> Markup:
+    """Text within a formula."""
+    return Markup("<mtext>{}</mtext>").format(shown(text))
+
+
+def operator(sign: str) -> Markup:
+    """A sign between two pieces, or before one."""
+    return Markup("<mo>{}</mo>").format(sign)
+
+
+def name(text: str) -> Markup:
+    """A name as a letter: Greek where it is one, its number as an index."""
+    indexed = _INDEXED.fullmatch(text)
+    if indexed:
+        return Markup("<msub>{}<mn>{}</mn></msub>").format(name(indexed[1]), indexed[2])
+    return Markup("<mi>{}</mi>").format(GREEK.get(text, shown(text)))
+
+
+def row(*parts: Markup) -> Markup:
+    """Pieces side by side."""
+    return Markup("<mrow>{}</mrow>").format(Markup("").join(parts))
+
+
+def fenced(inner: Markup, left: str = "(", right: str = ")") -> Markup:
+    """A piece between signs that grow with it."""
+    return row(operator(left), inner, operator(right))
+
+
+def matrix(rows: list[list[Markup]]) -> Markup:
+    """Entries in rows, in parentheses."""
+    cells = (Markup("").join(Markup("<mtd>{}</mtd>").format(entry) for entry in each) for each in rows)
+    body = Markup("").join(Markup("<mtr>{}</mtr>").format(each) for each in cells)
+    return fenced(Markup("<mtable>{}</mtable>").format(body))
+
+
+def _piece(node: ast.expr) -> _Piece:
+    """A part of the syntax tree of a valid formula."""
+    if isinstance(node, ast.Constant):
+        return _number(float(str(node.value)))
+    if isinstance(node, ast.Name):
+        return _Piece(name(node.id), ATOM)
+    if isinstance(node, ast.UnaryOp):
+        sign = operator("−" if isinstance(node.op, ast.USub) else "+")
+        return _Piece(row(sign, _at_least(PRODUCT, node.operand)), PRODUCT)
+    if isinstance(node, ast.BinOp):
+        return _joined(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _applied(node.func.id, node.args[0])
+    raise FormulaError("`formula` must be one of the grammar")
+
+
+def _number(value: float) -> _Piece:
+    digits, _, exponent = f"{value:.15g}".partition("e")
+    number = Markup("<mn>{}</mn>").format(digits)
+    if not exponent:
+        return _Piece(number, ATOM)
+    power = Markup("<msup><mn>10</mn><mn>{}</mn></msup>").format(str(int(exponent)).replace("-", "−"))
+    return _Piece(row(number, operator("×"), power), PRODUCT)
+
+
+def _at_least(firm: int, node: ast.expr) -> Markup:
+    """The piece, in parentheses if it would come apart."""
+    piece = _piece(node)
+    return piece.text if piece.firm >= firm else fenced(piece.text)
+
+
+def _joined(node: ast.BinOp) -> _Piece:
+    left, right = node.left, node.right
+    if isinstance(node.op, ast.Div):
+        fraction = Markup("<mfrac>{}{}</mfrac>").format(_at_least(SUM, left), _at_least(SUM, right))
+        return _Piece(fraction, RAISED)
+    if isinstance(node.op, ast.Pow):
+        return _power(left, right)
+    if isinstance(node.op, ast.Mult):
+        # digits after a space would look like a part of the number before
+        sign = operator("·") if isinstance(right, ast.Constant) else SPACE
+        return _Piece(row(_at_least(PRODUCT, left), sign, _at_least(RAISED, right)), PRODUCT)
+    sign = operator(_SIGNS[type(node.op)])
+    return _Piece(row(_at_least(SUM, left), sign, _at_least(PRODUCT, right)), SUM)
+
+
+def _power(base: ast.expr, exponent: ast.expr) -> _Piece:
+    above = _at_least(SUM, exponent)
+    if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id not in ("exp", "sqrt", "abs"):
+        return _applied(base.func.id, base.args[0], above)
+    return _Piece(Markup("<msup>{}{}</msup>").format(_at_least(ATOM, base), above), RAISED)
+
+
+def _applied(function: str, argument: ast.expr, power: Markup | None = None) -> _Piece:
+    """A function of its argument, with a power at its name if there is one, as in sin²(x)."""
+    inner = _at_least(SUM, argument)
+    if function == "sqrt":
+        return _Piece(Markup("<msqrt>{}</msqrt>").format(inner), ATOM)
+    if function == "abs":
+        return _Piece(fenced(inner, "|", "|"), ATOM)
+    # a fraction as an exponent would be too small to read
+    if function == "exp" and not any(isinstance(part, ast.Div) for part in ast.walk(argument)):
+        return _Piece(Markup("<msup><mi>e</mi>{}</msup>").format(inner), RAISED)
+    called = Markup("<mi>{}</mi>").format(NAMED.get(function, function))
+    if power is not None:
+        called = Markup("<msup>{}{}</msup>").format(called, power)
+    return _Piece(row(called, fenced(inner)), RAISED)

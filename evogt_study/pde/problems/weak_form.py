@@ -1,11 +1,13 @@
-"""Check that formulas mean in the weak sense what differentiating them says: (r, v) = (q, grad v) for r = -div q.
+"""Check that symbolic derivatives of formulas are weak derivatives: (r, v) = (q, grad v) for r = -div q.
 
-Formulas are differentiated symbolically, where they are smooth.  A jump of u, or of the flux q = a grad u, leaves no
-trace in that, and the source derived from it lacks the term of the interface: every method converges to another
-function than the exact solution.  Integrals see the jump.  Each identity is tested with all products of sines up to
-`MODES` in each direction, on panels of Gauss-Legendre nodes; a defect is looked at closely where it is, because a rule
-that is too coarse for an oscillation or a kink makes one, too.  An interface nearer to a zero of the flux than nodes
-are to each other is not seen: what it does is no more than an error of a quadrature like this one.
+Formulas are differentiated symbolically where they are smooth.  A jump of u, or of the flux q = a grad u, leaves no
+trace in the derivatives.  The derived source then lacks the term of the interface, and every method converges to
+another function than the exact solution.  Integrals see the jump.
+
+Each identity is tested with all products of sines up to `MODES` in each direction, on panels of Gauss-Legendre nodes.
+A rule that is too coarse for an oscillation or a kink also makes a defect, so a defect is checked again in narrow
+windows around its place.  An interface that is nearer to a zero of the flux than the spacing of the nodes is not seen.
+Its effect is no larger than the error of such a quadrature.
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ WINDOW_POINTS = (12, 10, 8)
 NARROWEST = 1e-5
 """Layers thinner than this count as jumps.  Below 1e-6, rounding in asin(sin(pi*x)) shows next to its kink."""
 LASTING, HALVINGS = 0.4, 7
-"""A defect that is due to a jump keeps this part of its size in windows 2^7 times as narrow; that of a kink, 2^-7."""
+"""In windows 2^7 times as narrow the defect of a jump keeps this part of its size, and the defect of a kink 2^-7."""
 VARIATION = 0.1
 """It is also this part of the flux's variation in the window.
 
 Measured in 1-D to 3-D: jumps 0.14 to 0.9, less in 7 of 1,350 random ones, whose flux at the interface is small; a jump
-of the flux along an interface, which is allowed, 0.02; a pole, as of the gradient of x**0.51, 0.06.
+of the flux along an interface, which is allowed, 0.02; a pole, such as in the gradient of x**0.51, 0.06.
 """
 
 
@@ -85,7 +87,7 @@ def weak_defect(identity: WeakIdentity, dimension: int, values: Mapping[str, flo
     with np.errstate(all="ignore"):
         tested = [_on_sines(identity, dimension, {**values, "t": t}) for t in times]
         defect, size = np.linalg.norm(tested, axis=0)
-        if not defect > BOUND * size:  # also where it is not a number, of which nothing can be said here
+        if not defect > BOUND * size:  # also if it is not a number: then nothing is known
             return 0.0
         worst = times[int(np.argmax([part[0] for part in tested]))]
         return float(defect / size) if _is_a_jump(identity, dimension, {**values, "t": worst}) else 0.0
@@ -104,7 +106,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
     """Return True where the defect is still there in narrow windows, and so no error of the quadrature.
 
     Looks closer and closer where a bump finds the largest defect.  Data that are smooth, oscillate or have a kink are
-    straight in the end, and the defect vanishes; that of a jump shrinks as the interface does.
+    straight in the end, and the defect vanishes.  The defect of a jump shrinks as the interface does.
     """
     corner, width, panels = np.zeros(dimension), 1.0, FIRST_WINDOWS[dimension]
     jumps = []
@@ -113,8 +115,7 @@ def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, floa
         lines = [_windows(axis, start, width, panels) for axis, start in enumerate(corner)]
         defect, means, squares = _tested(identity, lines, values)
         worst = np.unravel_index(np.argmax(np.abs(defect)), defect.shape)
-        # a bump's defect is that of an interface of its width in the other directions: divided by it, a jump's stays as
-        # it is
+        # An interface in a bump has the bump's width in the other directions: a jump's defect over it is constant.
         jumps.append(np.abs(defect[worst]) / width ** (dimension - 1))
         corner, panels = corner + np.array(worst) * width / 2, 2
     variation = np.sum(squares, axis=0)[worst] - np.sum(np.square(means), axis=0)[worst] / width**dimension
