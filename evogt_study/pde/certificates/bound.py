@@ -41,7 +41,7 @@ class EnergyBound:
     initial: || e(0) ||^2; residual: the integral of || R ||^2; estimated: what is added for what is not bounded but
     estimated: `time_rule`, the integral's difference from a coarser rule's, and `unresolved`, the part of the
     residual in the highest modes of the grid.  representer: w with (a grad w, grad v) = R(v) at the final time, on the
-    grid: what is missing from the solution but for the part of e_t.
+    grid: the missing part of the solution, except the part of e_t.
     """
 
     initial: float
@@ -74,14 +74,14 @@ class Growth:
     ends: tuple[Ends, ...] = ()
 
     def weights(self, times: Array) -> Array:
-        """exp(2 g (T - t)) at times of which T is the last."""
+        """exp(2 g (T - t)) at times; the last one is T."""
         return np.asarray(np.exp(2.0 * self.rate * (times[-1] - times)))
 
 
 def growth_of(problem: Problem, grid: TensorGrid, times: Array) -> Growth:
     """The growth of errors of a linear problem, by the values at the nodes of a grid.
 
-    The divergence is that of the polynomials through them.  Of a reaction that is not linear nothing is said.
+    The divergence is computed from the polynomials through them.  A nonlinear reaction is not included.
     """
     box = UnitBox.of(problem.domain)
     dirichlet = any(map(any, box.ends))
@@ -117,9 +117,9 @@ def energy_bound(
 ) -> EnergyBound:  # fmt: skip
     """The bound for `solution`, by the problem's data on a grid at blocks of the times of `rule`.
 
-    end: state and rate of which the representer is, where it is not the solution's own: the final time has no weight.
+    end: state and rate for the representer, if not the solution's own.  The final time has no weight.
     """
-    # in blocks of times, so that those of a large reference stay in cache
+    # in blocks of times, so that the values of a large reference stay in cache
     size, initial = max(1, VALUES_AT_ONCE // grid.weights.size), 0.0
     norms = []
     for start in range(0, len(rule.times), size):
@@ -144,7 +144,7 @@ def energy_bound(
 
 
 def _or_inf(square: float) -> float:
-    """Infinity for what is no number, since it came of numbers beyond their range: nothing bounds it."""
+    """Infinity for NaN, which comes from numbers beyond their range: nothing bounds it."""
     return math.inf if math.isnan(square) else square
 
 

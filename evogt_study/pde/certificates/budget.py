@@ -1,4 +1,6 @@
-"""The final error of a run split by its causes (eq:error_split_retained), on a rule with weights w.
+"""The final error of a run split by its causes (eq:error_split_retained), and constants of the theory.
+
+On a rule with weights w
 
     u - u_N = (u - v_N) + (v_N - P u) + (P u - u_semi) + (u_semi - u_N)
 
@@ -31,12 +33,14 @@ SMALLEST = 1e-14
 LARGE = 1e-7
 """Directions above this are computed to ten digits and more."""
 ORTHOGONAL = 1e-3
-"""Cosine between what is left and a direction at which it is as small as it gets, but for 1e-6 of it.  Rounding lets it
-reach 1e-5 to 1e-4 for features that nearly depend on each other."""
+"""Cosine between the remainder and a direction at which the remainder is minimal up to 1e-6 of it.  Rounding lets the
+cosine reach 1e-5 to 1e-4 for features that nearly depend on each other."""
 BUDGET = ("error_full_space", "error_retained", "error_evolution", "error_time")
-"""Names of what the split is recorded as."""
+"""Names of the variables that record the split."""
 ITERATIONS = 12
 """1 to 3 are enough for runs of the paper's studies; more are a rule of assembly that does not resolve the features."""
+LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+"""Parts of the final time at which the constants use the stiffness, as for the cross-grid defects."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +58,23 @@ class ErrorBudget:
     def parts(self) -> dict[str, float]:
         """Relative norms || v ||_w / || u ||_w by the names of the variables that record them.
 
-        error_retained is that of u - P u, the full space's part included, so that it falls with tau.
+        error_retained is the norm of u - P u, with the full space's part, so that it falls with tau.
         """
         retained = self.full_space + self.truncation
         differences = self.roots * np.array([self.full_space, retained, self.evolution, self.time])
         norms = np.sqrt(np.vecdot(differences, differences)) / self.norm
         return dict(zip(BUDGET, norms.tolist(), strict=True))
+
+
+def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Array], norm: float) -> ErrorBudget:
+    """Split the final error by its values at the nodes of a rule.
+
+    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (Q,) each; norm: || u ||.
+    """
+    best, (projected, semidiscrete, final) = space.best(exact), states
+    return ErrorBudget(
+        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.roots, norm
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +133,6 @@ class FullSpace:
         return None
 
 
-def error_budget(exact: Array, space: FullSpace, states: tuple[Array, Array, Array], norm: float) -> ErrorBudget:
-    """Split the final error by its values at the nodes of a rule.
-
-    exact: u - u_b (Q,); states: P u, the semidiscrete solution and the run's, (Q,) each; norm: || u ||.
-    """
-    best, (projected, semidiscrete, final) = space.best(exact), states
-    return ErrorBudget(
-        exact - best, best - projected, projected - semidiscrete, semidiscrete - final, space.roots, norm
-    )  # fmt: skip
-
-
 def _least_squares(weighted: Array, values: Array) -> Array:
     """Coefficients of the best approximation, through a QR factorisation of the weighted trial functions first."""
     # R of [A b] has all of the problem, in N + 1 rows instead of Q: the SVD inside lstsq is of that
@@ -153,10 +157,6 @@ def retained_error(problem: Problem, run: Discretisation, solved: Callable[..., 
     nodes = UnitBox.of(problem.domain).nodes(grid)
     difference, weights = space.evaluate(nodes, projected) - exact, grid.weights.ravel()
     return float(np.sqrt(difference**2 @ weights / (exact**2 @ weights)))
-
-
-LOOKED_AT = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-"""Parts of the final time at which the stiffness is looked at, as for the cross-grid defects."""
 
 
 def norm_matrix(space: RetainedSpace) -> Array:
@@ -205,7 +205,7 @@ def quadrature_residual(
 def midpoint_constant(system: GalerkinSystem, trajectory: Reconstruction, final_time: float) -> float:
     """Theta_IM of eq:im_residual_explicit: max |alpha'''| / 24 + max || K || max |alpha''| / 8.
 
-    The derivatives are those of the spline through the run's states, at its knots.
+    The derivatives come from the spline through the run's states, at its knots.
     """
     times = LOOKED_AT[:1] if system.autonomous else LOOKED_AT
     last = [len(system.initial) - 1] * 2

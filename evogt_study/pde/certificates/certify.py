@@ -1,4 +1,4 @@
-"""Statements of a run on its own error: bound, interval, estimate, budget and constants, by name."""
+"""Certificates of a run by name: bound, interval, estimate, budget and constants; which of them a problem has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from evogt_study.errors import StudyError
-from evogt_study.pde.certificates import budget as constants
+from evogt_study.pde.certificates import budget
 from evogt_study.pde.certificates.bound import EnergyBound
 from evogt_study.pde.certificates.budget import BUDGET, ErrorBudget, FullSpace, error_budget
 from evogt_study.pde.certificates.problem_data import UnitBox
@@ -29,17 +29,28 @@ from evogt_study.pde.pipeline import Share, Solution
 PARTS = ("error_bound_initial", "error_bound_residual", "error_bound_estimated")
 INTERVAL = ("error_lower", "error_upper")
 CONSTANTS = ("coercivity", "mass_constant", "quadrature_residual", "midpoint_constant")
-"""Of the paper's estimate."""
+"""Constants of the paper's estimate."""
 CERTIFICATES = ("error_bound", *INTERVAL, "error_estimate", "error_indicator", *BUDGET, *CONSTANTS)
-"""All that can be asked for; the bound comes with `PARTS`."""
+"""All names that `record` of a study may have; the bound comes with `PARTS`."""
 BY_REFERENCE = frozenset({*INTERVAL, "quadrature_residual"})
-"""What needs the spectral reference, whether the exact solution is known or not."""
+"""Certificates that need the spectral reference, even if the exact solution is known."""
 BY_EXACT = frozenset(BUDGET)
-"""What needs the exact solution, or the reference in its place."""
+"""Certificates that need the exact solution, or the reference in its place."""
 LINEAR = frozenset(CERTIFICATES) - {"error_indicator"}
-"""What is known of linear problems only."""
+"""Certificates of linear problems only."""
 RESIDUAL_INTERVALS = 8
 """Intervals of six Gauss points in which eta_q is integrated."""
+
+
+FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
+"""Certificates without a spectral reference, if the exact solution is known.  `solve` gives them by default."""
+
+FACE_POINTS, FACE_TIMES = 16, 100
+"""Gauss points per direction of a face, and times, at which the flow through it is checked."""
+GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""Its multiples modulo one spread over (0, 1), and no period has many of them in common."""
+ROUNDING = 1e-12
+"""Inflow, relative to its largest term, that counts as rounding."""
 
 
 def certificates(
@@ -47,9 +58,10 @@ def certificates(
 ) -> dict[str, float]:
     """The numbers of `CERTIFICATES` that are `wanted`; `key` identifies the problem.
 
-    Errors are relative to the final norm of the solution: by its formula or the reference, and that of the run with
-    what the residual says is missing for the bound and the estimate.  Where that is zero they are left out.
-    `reference` is needed for what is in `BY_REFERENCE`, and for `BY_EXACT` of a problem without exact solution.
+    Errors are relative to the final norm of the solution.  The norm comes from the formula or the reference; for the
+    bound and the estimate it comes from the run and the part that is missing by its residual.  If it is zero, the
+    errors are left out.  `reference` is needed for `BY_REFERENCE`, and for `BY_EXACT` of a problem without exact
+    solution.
     """
     run = Certified(solution, share, key, reference)
     asked = {*wanted, *PARTS} if "error_bound" in wanted else {*wanted}
@@ -77,11 +89,6 @@ def _together(domain: Domain, grids: tuple[TensorGrid, ...]) -> tuple[Array, lis
     return nodes, [slice(*part) for part in pairwise(ends)]
 
 
-def linear(problem: Problem) -> bool:
-    """True for a problem without potential, whose reaction is linear where it has one."""
-    return problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
-
-
 def _lifted(problem: Problem, final_time: float, nodes: Array) -> Array | float:
     return 0.0 if problem.lifting is None else problem.lifting.value(nodes, np.array([final_time]))[0]
 
@@ -94,7 +101,7 @@ def _given(reference: SpectralReference | None) -> SpectralReference:
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """Common parts of the certificates of one run, computed where it is asked for."""
+    """Common parts of the certificates of one run, computed when they are first used."""
 
     solution: Solution
     share: Share
@@ -163,7 +170,7 @@ class Certified:
         """Approximation of u(T) - u_N(T) at the nodes of the grid, (Q,).
 
         The error of the time steps, and w with (a grad w, grad v) = R(v) for the residual R of the semidiscrete
-        solution at T; of a nonlinear problem that of the run.
+        solution at T; for a nonlinear problem R is the residual of the run.
         """
         final, semidiscrete = self.final
         return np.asarray(self.bound.representer.ravel() + (semidiscrete - final))
@@ -240,19 +247,19 @@ class Certified:
 
     @cached_property
     def norm_matrix(self) -> Array:
-        """That of || z ||_{1,q}^2."""
-        return constants.norm_matrix(self.solution.space)
+        """The matrix of || z ||_{1,q}^2."""
+        return budget.norm_matrix(self.solution.space)
 
     def mass_constant(self) -> float:
         """c_{0,q} on the grid."""
         values = self.run_bound.functions.trial @ self.solution.space.transform
-        return constants.mass_constant(values, self.grid.weights.ravel())
+        return budget.mass_constant(values, self.grid.weights.ravel())
 
     def quadrature_residual(self) -> float:
         """eta_q of eq:quadrature_residual."""
         rule = TimeRule.between(np.linspace(0.0, self.final_time, RESIDUAL_INTERVALS + 1))
         solution = self.solution
-        norms = constants.quadrature_residual(
+        norms = budget.quadrature_residual(
             solution.problem, solution.space, self.norm_matrix, self.known.solution,
             solution.discretisation.quadrature, rule.times,
         )  # fmt: skip
@@ -260,9 +267,9 @@ class Certified:
 
     def midpoint_constant(self) -> float:
         """Theta_IM of eq:im_residual_explicit."""
-        # derivatives in time only are asked for, so that the functions of space are never called
+        # only derivatives in time are used, so that the functions of space are never called
         along = Reconstruction(self.knots.times, self.knots.coefficients, lambda nodes: [(nodes, nodes)])
-        return constants.midpoint_constant(self.solution.system, along, self.final_time)
+        return budget.midpoint_constant(self.solution.system, along, self.final_time)
 
 
 OF_RUN: dict[str, Callable[[Certified], float]] = {
@@ -275,23 +282,12 @@ OF_RUN: dict[str, Callable[[Certified], float]] = {
     "error_lower": lambda run: run.interval[0],
     "error_upper": lambda run: run.interval[1],
     **{part: partial(Certified.part_of_budget, part=part) for part in BUDGET},
-    "coercivity": lambda run: constants.coercivity(run.solution.system, run.norm_matrix, run.final_time),
+    "coercivity": lambda run: budget.coercivity(run.solution.system, run.norm_matrix, run.final_time),
     "mass_constant": Certified.mass_constant,
     "quadrature_residual": Certified.quadrature_residual,
     "midpoint_constant": Certified.midpoint_constant,
 }
-"""Each of `CERTIFICATES` and `PARTS` by the run that it is of."""
-
-
-FREE = tuple(name for name in CERTIFICATES if name not in BY_REFERENCE)
-"""What takes no spectral reference, where the exact solution is known: `evogt_study.pde.solve` gives it unasked."""
-
-FACE_POINTS, FACE_TIMES = 16, 100
-"""Gauss points per direction of a face, and times, at which the flow through it is looked at."""
-GOLDEN = (5.0**0.5 - 1.0) / 2.0
-"""Its multiples modulo one spread over (0, 1), and no period has many of them in common."""
-ROUNDING = 1e-12
-"""Inflow that is none."""
+"""Each of `CERTIFICATES` and `PARTS` as a function of the run."""
 
 
 def asked_for(record: Iterable[str]) -> tuple[str, ...]:
@@ -330,6 +326,11 @@ def _reason(name: str, problem: Problem, final_time: float, referenced: bool) ->
             "transfer + b . n / 2 < 0"
         )
     return None if referenced or name not in BY_EXACT else "a problem without exact solution"
+
+
+def linear(problem: Problem) -> bool:
+    """True for a problem without potential, whose reaction is linear where it has one."""
+    return problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
 
 
 @lru_cache(maxsize=8)  # each certificate of a problem asks

@@ -1,4 +1,4 @@
-"""A problem's functions on a grid at several times, which the certificates of all its runs have in common.
+"""Functions of a problem on a grid at several times, which the certificates of all its runs share.
 
 All is in coordinates of the unit cube, into which a box is mapped, and is divided by the volume of the box:
 
@@ -38,7 +38,7 @@ class UnitBox:
     @staticmethod
     @lru_cache(maxsize=16)  # a run's certificates ask nine times
     def of(domain: Domain) -> UnitBox:
-        """That of a box, the unit cube among them.  Raises ParameterError for another domain."""
+        """The map to a box or to the unit cube.  Raises ParameterError for another domain."""
         box = as_box(domain)
         ends = tuple((box.is_dirichlet(axis, 0), box.is_dirichlet(axis, 1)) for axis in range(box.dimension))
         return UnitBox(tuple(map(float, box.lower)), tuple(map(float, box.widths)), ends)
@@ -88,7 +88,7 @@ class FaceData:
 
 @dataclass(frozen=True, eq=False)
 class ProblemData:
-    """Diffusion a or A, source f less what a lifting u_b adds but for its flux, initial value less it.
+    """Diffusion a or A; source f and initial value without the parts of a lifting u_b, except its flux.
 
     diffusion (T or 1, Q, ..., Q), of a tensor (T or 1, d, d, Q, ..., Q); source (T, Q, ..., Q); initial (Q, ..., Q).
     lifting: u_b (T, ...) and flux: (A grad u_b)_l for each direction; None where there is no lifting.  advection: b_l
@@ -114,7 +114,7 @@ class ProblemData:
         nodes, shape = box.nodes(grid), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)
         if lifting is not None:
-            # the equation is one of u - u_b: what u_b does in it stands on the other side
+            # The unknown is u - u_b: the terms of u_b go to the right-hand side.
             source = source - lifting.rate(nodes, times)
             if lifting.lower_order is not None:
                 source = source - lifting.lower_order(nodes, times)
@@ -164,13 +164,13 @@ class ProblemData:
 
     @property
     def homogeneous(self) -> ProblemData:
-        """The same without source, lifting, and given fluxes."""
+        """The same data without source, lifting, and given fluxes."""
         faces = tuple(replace(face, flux=np.zeros_like(face.flux)) for face in self.faces)
         return replace(self, source=np.zeros((1,) * self.source.ndim), lifting=None, flux=None, faces=faces)
 
     @property
     def lower_order(self) -> bool:
-        """True where the equation holds u or grad u outside of its diffusion."""
+        """True if the equation has terms in u or grad u besides its diffusion."""
         return not (self.advection is None and self.reaction is None and self.law is None)
 
     def remainder(self, run: Sampled, states: Array, gradient: list[Array]) -> Array:
@@ -204,7 +204,7 @@ class ProblemData:
     def moments(self, functions: Ended | None, states: Array, rates: Array | None, space: SpectralSpace) -> Array:
         """R(B_k) = F(B_k) - (v_t, B_k) - B(v, B_k) of v by its coefficients, (T, n, ..., n).
 
-        These are in `functions`, or where there are none in those of `space`; without `rates` v_t = F = 0.
+        The coefficients are in `functions`, by default the functions of `space`.  Without `rates` v_t = F = 0.
         """
         basis = Sampled.of(space, self.grid)
         run = basis if functions is None else Sampled(functions(self.grid.along[0]), self.grid)

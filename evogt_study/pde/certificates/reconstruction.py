@@ -1,7 +1,8 @@
-"""A function of space and time made of the states of a run: products in space, a spline in time.
+"""A run as a function of space and time, and whether a grid and times resolve the data of its problem.
 
-Between the states u^n at the knots t_n the solution is the interpolating spline of degree five (less with fewer than
-six knots): its value at the final time is the run's, and its derivative in time is a function that a residual can hold.
+A `Reconstruction` is made of products in space and a spline in time.  Between the states u^n at the knots t_n it is the
+interpolating spline of degree five (less with fewer than six knots).  Its value at the final time is the run's, and it
+has a derivative in time, which a residual needs.
 """
 
 from __future__ import annotations
@@ -21,13 +22,26 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 
 DEGREE = 5
-"""Of the spline: with a cubic one its own error shows in references of 100 knots."""
+"""Degree of the spline.  The error of a cubic spline would show in references of 100 knots."""
 GAUSS = 6
 """Gauss points of an interval between knots: they are exact for the square of a spline of degree five, so that states
 that alternate from step to step are integrated exactly too."""
 KRONROD = 7
 """Gauss points of the whole time, to which Kronrod's 8 are added: half as many as three in each of ten intervals, which
 differ a hundred times as much from a coarser rule.  With 10 and 11 certificates in 1-D take no less time."""
+
+
+BETWEEN = 4
+"""Points on a line for each node, at which `seen_in_space` looks."""
+TIMES = 499
+"""Times at which `seen_in_time` looks: a prime number, which no simple period meets.  A pulse of 0.4 % has two."""
+FAR = 0.08
+"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
+a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
+nodes was 0.1 % too small; with 0.08 the bounds of ridges of 20 to 52 are at least 0.4 % above the error."""
+ROUNDING = 1e-9
+"""Source that changes the solution by less than this part of the initial value, in the whole time, is looked at no
+further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +93,9 @@ def _interpolating(knots: tuple[float, ...]) -> scipy.interpolate.BSpline:
 
 @dataclass(frozen=True, eq=False)
 class TimeRule:
-    """A rule on (0, T), with its final time: times (T,), weights (T,), those of a coarser rule (T,).
+    """A rule on (0, T), with its final time: times (T,), weights (T,), and the weights of a coarser rule (T,).
 
-    The last time is the final one, of weight zero: the residual there is looked at too.
+    The last time is the final one, of weight zero: the residual is also needed there.
     """
 
     times: Array
@@ -143,24 +157,11 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
     )
 
 
-BETWEEN = 4
-"""Points on a line for each node."""
-TIMES = 499
-"""Times, a prime number of them, which no simple period meets; a pulse of 0.4 % of the final time has two."""
-FAR = 0.08
-"""Part of a function by which what the nodes say of it may be wrong.  In 200 manufactured problems it is at most 1e-3;
-a jump from zero makes 0.07 on 64 nodes, tanh(30 x - 30 y) 0.2 on 48.  With 0.15 the bound of a ridge of 60 on 112
-nodes was 0.1 % too small; with this those of ridges of 20 to 52 are at least 0.4 % above the error."""
-ROUNDING = 1e-9
-"""Source that changes the solution by less than this part of the initial value, in the whole time, is looked at no
-further."""
-
-
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
 def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
     """True where the nodes, of one panel, see the initial value, and source and diffusion at two times.
 
-    On the lines through each one's largest value: on what no node meets at all they tell nothing.
+    It looks on the lines through the largest value of each.  It cannot see structure that no node meets at all.
     """
     box, some = UnitBox.of(problem.domain), final_time * np.array([0.4, 1.0])
 
@@ -199,7 +200,7 @@ def _between_nodes(grid: TensorGrid) -> tuple[Array, Array]:
 
 
 def _rounding(initial: Array, final_time: float) -> float:
-    """What a source of nothing but rounding may be, as where the equation's terms cancel."""
+    """Size of a source that is only rounding, for example if the terms of the equation cancel."""
     return ROUNDING * float(np.abs(initial).max()) / final_time
 
 

@@ -1,11 +1,12 @@
-"""A spectral solution of a linear problem with its own bound: what certifies the final errors of all its runs.
+"""A spectral solution of a linear problem with its own bound, which certifies the final errors of all its runs.
 
 For any u_ref with || u - u_ref || <= delta at the final time
 
     | || u - u_N || - || u_ref - u_N || | <= delta
 
 so that one u_ref, whose delta is its own bound in the energy norm, encloses the error of every run of the problem.  It
-is a Galerkin solution in `SpectralSpace`, advanced by the Radau IIA method of order five.
+is a Galerkin solution in `SpectralSpace`, advanced by the Radau IIA method of order five.  By the same method
+`semidiscrete_state` advances the system of a run without the error of its time steps.
 """
 
 from __future__ import annotations
@@ -29,17 +30,31 @@ from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.tableaus import RadauIIA3
 from evogt_study.pde.numerics.arrays import Array
 
+OVERSAMPLED = 1.25
+"""Nodes for each mode in the integrals of the Galerkin system; the bound sees what they do not resolve."""
+LEVELS = {
+    1: ((96, 40), (160, 60), (256, 100)),
+    2: ((32, 30), (48, 50), (64, 80)),
+    3: ((20, 20), (28, 30), (36, 50)),
+}
+"""Modes per direction and steps that are tried one after the other."""
+GRADED = 2
+"""Power of n / steps that the times of the steps are: where the initial value does not meet the equation on the
+boundary, the bound is 20 to 30 times smaller than with equal steps; otherwise it is at most 4 times larger."""
+SMALL = 2e-8
+"""Relative bound at which a reference is good enough: 5 % of an error of 8e-7, less of larger ones."""
+
 STAGES: Array = RadauIIA3.tableau.matrix
 """The matrix of the method; its last row are the weights too."""
-# c_3 = 1 exactly, which as the sum of a row it is only but for rounding
+# c_3 = 1 exactly; the sum of the row is 1 only up to rounding
 NODES = np.append(RadauIIA3.tableau.nodes[:-1], 1.0)
 TRACES = np.array([1.0, np.trace(STAGES), np.linalg.det(STAGES) * np.trace(np.linalg.inv(STAGES))])
 ADJUGATE = np.stack([np.eye(3), TRACES[1] * np.eye(3) - STAGES, np.linalg.det(STAGES) * np.linalg.inv(STAGES)]).reshape(
     3, 9
 )
 DETERMINANT = np.append(TRACES, np.linalg.det(STAGES))
-"""adj(I + z A) and det(I + z A), whose ratio is the inverse, are polynomials in z, of which these are the coefficients:
-in less than half of the time that LAPACK takes for many small matrices."""
+"""Coefficients of the polynomials adj(I + z A) and det(I + z A) in z, whose ratio is the inverse.  They take less than
+half of the time of LAPACK for many small matrices."""
 LAST_ROW = np.concatenate([ADJUGATE[:, 6:].sum(axis=1, keepdims=True), STAGES[-1] @ ADJUGATE.reshape(3, 3, 3)], axis=1)
 """Those of what a step makes of the state before it, which is the sum of the inverse's last row and so does not cancel
 where K is stiff, and of f at its three stages, (3, 4)."""
@@ -47,14 +62,107 @@ TOLERANCE = 1e-12
 """Relative, of the three stages of a step together."""
 MOST_ITERATIONS = 100
 STEPS = 12
-"""Of `semidiscrete_state`.  Against 48 steps the time's part of runs of the paper's five linear studies changes by less
-than 1 %, but where it is below 1e-5 of the error: there by up to 11 %."""
+"""Steps of `semidiscrete_state`.  Against 48 steps the part of time in runs of the paper's five linear studies changes
+by less than 1 %, or by up to 11 % if it is below 1e-5 of the error."""
 STAGE_TIMES: Array = (np.arange(STEPS)[:, None] + NODES) / STEPS
 """The stages of all steps in parts of the final time, (STEPS, 3)."""
 NEAR = 1e-8
 """`TOLERANCE` of all their stages together."""
 FEW_ITERATIONS = 12
 """For these; 5 or 6 are enough for diffusions that vary by a quarter in time, and a tenfold change takes over 100."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralReference:
+    """u_ref - u_b, and delta, which bounds || u - u_ref || at the final time."""
+
+    solution: Reconstruction
+    delta: float
+
+    def final(self, grid: TensorGrid) -> Array:
+        """Values at the final time, (Q, ..., Q)."""
+        return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
+
+    def packed(self) -> Array:
+        """All of it in one array (K + 2, n^d + 1), which workers can share."""
+        states = self.solution.states.reshape(len(self.solution.knots), -1)
+        return np.vstack([np.full(states.shape[1] + 1, self.delta), np.column_stack([self.solution.knots, states])])
+
+    @staticmethod
+    def unpacked(array: Array, domain: Domain) -> SpectralReference:
+        """The reference from its packed array, for a problem on `domain`."""
+        d = domain.dimension
+        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
+        states = array[1:, 1:].reshape(-1, *space.shape)
+        return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
+
+
+def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
+    """The first of `LEVELS` whose bound is at most `SMALL` || u_ref(T) ||, or the reference with the least bound."""
+    best: SpectralReference | None = None
+    for modes, steps in LEVELS[problem.dimension]:
+        space = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends)
+        found = reference_of(problem, final_time, space, steps)
+        if best is None or found.delta < best.delta:
+            best = found
+        if found.delta <= SMALL * np.linalg.norm(found.solution.states[-1]):
+            break
+    assert best is not None  # noqa: S101  # there is a level for each dimension
+    return best
+
+
+def reference_of(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
+    """The spectral solution in `space` with `steps` time steps, and its bound on a grid of half as many nodes more."""
+    knots = final_time * np.linspace(0.0, 1.0, steps + 1) ** GRADED
+    solution = Reconstruction(knots, _march(problem, knots, space), space.along)
+    rule = TimeRule.between(knots)
+    points = int(1.5 * space.modes)
+    # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
+    grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
+    # else nothing is known of what the grid or the steps do not see
+    middle = _evaluated(problem, grid, rule, slice(len(rule.times) // 2, len(rule.times) // 2 + 1))
+    if not (seen_in_time(problem, middle, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
+        return SpectralReference(solution, np.inf)
+    growth = growth_of(problem, grid, rule.times)
+    return SpectralReference(
+        solution, energy_bound(solution, rule, grid, partial(_evaluated, problem, grid, rule), growth).value
+    )
+
+
+def _evaluated(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
+    return ProblemData.of(problem, grid, rule.times[block])
+
+
+def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
+    """States at the knots, (K + 1, n, ..., n)."""
+    basis = Sampled.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
+    state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
+    states, rates = [state], np.zeros((len(NODES), *space.shape))
+    for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
+        data = ProblemData.of(problem, basis.grid, start + NODES * step)
+        # rates of zero, since without any the source would be left out too
+        load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
+        method, linear = (
+            RadauSteps.of(step, space.eigenvalues(_middle(data.diffusion, space.dimension))),
+            data.homogeneous,
+        )
+
+        def images(v: Array, linear: ProblemData = linear) -> Array:
+            return -linear.moments(None, v, None, space)
+
+        # the last rate: extrapolation supposes steps of equal size, and these are graded
+        guess = np.broadcast_to(rates[-1:], load.shape)
+        state, rates = method.advanced(state, load, images, guess)
+        states.append(state)
+    return np.stack(states)
+
+
+def _middle(diffusion: Array, dimension: int) -> Array:
+    """Constants near the diagonal of A, (d,), to precondition with: of a scalar the mean of its logarithms' ends."""
+    if diffusion.ndim == dimension + 1:
+        return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
+    diagonal = np.einsum("tll...->l...", diffusion).reshape(dimension, -1)
+    return np.asarray(diagonal.mean(axis=1) / len(diffusion))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +227,7 @@ class DiagonalSteps:
 
     @cached_property
     def inverse(self) -> Array:
-        """As of `RadauSteps`, (r, 3, 3)."""
+        """The inverse of `RadauSteps`, (r, 3, 3)."""
         return RadauSteps.of(self.step, self.eigenvalues).inverse
 
     @cached_property
@@ -195,111 +303,3 @@ def _one_by_one(system: GalerkinSystem, step: float, times: Array, loads: Array)
         rates = np.linalg.solve(np.eye(load.size) + step * coupled, (load - stiffness @ state).ravel())
         state = state + step * STAGES[-1] @ rates.reshape(size)
     return state
-
-
-OVERSAMPLED = 1.25
-"""Nodes for each mode in the integrals of the Galerkin system; the bound sees what they do not resolve."""
-LEVELS = {
-    1: ((96, 40), (160, 60), (256, 100)),
-    2: ((32, 30), (48, 50), (64, 80)),
-    3: ((20, 20), (28, 30), (36, 50)),
-}
-"""Modes per direction and steps that are tried one after the other."""
-GRADED = 2
-"""Power of n / steps that the times of the steps are: where the initial value does not meet the equation on the
-boundary, the bound is 20 to 30 times smaller than that of equal steps; it is at most 4 times larger where it does."""
-SMALL = 2e-8
-"""Relative bound at which a reference is good enough: 5 % of an error of 8e-7, less of larger ones."""
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralReference:
-    """u_ref - u_b, and delta, which bounds || u - u_ref || at the final time."""
-
-    solution: Reconstruction
-    delta: float
-
-    def final(self, grid: TensorGrid) -> Array:
-        """Values at the final time, (Q, ..., Q)."""
-        return Sampled(self.solution.along(grid.along[0]), grid).evaluate(self.solution.states[-1])
-
-    def packed(self) -> Array:
-        """All of it in one array (K + 2, n^d + 1), which workers can share."""
-        states = self.solution.states.reshape(len(self.solution.knots), -1)
-        return np.vstack([np.full(states.shape[1] + 1, self.delta), np.column_stack([self.solution.knots, states])])
-
-    @staticmethod
-    def unpacked(array: Array, domain: Domain) -> SpectralReference:
-        """The reference that was packed, of a problem on `domain`."""
-        d = domain.dimension
-        space = SpectralSpace(d, round((array.shape[1] - 1) ** (1.0 / d)), UnitBox.of(domain).ends)
-        states = array[1:, 1:].reshape(-1, *space.shape)
-        return SpectralReference(Reconstruction(array[1:, 0], states, space.along), float(array[0, 0]))
-
-
-def spectral_reference(problem: Problem, final_time: float) -> SpectralReference:
-    """The first of `LEVELS` whose bound is at most `SMALL` || u_ref(T) ||, or that of the least bound."""
-    best: SpectralReference | None = None
-    for modes, steps in LEVELS[problem.dimension]:
-        space = SpectralSpace(problem.dimension, modes, UnitBox.of(problem.domain).ends)
-        found = reference_of(problem, final_time, space, steps)
-        if best is None or found.delta < best.delta:
-            best = found
-        if found.delta <= SMALL * np.linalg.norm(found.solution.states[-1]):
-            break
-    assert best is not None  # noqa: S101  # there is a level for each dimension
-    return best
-
-
-def reference_of(problem: Problem, final_time: float, space: SpectralSpace, steps: int) -> SpectralReference:
-    """The spectral solution in `space` with `steps` time steps, and its bound on a grid of half as many nodes more."""
-    knots = final_time * np.linspace(0.0, 1.0, steps + 1) ** GRADED
-    solution = Reconstruction(knots, _march(problem, knots, space), space.along)
-    rule = TimeRule.between(knots)
-    points = int(1.5 * space.modes)
-    # panels on a line, whose last modes tell what the grid does not resolve (`on_a_line`)
-    grid = TensorGrid(1, 16, -(-points // 8)) if space.dimension == 1 else TensorGrid(space.dimension, points)
-    # else nothing is known of what the grid or the steps do not see
-    middle = _evaluated(problem, grid, rule, slice(len(rule.times) // 2, len(rule.times) // 2 + 1))
-    if not (seen_in_time(problem, middle, rule) and (grid.dimension == 1 or seen_in_space(problem, grid, final_time))):
-        return SpectralReference(solution, np.inf)
-    growth = growth_of(problem, grid, rule.times)
-    return SpectralReference(
-        solution, energy_bound(solution, rule, grid, partial(_evaluated, problem, grid, rule), growth).value
-    )
-
-
-def _evaluated(problem: Problem, grid: TensorGrid, rule: TimeRule, block: slice) -> ProblemData:
-    return ProblemData.of(problem, grid, rule.times[block])
-
-
-def _march(problem: Problem, knots: Array, space: SpectralSpace) -> Array:
-    """States at the knots, (K + 1, n, ..., n)."""
-    basis = Sampled.of(space, TensorGrid(space.dimension, int(OVERSAMPLED * space.modes) + 2))
-    state = basis.moments(ProblemData.of(problem, basis.grid, knots[:1]).initial)
-    states, rates = [state], np.zeros((len(NODES), *space.shape))
-    for start, step in zip(knots[:-1].tolist(), np.diff(knots).tolist(), strict=True):
-        data = ProblemData.of(problem, basis.grid, start + NODES * step)
-        # rates of zero, since without any the source would be left out too
-        load = data.moments(None, np.broadcast_to(state, rates.shape), np.zeros_like(rates), space)
-        method, linear = (
-            RadauSteps.of(step, space.eigenvalues(_middle(data.diffusion, space.dimension))),
-            data.homogeneous,
-        )
-
-        def images(v: Array, linear: ProblemData = linear) -> Array:
-            return -linear.moments(None, v, None, space)
-
-        # the last rate: extrapolation supposes steps of equal size, and these are graded
-        guess = np.broadcast_to(rates[-1:], load.shape)
-        state, rates = method.advanced(state, load, images, guess)
-        states.append(state)
-    return np.stack(states)
-
-
-def _middle(diffusion: Array, dimension: int) -> Array:
-    """Constants near the diagonal of A, (d,), to precondition with: of a scalar the mean of its logarithms' ends."""
-    if diffusion.ndim == dimension + 1:
-        return np.full(dimension, np.sqrt(diffusion.min() * diffusion.max()))
-    diagonal = np.einsum("tll...->l...", diffusion).reshape(dimension, -1)
-    return np.asarray(diagonal.mean(axis=1) / len(diffusion))

@@ -1,6 +1,6 @@
 """The dual norm of a residual R(v) = (r, v) - (q, grad v) + <g, v>, weighted by A: sup R(v) / || sqrt(A) grad v ||.
 
-In one direction it is exact: with G' = r, R(v) = -(G + q - c, v'), and the norm is that of (G + q - c) / sqrt(a).
+In one direction it is exact: with G' = r, R(v) = -(G + q - c, v'), and the norm is || (G + q - c) / sqrt(a) ||.
 Where both ends are Dirichlet c is the constant that makes it least; else it is such that G - c = -g at an upper end and
 g at a lower one.  In more, w with (A grad w, grad v) = R(v) is approached by conjugate gradients in a spectral space;
 what they leave, R_2, and the modes that the space has are accounted for:
@@ -25,7 +25,7 @@ from evogt_study.pde.certificates.spectral_space import FIXED, Ends, Sampled, Sp
 from evogt_study.pde.numerics.arrays import Array
 
 ITERATIONS = 40
-"""At most; 4 to 8 are enough for diffusions that vary by a factor of three."""
+"""Iterations at most; 4 to 8 are enough for diffusions that vary by a factor of three."""
 LEFT = 3e-3
 """Part of || R ||^2 that conjugate gradients may leave: it is added, at most the contrast of the diffusion times.  With
 1e-3 the bounds of runs of the paper's studies in 2-D and 3-D are smaller by at most 0.15 %, for an iteration more."""
@@ -95,7 +95,7 @@ def _matrices(points: int, panels: int) -> tuple[Array, Array, Array]:
     """Matrices that values on a line are multiplied by.
 
     Those of a panel to integrals from its beginning to its nodes (P, P); all to integrals over the panels before each
-    (Q, panels); those of a panel, times the roots of their weights, to its last modes (P, P/4).
+    (Q, panels); the values of a panel, times the roots of their weights, to its last modes (P, P/4).
     """
     nodes, weights = TensorGrid(1, points).along
     degrees = np.arange(points)

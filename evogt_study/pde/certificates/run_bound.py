@@ -1,4 +1,7 @@
-"""The functions of one run on a tensor grid: its features there, and its states as functions of one coordinate."""
+"""The bound of one run: its functions on a grid, and the grids and rules in time that are tried.
+
+`RunFunctions` has the features of a run on a tensor grid, and its states as functions of one coordinate.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,143 @@ from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
 from evogt_study.pde.pipeline import Share, Solution
+
+KNOTS = {1: 10, 2: 7, 3: 6}
+"""States that the reconstruction interpolates, at most.  With 40 (1-D), 20 (2-D) and 12 (3-D) the bounds of runs of the
+paper's oscillatory_1d, operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 20 of 100 steps in
+1-D they are up to 3 % larger: then the fastest modes, which alternate from step to step, are seen.  With 6 in 2-D those
+of nonseparable_2d are 1 % smaller."""
+SETTLED = 1e-3
+"""Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
+between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
+time that both nearly missed made it 4e-3."""
+ANY = 2.0
+"""More than all of the square: any difference is accepted."""
+FINER = 8
+"""Intervals between two knots where data change faster than the states do."""
+PANEL = 32
+"""Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
+grids are far apart."""
+GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
+"""Panels (1-D) or points per direction that are tried one after the other."""
+NODES = 3.2
+"""Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
+ranks are 8 to 86, 14 then need a second grid."""
+FULL_NODES = 1.5
+"""Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
+came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
+RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
+"""Part of the bound's square that the grid may leave unresolved, and that is added: half of it on the bound."""
+_grid = cache(TensorGrid)
+"""One object for each grid, which remembers its nodes: 6 MB for all of `GRIDS`."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunBound:
+    """The bound with the run's functions on the grid that it was computed on."""
+
+    bound: EnergyBound
+    functions: RunFunctions
+
+
+@lru_cache(maxsize=64)  # cases of a study have few
+def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
+    """The steps whose states the reconstruction interpolates."""
+    count = min(KNOTS[dimension], grid.steps)
+    return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
+
+
+def knots_of(solution: Solution) -> Trajectory:
+    """The states that the reconstruction interpolates: from the run if it has them, else from another march."""
+    grid, dimension = solution.discretisation.grid, solution.problem.dimension
+    times = _knot_times(grid, dimension)
+    for known in (solution.passed, solution.trajectory):
+        # to the last bit, since all of these times come of `TimeGrid.times_of`
+        if known is not None and set(times.tolist()).issubset(known.times.tolist()):
+            return known.at(times) if len(known.times) > len(times) else known
+    steps = knot_steps(grid, dimension)
+    return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))
+
+
+@lru_cache(maxsize=64)  # as `knot_steps`
+def _knot_times(grid: TimeGrid, dimension: int) -> Array:
+    return grid.times_of(knot_steps(grid, dimension))
+
+
+def run_bound(
+    solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
+) -> RunBound:
+    """The bound of a run by its states at the knots; `problem_key` identifies its problem.
+
+    end: coefficients of the state and the rate for the representer (2, r); by default the run's own.
+    """
+    dimension, found = solution.problem.dimension, None
+    for grid in _grids(dimension, _nodes(solution)):
+        functions = RunFunctions.of(solution, grid, share)
+        found = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
+        if found.bound.resolution <= RESOLVED[dimension]:
+            break
+    assert found is not None  # noqa: S101  # there are grids for each dimension
+    return found
+
+
+# retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
+def _nodes(solution: Solution) -> float:
+    """Nodes on a line that resolve the residual, and products of any two functions of the space of all features."""
+    sizes = solution.svd.singular_values
+    directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
+    return max(NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
+
+
+def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:
+    """The grids that are tried, in 1-D only grids with at least `nodes` nodes."""
+    if dimension > 1:
+        yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
+        return
+    # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
+    yield from (_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1])
+
+
+def _on_a_grid(
+    problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
+    end: Array | None,
+) -> RunBound:  # fmt: skip
+    """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
+    grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
+    # only `states` is used of what passes as two states
+    last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
+    found = None
+    for rule, most in _rules(knots.times, grid.dimension):
+        key = (problem_key, grid, rule.times.tobytes())
+        data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
+        bound = energy_bound(reconstructed, rule, grid, data.part, growth, last)
+        if in_time and bound.time_rule <= most * bound.value**2:
+            found = RunBound(bound if in_space else replace(bound, unresolved=math.inf), functions)
+            break
+        found = RunBound(replace(bound, unresolved=math.inf), functions)
+    assert found is not None  # noqa: S101  # as above
+    return found
+
+
+def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
+    """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
+    data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
+    in_space = grid.dimension == 1 or seen_in_space(problem, grid, float(rule.times[-1]))
+    return data, growth, in_space, seen_in_time(problem, data, rule)
+
+
+# each point is another residual, and as a rule the fewer are enough
+def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
+    """Rules in time that are tried one after the other, with the part that each may differ from a coarser one by."""
+    # of less degree, splines have kinks in the knots
+    if len(knots) > DEGREE:
+        yield TimeRule.whole(float(knots[-1])), SETTLED
+    # it resolves every spline
+    yield TimeRule.between(knots), ANY
+    # for data that change faster; in 2-D and 3-D it would take too much memory
+    if dimension == 1:
+        steps = np.arange(len(knots))
+        yield TimeRule.between(np.interp(np.arange(FINER * steps[-1] + 1) / FINER, steps, knots)), ANY
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +207,7 @@ class RunFunctions:
         """Functions of the retained space at the nodes, (..., r) -> (..., Q)."""
         if self.on_a_line is None:
             return np.asarray((coefficients @ self.space.transform.T) @ self.trial.T)
-        # r products a node instead of N, by functions that the bound has asked for already
+        # r products a node instead of N, by functions that the bound has computed already
         return np.asarray(coefficients @ self._retained[0].T)
 
     def reconstructed(self, states: Array, times: Array) -> Reconstruction:
@@ -110,8 +250,8 @@ class RunFunctions:
         return values, slopes
 
 
-# of several layers the run has them at points that they follow from in a fraction of the time; the bounds of 48 runs of
-# the paper changed by 8e-11 of them
+# Features of several layers follow from points at which the run has them, in a fraction of the time.  The bounds of 48
+# runs of the paper changed by 8e-11 of their size.
 def _first_order(solution: Solution, nodes: Array) -> FirstOrder:
     if len(solution.discretisation.dictionary.widths) > 1 and isinstance(solution.sums, Interpolated):
         return solution.sums.first_order(nodes)
@@ -138,143 +278,3 @@ def _interpolating(points: int, at: tuple[float, ...], below: bool, above: bool)
     low, high = x if below else one, 1.0 - x if above else one
     factor, derivative = (low * high)[:, None], (below * high - above * low)[:, None]
     return factor * value, derivative * value + factor * slope
-
-
-KNOTS = {1: 10, 2: 7, 3: 6}
-"""States that the reconstruction interpolates, at most.  With 40 (1-D), 20 (2-D) and 12 (3-D) the bounds of runs of the
-paper's oscillatory_1d, operator_2d, nonseparable_2d and nonseparable_3d change by at most 1 %.  With 20 of 100 steps in
-1-D they are up to 3 % larger: then the fastest modes, which alternate from step to step, are seen.  With 6 in 2-D those
-of nonseparable_2d are 1 % smaller."""
-SETTLED = 1e-3
-"""Part of the bound's square by which Gauss's and Kronrod's rule for the whole time may differ: else time is integrated
-between knots.  Of 252 runs of the paper's studies in 1-D and 2-D it is 5e-4 at most, with a median of 1e-5; a pulse in
-time that both nearly missed made it 4e-3."""
-ANY = 2.0
-"""More than all of it."""
-FINER = 8
-"""Intervals between two knots where data change faster than the states do."""
-PANEL = 32
-"""Gauss points of a panel in one direction: on panels of 8, 16 and 24 a run needs up to a quarter more nodes.  With 48
-grids are far apart."""
-GRIDS = {1: (4, 5, 6, 7, 8, 10, 12, 16, 32, 64), 2: (48, 64, 80, 112), 3: (22, 28, 36, 44)}
-"""Panels (1-D) or points per direction that are tried one after the other."""
-NODES = 3.2
-"""Nodes for each retained direction in 1-D at least: of 216 runs of the paper's oscillatory_1d and target_1d, whose
-ranks are 8 to 86, 14 then need a second grid."""
-FULL_NODES = 1.5
-"""Nodes for each direction of the space of all features, at least: the best approximation of target_1d by 114 of them
-came out 5.6 times too small with 1.1, 5 % with 1.4, and wrong by 0.2 % with 1.7."""
-RESOLVED = {1: 0.01, 2: 0.05, 3: 0.08}
-"""Part of the bound's square that the grid may leave unresolved, and that is added: half of it on the bound."""
-
-
-@dataclass(frozen=True, eq=False)
-class RunBound:
-    """The bound with the run's functions on the grid that it was computed on."""
-
-    bound: EnergyBound
-    functions: RunFunctions
-
-
-def _data(problem: Problem, grid: TensorGrid, rule: TimeRule) -> tuple[ProblemData, Growth, bool, bool]:
-    """The problem on a grid, and whether grid and rule see all of it; panels on a line are many enough."""
-    data, growth = ProblemData.of(problem, grid, rule.times), growth_of(problem, grid, rule.times)
-    in_space = grid.dimension == 1 or seen_in_space(problem, grid, float(rule.times[-1]))
-    return data, growth, in_space, seen_in_time(problem, data, rule)
-
-
-@lru_cache(maxsize=64)  # cases of a study have few
-def knot_steps(grid: TimeGrid, dimension: int) -> tuple[int, ...]:
-    """The steps whose states the reconstruction interpolates."""
-    count = min(KNOTS[dimension], grid.steps)
-    return tuple(int(step) for step in np.round(np.linspace(0, grid.steps, count + 1)))
-
-
-def knots_of(solution: Solution) -> Trajectory:
-    """The states that the reconstruction interpolates: those that the run has, else of a march of their own."""
-    grid, dimension = solution.discretisation.grid, solution.problem.dimension
-    times = _knot_times(grid, dimension)
-    for known in (solution.passed, solution.trajectory):
-        # to the last bit, since all of these times come of `TimeGrid.times_of`
-        if known is not None and set(times.tolist()).issubset(known.times.tolist()):
-            return known.at(times) if len(known.times) > len(times) else known
-    steps = knot_steps(grid, dimension)
-    return solution.discretisation.integrator.march(solution.system, TimeGrid(grid.final_time, grid.steps, steps))
-
-
-@lru_cache(maxsize=64)  # as `knot_steps`
-def _knot_times(grid: TimeGrid, dimension: int) -> Array:
-    return grid.times_of(knot_steps(grid, dimension))
-
-
-def run_bound(
-    solution: Solution, knots: Trajectory, share: Share, problem_key: Hashable, end: Array | None = None
-) -> RunBound:
-    """The bound of a run by its states at the knots; `problem_key` identifies its problem.
-
-    end: coefficients of the state and the rate of which the representer is (2, r); left out, the run's own.
-    """
-    dimension, found = solution.problem.dimension, None
-    for grid in _grids(dimension, _nodes(solution)):
-        functions = RunFunctions.of(solution, grid, share)
-        found = _on_a_grid(solution.problem, functions, knots, share, problem_key, end)
-        if found.bound.resolution <= RESOLVED[dimension]:
-            break
-    assert found is not None  # noqa: S101  # there are grids for each dimension
-    return found
-
-
-# retained by a rule of fewer nodes than features, functions are as rough between them as any feature is
-def _nodes(solution: Solution) -> float:
-    """Nodes on a line that resolve the residual, and products of any two functions of the space of all features."""
-    sizes = solution.svd.singular_values
-    directions = solution.space.rank if sizes[-1] > 0.0 else len(sizes)
-    return max(NODES * directions, FULL_NODES * np.count_nonzero(sizes > SMALLEST * sizes[0]))
-
-
-def _grids(dimension: int, nodes: float) -> Iterator[TensorGrid]:
-    """The grids that are tried, in 1-D those of at least so many nodes."""
-    if dimension > 1:
-        yield from (_grid(dimension, count, 1) for count in GRIDS[dimension])
-        return
-    # a grid that is too coarse costs all of its work again, so that the first has to do as a rule
-    yield from (_grid(1, PANEL, count) for count in GRIDS[1] if count * PANEL >= nodes or count == GRIDS[1][-1])
-
-
-# each point is another residual, and as a rule the fewer are enough
-def _rules(knots: Array, dimension: int) -> Iterator[tuple[TimeRule, float]]:
-    """Rules in time that are tried one after the other, with the part that each may differ from a coarser one by."""
-    # of less degree, splines have kinks in the knots
-    if len(knots) > DEGREE:
-        yield TimeRule.whole(float(knots[-1])), SETTLED
-    # it resolves every spline
-    yield TimeRule.between(knots), ANY
-    # for data that change faster; in 2-D and 3-D it would take too much memory
-    if dimension == 1:
-        steps = np.arange(len(knots))
-        yield TimeRule.between(np.interp(np.arange(FINER * steps[-1] + 1) / FINER, steps, knots)), ANY
-
-
-_grid = cache(TensorGrid)
-"""One object for each grid, which remembers its nodes: 6 MB for all of `GRIDS`."""
-
-
-def _on_a_grid(
-    problem: Problem, functions: RunFunctions, knots: Trajectory, share: Share, problem_key: Hashable,
-    end: Array | None,
-) -> RunBound:  # fmt: skip
-    """The bound by one rule for the whole time, where that is enough; infinite where the data are not seen."""
-    grid, reconstructed = functions.grid, functions.reconstructed(knots.coefficients, knots.times)
-    # only `states` is used of what passes as two states
-    last = None if end is None else tuple(functions.reconstructed(end, knots.times).states)
-    found = None
-    for rule, most in _rules(knots.times, grid.dimension):
-        key = (problem_key, grid, rule.times.tobytes())
-        data, growth, in_space, in_time = share("certificate data", key, partial(_data, problem, grid, rule))
-        bound = energy_bound(reconstructed, rule, grid, data.part, growth, last)
-        if in_time and bound.time_rule <= most * bound.value**2:
-            found = RunBound(bound if in_space else replace(bound, unresolved=math.inf), functions)
-            break
-        found = RunBound(replace(bound, unresolved=math.inf), functions)
-    assert found is not None  # noqa: S101  # as above
-    return found

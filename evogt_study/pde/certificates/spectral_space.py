@@ -1,4 +1,8 @@
-"""Tensor-product Gauss grids on the unit cube, and matrices applied along one direction after the other."""
+"""Tensor-product Gauss grids on the unit cube, and polynomials on them that diagonalise the Laplacian.
+
+The functions of one direction are integrals of Legendre polynomials, which vanish at Dirichlet ends.  They are combined
+so that their mass is the identity and their stiffness is diagonal.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,11 @@ from evogt_study.errors import ParameterError
 from evogt_study.pde.dictionaries.legendre import polynomials
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, Rule
+
+Ends = tuple[bool, bool]
+"""Whether functions vanish at the lower and at the upper end of a direction."""
+FIXED: Ends = (True, True)
+"""Functions vanish at both ends."""
 
 
 @dataclass(frozen=True)
@@ -58,30 +67,6 @@ class TensorGrid:
         return np.asarray(reduce(np.multiply.outer, [self.along[1]] * self.dimension))
 
 
-def applied(matrices: list[Array], values: Array) -> Array:
-    """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
-    dimension = len(matrices)
-    if dimension == 1:
-        # on a line none of the reshaping below is needed
-        return values @ matrices[0].T
-    for axis, matrix in enumerate(matrices):
-        place = values.ndim - dimension + axis
-        shape = values.shape
-        # the last direction is contiguous: one large product instead of a stack of small ones
-        if axis == dimension - 1:
-            values = values.reshape(-1, shape[-1]) @ matrix.T
-        else:
-            values = np.matmul(matrix, values.reshape(-1, shape[place], int(np.prod(shape[place + 1 :]))))
-        values = values.reshape(*shape[:place], len(matrix), *shape[place + 1 :])
-    return values
-
-
-Ends = tuple[bool, bool]
-"""Of one direction: whether functions vanish at its lower and at its upper end."""
-FIXED: Ends = (True, True)
-"""Both do."""
-
-
 @dataclass(frozen=True)
 class SpectralSpace:
     """Products of n = `modes` polynomials in each of `dimension` directions, zero on all faces without `ends`."""
@@ -114,7 +99,7 @@ class SpectralSpace:
         return len(self.ends) > 0 and not any(map(any, self.ends))
 
     def above(self, part: float) -> Array:
-        """Ones at the modes that are beyond this part of all in some direction, (n, ..., n)."""
+        """Ones at the modes beyond this part of all modes in some direction, (n, ..., n)."""
         high = (np.arange(self.modes) >= int(part * self.modes)).astype(np.float64)
         return 1.0 - np.asarray(reduce(np.multiply.outer, [1.0 - high] * self.dimension))
 
@@ -166,7 +151,7 @@ class Sampled:
         )
 
     def on_face(self, coefficients: Array, axis: int, ends: Array) -> Array:
-        """Functions on a face across `axis`, by the values there of those of one coordinate (n,)."""
+        """Functions on a face across `axis`, by the values (n,) of the functions of one coordinate there."""
         matrices = self._matrices(None)
         matrices[axis] = ends[None]
         return np.squeeze(applied(matrices, coefficients), axis=coefficients.ndim - self.grid.dimension + axis)
@@ -180,8 +165,26 @@ class Sampled:
         return applied(matrices, np.expand_dims(weighted, 1 + axis))
 
 
+def applied(matrices: list[Array], values: Array) -> Array:
+    """One matrix for each of the last d directions, (m_l, n_l) each: (..., n_1, ..., n_d) -> (..., m_1, ..., m_d)."""
+    dimension = len(matrices)
+    if dimension == 1:
+        # on a line none of the reshaping below is needed
+        return values @ matrices[0].T
+    for axis, matrix in enumerate(matrices):
+        place = values.ndim - dimension + axis
+        shape = values.shape
+        # the last direction is contiguous: one large product instead of a stack of small ones
+        if axis == dimension - 1:
+            values = values.reshape(-1, shape[-1]) @ matrix.T
+        else:
+            values = np.matmul(matrix, values.reshape(-1, shape[place], int(np.prod(shape[place + 1 :]))))
+        values = values.reshape(*shape[:place], len(matrix), *shape[place + 1 :])
+    return values
+
+
 def _integrated(legendre: Array) -> Array:
-    """Integrals from 0 of the normalised polynomials of degrees 1 to n, from those of degrees 0 to n + 1."""
+    """Integrals from 0 of the normalised polynomials of degrees 1 to n, from the polynomials of degrees 0 to n + 1."""
     scaled = legendre / np.sqrt(2.0 * np.arange(legendre.shape[1]) + 1.0)
     degrees = np.arange(1, legendre.shape[1] - 1)
     return np.asarray((scaled[:, 2:] - scaled[:, :-2]) / (2.0 * np.sqrt(2.0 * degrees + 1.0)))
@@ -195,7 +198,7 @@ def _of_one_direction(nodes: Array, values: Array, slopes: Array, ends: Ends) ->
 
 
 def _with_free_ends(nodes: Array, values: Array, slopes: Array, below: bool, above: bool) -> tuple[Array, Array]:
-    """The same number of functions, of which the first are linear where they need not vanish at an end."""
+    """The same number of functions; the first are linear if they need not vanish at an end."""
     one, linear = np.ones_like(nodes), list[tuple[Array, Array]]()
     if not (below or above):
         linear.append((one, 0.0 * one))
