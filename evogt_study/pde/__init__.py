@@ -1,4 +1,4 @@
-"""The PDE method of the paper, Evo-GTransNet, and its baselines, registered by entry points as any package does it.
+"""The PDE method of the paper, Evo-GTransNet, and its baselines, registered by entry points like any other package.
 
 One run is one labelled Dataset:
 
@@ -9,7 +9,7 @@ One run is one labelled Dataset:
 >>> print(f"error {float(ds.error):.2e} at rank {int(ds['rank'])}")
 error 5.43e-04 at rank 48
 
-- `single_run`: `solve`, one run as a Dataset
+- `single_run`: `solve` and `evaluate`, one run as a Dataset
 - `advise`: main cause of the error, and the gain of a change
 - `command`: `evogt advise`
 - `pipeline`: the method on one screen, stage by stage
@@ -35,7 +35,6 @@ from evogt_study.registry import lazy_names
 
 if TYPE_CHECKING:
     from evogt_study.pde import problems
-    from evogt_study.pde.baselines.stored_solution import evaluate
     from evogt_study.pde.dictionaries.base import Dictionary
     from evogt_study.pde.galerkin.problem import (
         Lifting,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     )
     from evogt_study.pde.numerics.quadrature import QuadratureRule
     from evogt_study.pde.problems.formula_problem import FormulaProblem
-    from evogt_study.pde.single_run import solve
+    from evogt_study.pde.single_run import evaluate, solve
 
 __all__ = [
     "Dictionary", "FormulaProblem", "Lifting", "NaturalFace", "NonSeparable", "NonlinearReaction", "Potential",
@@ -59,14 +58,13 @@ __all__ = [
 _named = lazy_names(
     __name__,
     {
-        "evogt_study.pde.baselines.stored_solution": "evaluate",
         "evogt_study.pde.dictionaries.base": "Dictionary",
         "evogt_study.pde.galerkin.problem": (
             "Lifting NaturalFace NonSeparable NonlinearReaction Potential Problem Separable Tensor"
         ),
         "evogt_study.pde.numerics.quadrature": "QuadratureRule",
         "evogt_study.pde.problems.formula_problem": "FormulaProblem",
-        "evogt_study.pde.single_run": "solve",
+        "evogt_study.pde.single_run": "evaluate solve",
     },
 )
 

@@ -1,4 +1,4 @@
-"""One run, labelled: the method's pipeline on arrays, with its result as a Dataset of a study's schema."""
+"""One run as a labelled Dataset: `solve` computes it, `evaluate` gives its solution at any points."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from evogt_study.errors import DivergedError, ParameterError, ProblemError
+from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, ResultError, shortened
+from evogt_study.formulas import SPACE
 from evogt_study.methods.code import PythonFile
 from evogt_study.pde.baselines.references import FunctionReference, reference_of
-from evogt_study.pde.baselines.stored_solution import feature_coefficients, stored_solution, what_to_store
+from evogt_study.pde.baselines.stored_solution import (
+    COEFFICIENTS,
+    StoredSolution,
+    feature_coefficients,
+    what_to_store,
+)
 from evogt_study.pde.certificates.certify import applicable, check_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
 from evogt_study.pde.dictionaries.base import Dictionary
+from evogt_study.pde.domains import Domain
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
@@ -25,6 +32,7 @@ from evogt_study.pde.methods.parameters import PARAMETERS, integrator_of, parame
 from evogt_study.pde.methods.problem_method import formula_parameter
 from evogt_study.pde.methods.recording import HISTORIES, certified, check_norms, fields, histories, scalars
 from evogt_study.pde.methods.variables import VARIABLES
+from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import QuadratureRule, TriangleRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, Reference, Solution, afresh
@@ -32,16 +40,17 @@ from evogt_study.pde.pipeline import solve as solve_arrays
 from evogt_study.schema.records import Datum
 from evogt_study.schema.values import labels
 from evogt_study.schema.variables import warn_of_doubts
+from evogt_study.storage.hdf5 import HDF5_LOCK
 
 Rule = int | dict[str, Any] | QuadratureRule | TriangleRule
-
-# finer than any assembly rule of the paper, so that errors between its nodes are seen
+"""A rule as in a study file."""
 DEFAULT_VALIDATION = {
     1: QuadratureRule("composite_midpoint", 4096),
     2: QuadratureRule("gauss_legendre", 64),
     3: QuadratureRule("gauss_legendre", 22),
 }
-"""The paper's usual validation rules (tab:experiment_overview)."""
+"""The paper's usual validation rules (tab:experiment_overview), finer than its assembly rules to see errors between
+nodes."""
 
 
 def solve(
@@ -77,7 +86,7 @@ def solve(
     too, out of error_absolute, error_max, error_h1, error_max_over_time.  field: points per direction of a grid on
     which the solution is given; `evogt_study.pde.evaluate` gives it anywhere.
 
-    certificates are what the run says of its own error: True for all that the problem has and that take no spectral
+    certificates are bounds and estimates of the run's error: True for all that the problem has without a spectral
     reference, False for none, or names as in `record` of a study.
 
     The Dataset has the scalars and histories of a study's result, the coefficients (time, mode) and the singular values
@@ -118,9 +127,9 @@ def _certificates(
     return wanted, knot_steps(grid, problem.dimension) if wanted else ()
 
 
-# they look at other nodes and times than the run does, where a diffusion may be negative
+# Certificates use other nodes and times than the run, and a diffusion may be negative there.
 def _certified(solution: Solution, wanted: tuple[str, ...], asked: bool | Sequence[str]) -> Mapping[str, Datum]:
-    """The certificates; none of those that nobody named where the problem is none on their own nodes."""
+    """The certificates; none if the user named none and the problem is not valid on their nodes."""
     try:
         return certified(solution, wanted, afresh, "")
     except ProblemError:
@@ -196,7 +205,7 @@ def labelled(solution: Solution, certificates: Mapping[str, Datum], field: int |
     """
     measured = {**scalars(solution), **certificates, **histories(solution, HISTORIES)}
     coordinates = _coordinates(solution)
-    measured["feature_coefficients"] = Datum(("time", "feature"), feature_coefficients(solution))
+    measured[COEFFICIENTS] = Datum(("time", "feature"), feature_coefficients(solution))
     if field is not None:
         grid = solution.discretisation.grid
         shown, axes = fields(
@@ -237,3 +246,48 @@ def _coordinates(solution: Solution) -> dict[str, Any]:
         **constants,
         **own,
     }
+
+
+def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
+    """The solution at `points`, (P, d), or (P,) in 1-D, at the saved times: dimensions time and point.
+
+    data: what `evogt_study.pde.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
+    InputError for points that are not in the domain.
+    """
+    solution = stored_solution(data)
+    nodes = _nodes(points, solution.domain)
+    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
+    return xr.DataArray(
+        solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
+    )
+
+
+def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
+    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError where it holds none."""
+    if not isinstance(data, xr.Dataset):
+        try:
+            with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:
+                return stored_solution(opened.load())
+        except (OSError, ValueError) as error:
+            raise ResultError(f"cannot read {str(data)!a}: {shortened(str(error))}") from None
+    if COEFFICIENTS not in data or "domain" not in data.attrs:
+        raise ResultError(f"`data` must be what `solve` returns, with {COEFFICIENTS}, got a Dataset without it")
+    return StoredSolution(
+        np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
+    )
+
+
+def _nodes(points: Any, domain: Domain) -> Array:
+    try:
+        nodes = np.asarray(points, dtype=float)
+        if nodes.ndim < 2:
+            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
+    except (TypeError, ValueError):
+        nodes = np.empty((0, 0))
+    if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
+        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shortened(points)}")
+    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
+    within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
+    if not within.all():
+        raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
+    return nodes

@@ -1,13 +1,9 @@
-"""Baselines that the paper sets beside Evo-GTransNet: classical discretisations and global space-time regression.
+"""Methods for comparison with the paper's method, and references for errors.
 
-- `p1_fem`: linear finite elements
 - `element_space`: finite element spaces on any domain, as sparse matrices
-- `finite_elements`: quadratic finite elements for every term, and the reference made of them
-- `references`: references by their names
-- `stored_run`: the file of one run, as what errors are measured against
-- `stored_solution`: a solution kept as coefficients of features
-- `refined`: the method itself, refined, as a reference
-- `finite_difference`: finite differences, and the reference made of them
-- `space_time_regression`: time as one more input, by least squares
-- `sparse_solve`: sparse LU
+- `finite_elements`: finite elements, linear as a baseline, quadratic as a reference
+- `finite_difference`: finite differences, and a reference made of them
+- `space_time_regression`: time as an additional input, by least squares
+- `references`: references by name; the method itself, refined
+- `stored_solution`: a solution stored as coefficients of features
 """

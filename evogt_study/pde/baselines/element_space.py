@@ -25,12 +25,12 @@ SparseMatrix = sparse.csr_array[np.float64]
 MOST_NODES = 4_000_000
 """Quadrature nodes of all elements: some 2 GB with the matrices of quadratic elements."""
 POINTS_AT_ONCE = 20_000
-"""Points that are looked for at once, with 12 candidate elements each: tens of MB of small systems."""
+"""Points that are searched at once, with 12 candidate elements each: tens of MB of small systems."""
 NEAREST, MOST_NEAREST = 12, 3072
-"""Triangles of a domain that is no box, by their centroids, in which a point is looked for: those at first, and in four
-times as many until it is in one, or outside of the mesh.  In triangles 50 times as long as wide some 200 are needed."""
+"""Triangles in which a point is searched on a domain that is no box: the nearest centroids at first, then four times as
+many until the point is in one, or outside of the mesh.  Triangles 50 times as long as wide need some 200."""
 ROUNDING = 1e-9
-"""Of coordinates in an element, in which a point on a face may be below zero."""
+"""How far below zero the coordinate of a point on a face may be in an element."""
 _MESHES = {1: skfem.MeshLine, 2: skfem.MeshTri, 3: skfem.MeshTet}
 _ELEMENTS = {
     (1, 1): skfem.ElementLineP1, (1, 2): skfem.ElementTriP1, (1, 3): skfem.ElementTetP1,
@@ -74,7 +74,7 @@ class ElementSpace:
     """Continuous elements that vanish on Dirichlet faces and fit together across periodic ones.
 
     reduction (dofs, n): the unknowns' part in all degrees of freedom of scikit-fem's `basis`; interior: the basis at
-    the element rules' nodes; faces: likewise on natural faces; cells: those of a box's mesh, None on other domains.
+    the element rules' nodes; faces: the basis on natural faces; cells: of a box's mesh, None on other domains.
     """
 
     basis: Any

@@ -82,8 +82,7 @@ class FiniteDifferenceReference:
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Interpolated values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_differences(self.problem, self.points, self.grid, self.integrator)
-        # times that are equal but for rounding are the same: a little below each finds it, whichever side rounding put
-        # it on
+        # A little below each time, which equals one of the grid's up to rounding.
         return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
 
 
@@ -112,7 +111,7 @@ def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator
 
 
 def check_differences(problem: Problem, points: int, integrator: Integrator, name: str = "points") -> None:
-    """Raise the errors of `finite_differences`, those of the points in the `name` of their parameter."""
+    """Raise the errors of `finite_differences`; `name` is the parameter of the points."""
     constant_diffusion(problem)
     if type(integrator) not in _IN_MODES:
         known = " or ".join(str(kind.name) for kind in _IN_MODES)
@@ -124,10 +123,6 @@ def check_differences(problem: Problem, points: int, integrator: Integrator, nam
     if points < 1 or points**problem.dimension > MAX_POINTS:
         wanted = f"such that the grid has at least one and at most {MAX_POINTS:,} points"
         raise ParameterError(name, wanted, f"{points}^{problem.dimension}")
-
-
-Modes = tuple[Array | float, Array, Array]
-"""A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
 
 
 # 20 operations an unknown and step for what is done mode by mode: products, sums and the energy
@@ -144,6 +139,10 @@ def finite_difference_flops(problem: Problem, points: int, steps: int) -> float:
 def finite_difference_memory(dimension: int, points: int, observed: int) -> float:
     """Bytes of a solution: its steps, and three copies of the observed fields for interpolation."""
     return 8.0 * float(points**dimension) * (10.0 + 3.0 * observed)
+
+
+Modes = tuple[Array | float, Array, Array]
+"""A step in the sine modes: kept and divisor of `_Stepper`, and the times at which it wants the source, (steps,)."""
 
 
 def _midpoint(integrator: ImplicitMidpoint, eigenvalues: Array, grid: TimeGrid) -> Modes:

@@ -2,8 +2,9 @@
 
     M u' + K(t) u + r(u, t) = F(t)
 
-with the terms of `galerkin.stiffness` on continuous linear or quadratic elements.  With a lifting u_b the
-elements carry u - u_b.  Stages are solved by sparse LU, those of nonlinear reactions by Newton's method.
+with the terms of `galerkin.stiffness` on continuous elements: linear ones as a baseline of the paper (`p1_fem`),
+quadratic ones as a reference.  With a lifting u_b the elements carry u - u_b.  Stages are solved by sparse LU, and
+nonlinear reactions by Newton's method.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from evogt_study.pde.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, 
 from evogt_study.pde.numerics.arrays import Array, solver_of
 from evogt_study.pde.numerics.time_grid import TimeGrid
 
-# the implicit midpoint rule as a Runge-Kutta method of one stage, closed by extrapolation to the end of the step
 MIDPOINT = Tableau(np.array([[0.5]]), np.array([2.0]))
+"""The implicit midpoint rule: one stage, closed by extrapolation to the end of the step."""
 SDIRK_4 = Tableau(
     np.array(
         [
@@ -47,9 +48,16 @@ SDIRK_4 = Tableau(
     ),
     np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
 )
-"""Of order four and L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
+"""A method of order four, L-stable (Hairer and Wanner, Solving Ordinary Differential Equations II, table IV.6.5)."""
 DEGREE = 8
-"""Of the element rules of a reference: two more than twice the order of gradients and coefficients."""
+"""Degree of the element rules of a reference: two more than twice the order of gradients and coefficients."""
+DEGREES = {1: 31, 2: 9, 3: 5}
+"""Degree of the element rules of `p1_fem` by default: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D.  So many
+points integrate coefficients that oscillate within an element."""
+MAX_DEGREE = 127
+"""Largest degree: 64 Gauss-Jacobi points a direction, whose error is far below the error of the elements."""
+MAX_QUADRATURE_NODES = 3_000_000
+"""Quadrature nodes of `p1_fem`, with 600 bytes each in 3-D: 1.8 GB."""
 
 MatrixAt = Callable[[float], SparseMatrix]
 VectorAt = Callable[[float], Array]
@@ -73,6 +81,81 @@ class ElementSolution:
         """u_h at any points of the domain and all observed times, (P, d) -> (S, P)."""
         values, lifting = self.space.evaluate(nodes, self.states), self.problem.lifting
         return values if lifting is None else values + lifting.value(nodes, self.times)
+
+
+def finite_elements(
+    problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
+) -> ElementSolution:
+    """Advance `problem` in `space` and keep the observed states.
+
+    Raises DivergedError where Newton's method does not converge.
+    """
+    step = _Step.of(problem, space, grid.dt, tableau)
+    rule, zero = space.interior.rule, np.zeros(1)
+    initial = problem.initial(rule.nodes)
+    if problem.lifting is not None:
+        initial = initial - problem.lifting.value(rule.nodes, zero)[0]
+    # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
+    u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
+    observed, states = set(grid.observed), {0: u}
+    for number, times in enumerate(tableau.times(grid).tolist()):
+        u = step(u, times)
+        if number + 1 in observed:
+            states[number + 1] = u
+    return ElementSolution(problem, space, grid.observed_times, np.stack([states[s] for s in grid.observed]))
+
+
+def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
+    """Solve `problem` by P1 elements with `unknowns` interior vertices a direction, and the implicit midpoint rule.
+
+    The elements are intervals, triangles (two a rectangle) or tetrahedra (six a box).  `grid` says which steps are kept
+    (its observed ones: the saved ones, the first and the last).  `degree` is the polynomial degree of the element
+    integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
+
+    Raises ParameterError for a count or a degree that is too small, or so large that the quadrature nodes would not fit
+    in memory; ProblemError where the diffusion is not positive at a quadrature node, for a potential, and for another
+    domain than a box.
+    """
+    check_admitted(problem)
+    check_size(problem.dimension, unknowns, degree)
+    degree = DEGREES[problem.dimension] if degree is None else degree
+    space = element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
+    times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
+    at_once = max(1, MAX_QUADRATURE_NODES // len(space.interior.rule.weights))
+    for part in np.array_split(times, -(-len(times) // at_once)):
+        check_diffusion(problem, space.interior.rule, part)
+    return finite_elements(problem, space, grid, MIDPOINT)
+
+
+def check_admitted(problem: Problem) -> None:
+    """Raise ProblemError for a potential, and for another domain than a box."""
+    check_box(problem.domain, "p1_fem")
+    if problem.potential is not None:
+        raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
+
+
+def check_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
+    """Raise the ParameterError of `p1_fem` for the size of its space, without building it."""
+    degree = DEGREES[dimension] if degree is None else degree
+    if not isinstance(unknowns, (int, np.integer)) or isinstance(unknowns, bool) or unknowns < 1:
+        raise ParameterError("unknowns", "an integer of at least 1", unknowns)
+    if not isinstance(degree, (int, np.integer)) or isinstance(degree, bool) or not 2 <= degree <= MAX_DEGREE:
+        raise ParameterError("degree", f"an integer from 2, for an exact mass matrix, to {MAX_DEGREE}", degree)
+    count = quadrature_nodes(dimension, unknowns, degree)
+    if count > MAX_QUADRATURE_NODES:
+        raise ParameterError(
+            "unknowns",
+            f"so few that the elements have at most {MAX_QUADRATURE_NODES:,} quadrature nodes",
+            unknowns,
+            where=f"{count:,} nodes in {dimension}-D with degree {degree}",
+            remedy="use fewer unknowns or a lower degree",
+        )
+
+
+def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int:
+    """Number of quadrature nodes of all elements, on which memory depends."""
+    degree = DEGREES[dimension] if degree is None else degree
+    return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,32 +189,10 @@ class FiniteElementReference:
         return replace(self, size=size, grid=TimeGrid(self.grid.final_time, (self.grid.steps + 1) // 2, ()))
 
     def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which have to be observed ones of the grid, (P, d) and (T,) -> (T, P)."""
+        """Values at `times`, which must be observed times of the grid, (P, d) and (T,) -> (T, P)."""
         solution = finite_elements(self.problem, element_space(self.problem.domain, 2, self.size, DEGREE), self.grid)
-        # a little below each time, which equals one of the grid's but for rounding
+        # A little below each time, which equals one of the grid's up to rounding.
         return solution.evaluate(nodes)[np.searchsorted(solution.times, times - 1e-9 * self.grid.final_time)]
-
-
-def finite_elements(
-    problem: Problem, space: ElementSpace, grid: TimeGrid, tableau: Tableau = SDIRK_4
-) -> ElementSolution:
-    """Advance `problem` in `space` and keep the observed states.
-
-    Raises DivergedError where Newton's method does not converge.
-    """
-    step = _Step.of(problem, space, grid.dt, tableau)
-    rule, zero = space.interior.rule, np.zeros(1)
-    initial = problem.initial(rule.nodes)
-    if problem.lifting is not None:
-        initial = initial - problem.lifting.value(rule.nodes, zero)[0]
-    # projected, not interpolated: as the P1 elements of the paper (tab:p1_fem), which this advances on other problems
-    u = solver_of(step.mass, symmetric=True)(np.asarray(space.interior.values.T @ (rule.weights * initial)))
-    observed, states = set(grid.observed), {0: u}
-    for number, times in enumerate(tableau.times(grid).tolist()):
-        u = step(u, times)
-        if number + 1 in observed:
-            states[number + 1] = u
-    return ElementSolution(problem, space, grid.observed_times, np.stack([states[s] for s in grid.observed]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +257,7 @@ class _Step:
         raise DivergedError(f"Newton's method did not converge at t = {t:.6g}: last residual {size:.3g}")
 
     def solver(self, U: Array | None, a: float, t: float) -> Callable[[Array], Array]:
-        """Of M + dt a (K + r'(U)); that of a linear autonomous problem is made once."""
+        """Solver of M + dt a (K + r'(U)), made once for a linear autonomous problem."""
         if a in self.known:
             return self.known[a]
         matrix = self.stiffness(t)
@@ -303,65 +364,3 @@ def _moments(
         return lambda t: np.asarray(matrix.T @ (sign * rule.weights * function(rule.nodes, np.array([t]))[0]))
     terms = np.stack([matrix.T @ (sign * rule.weights * profile) for profile in function.profiles(rule.nodes)])
     return lambda t: np.asarray(function.modulated(np.array([t]))[:, 0] @ terms)
-
-
-# high, so that coefficients that oscillate within an element are integrated as exactly as by the paper's 16 points
-DEGREES = {1: 31, 2: 9, 3: 5}
-"""Polynomial degree of the default element integration: 16 points in 1-D (the paper's), 5^2 in 2-D, 3^3 in 3-D."""
-# 64 Gauss-Jacobi points a direction, far beyond what the elements' own error leaves visible
-MAX_DEGREE = 127
-# at 600 bytes a node, in 3-D, this is 1.8 GB
-MAX_QUADRATURE_NODES = 3_000_000
-
-
-def p1_fem(problem: Problem, unknowns: int, grid: TimeGrid, degree: int | None = None) -> ElementSolution:
-    """Solve `problem` by P1 elements with `unknowns` interior vertices a direction, and the implicit midpoint rule.
-
-    The elements are intervals, triangles (two a rectangle) or tetrahedra (six a box).  `grid` says which steps are kept
-    (its observed ones: the saved ones, the first and the last).  `degree` is the polynomial degree of the element
-    integration, by default `DEGREES`; the paper's 16-point Gauss rule is degree 31.
-
-    Raises ParameterError for a count or a degree that is too small, or so large that the quadrature nodes would not fit
-    in memory; ProblemError where the diffusion is not positive at a quadrature node, for a potential, and for another
-    domain than a box.
-    """
-    check_admitted(problem)
-    check_size(problem.dimension, unknowns, degree)
-    degree = DEGREES[problem.dimension] if degree is None else degree
-    space = element_space(problem.domain, 1, int(unknowns) + 1, int(degree), "unknowns")
-    times = grid.midpoints[:1] if problem.diffusion.steady else grid.midpoints
-    at_once = max(1, MAX_QUADRATURE_NODES // len(space.interior.rule.weights))
-    for part in np.array_split(times, -(-len(times) // at_once)):
-        check_diffusion(problem, space.interior.rule, part)
-    return finite_elements(problem, space, grid, MIDPOINT)
-
-
-def check_admitted(problem: Problem) -> None:
-    """Raise ProblemError for a potential, and for another domain than a box."""
-    check_box(problem.domain, "p1_fem")
-    if problem.potential is not None:
-        raise ProblemError("p1_fem must have a problem without `potential`; state -F'(u) as `reaction`")
-
-
-def check_size(dimension: int, unknowns: int, degree: int | None = None) -> None:
-    """Raise the ParameterError of `p1_fem` for the size of its space, without building it."""
-    degree = DEGREES[dimension] if degree is None else degree
-    if not isinstance(unknowns, (int, np.integer)) or isinstance(unknowns, bool) or unknowns < 1:
-        raise ParameterError("unknowns", "an integer of at least 1", unknowns)
-    if not isinstance(degree, (int, np.integer)) or isinstance(degree, bool) or not 2 <= degree <= MAX_DEGREE:
-        raise ParameterError("degree", f"an integer from 2, for an exact mass matrix, to {MAX_DEGREE}", degree)
-    count = quadrature_nodes(dimension, unknowns, degree)
-    if count > MAX_QUADRATURE_NODES:
-        raise ParameterError(
-            "unknowns",
-            f"so few that the elements have at most {MAX_QUADRATURE_NODES:,} quadrature nodes",
-            unknowns,
-            where=f"{count:,} nodes in {dimension}-D with degree {degree}",
-            remedy="use fewer unknowns or a lower degree",
-        )
-
-
-def quadrature_nodes(dimension: int, unknowns: int, degree: int | None = None) -> int:
-    """Number of quadrature nodes of all elements, on which memory depends."""
-    degree = DEGREES[dimension] if degree is None else degree
-    return int(factorial(dimension) * ((unknowns + 1) * (degree // 2 + 1)) ** dimension)

@@ -1,4 +1,7 @@
-"""References that errors are measured against, by the names that a study file has for them."""
+"""References that errors are measured against, by the names that a study file has for them.
+
+`refined` is the paper's method itself with more features, a finer rule and a smaller step.
+"""
 
 from __future__ import annotations
 
@@ -18,82 +21,47 @@ from evogt_study.pde.numerics.quadrature import MAX_GAUSS_POINTS, MAX_NODES, Qua
 from evogt_study.pde.pipeline import Discretisation, Reference, solve
 from evogt_study.storage.arrays import once
 
+EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
+NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
+SIZED = (DIFFERENCES, ELEMENTS)
+"""References that need `reference_points`."""
 SEED = 1_000_003
 """Seed of the reference's features: one that studies do not use, the same for all of their seeds."""
 FEATURES, STEPS = (3, 2), (8, 4)
 """Factors of features and steps, of the reference and of its coarser version: of order two, the steps of the latter
 leave a sixteenth of the time step's error, so that its distance is below a tenth where the features' part is."""
 POINTS = {1: (3.0, 2.0), 2: (1.75, 1.5), 3: (1.4, 1.25)}
-"""Factors of points a direction, likewise; smaller in more dimensions, whose nodes they multiply by their power."""
+"""Factors of points a direction, of both; smaller in more dimensions, where nodes grow by their power."""
 
 
-@dataclass(frozen=True, eq=False)
-class RefinedReference:
-    """More features of another seed, a finer rule and a smaller step; solved when it is called.  `run` is its own."""
+# Checked before anything runs: the problem and the parameters decide whether a reference can be computed.
+def reference_of(
+    name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
+) -> Reference | None:
+    """The reference that a name means for a run; None for the exact solution.
 
-    problem: Problem
-    run: Discretisation
-    coarser: RefinedReference | None = None
+    points and dt: its resolution, where it has one.  Raises ParameterError or ProblemError if it cannot be computed.
+    """
+    if name is None or name == EXACT:
+        if name is not None and problem.exact is None:
+            raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
+        return None
+    if name == REFINED:
+        return RefinedReference.of(problem, run, dt)
+    if name not in SIZED:
+        raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
+    if points is None:
+        raise ParameterError("reference_points", f"given for {name}", None)
+    grid = run.grid.refined(dt or run.grid.dt)
+    if name == DIFFERENCES:
+        check_differences(problem, points, run.integrator, "reference_points")
+        return FiniteDifferenceReference(problem, points, grid, run.integrator)
+    # here: with scikit-fem the import takes 0.2 s in each worker
+    from evogt_study.pde.baselines.finite_elements import FiniteElementReference
 
-    @staticmethod
-    def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
-        """The reference of a run; `dt` is its time step, an eighth of the run's where that is left out."""
-        steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
-        fine, coarse = (_refined(run, problem.dimension, level, step) for level, step in enumerate(steps))
-        return RefinedReference(problem, fine, RefinedReference(problem, coarse))
-
-    @property
-    def key(self) -> Hashable:
-        """Identity of the solution, besides the problem's."""
-        return "refined", self.run
-
-    def __call__(self, nodes: Array, times: Array) -> Array:
-        """Values at `times`, which have to be observed ones of the run, (P, d) and (T,) -> (T, P)."""
-        solution = solve(self.problem, self.run)
-        # a little below each time, which equals one of the run's but for rounding
-        places = np.searchsorted(solution.trajectory.times, times - 1e-9 * self.run.grid.final_time)
-        return solution.evaluate(nodes)[places]
-
-
-def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
-    """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
-    return replace(
-        run,
-        dictionary=widened(run.dictionary, FEATURES[level]),
-        seed=SEED if run.dictionary.RANDOM else 0,
-        quadrature=finer(run.quadrature, dimension, level),
-        grid=run.grid.refined(dt),
-        # a reference is only evaluated: nobody would read diagnostics of its own
-        assessment=None,
-        coefficient_reference=None,
-    )
-
-
-# hidden layers grow too: output features that are random sums of few neurons would be dependent
-def widened(dictionary: Dictionary, times: int) -> Dictionary:
-    """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
-    given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
-    given["N"] = times * dictionary.N
-    if given.get("hidden"):
-        given["hidden"] = tuple(times * width for width in given["hidden"])
-    # one gamma for each neuron of the first layer, of which there are so many times more
-    if isinstance(given.get("gamma"), tuple):
-        given["gamma"] = given["gamma"] * times
-    return type(dictionary)(**given)
-
-
-def finer(rule: Rule, dimension: int, level: int) -> Rule:
-    """The rule with more points, or more refinements."""
-    if isinstance(rule, TriangleRule):
-        return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
-    most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
-    return QuadratureRule(rule.rule, min(most, int(np.ceil(POINTS[dimension][level] * rule.points))))
-
-
-EXACT, DIFFERENCES, ELEMENTS, REFINED = "exact", "finite_difference", "finite_elements", "refined"
-NAMES = (EXACT, DIFFERENCES, ELEMENTS, REFINED)
-SIZED = (DIFFERENCES, ELEMENTS)
-"""Those that need reference_points."""
+    reference = FiniteElementReference(problem, points, grid)
+    reference.check()
+    return reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,37 +86,6 @@ class FunctionReference:
         return np.stack(values)
 
 
-# checked before anything runs: what a reference cannot do is known from the problem and the parameters
-def reference_of(
-    name: str | None, problem: Problem, run: Discretisation, points: int | None, dt: float | None
-) -> Reference | None:
-    """The reference that a name means for a run; None for the exact solution.
-
-    points and dt: its resolution, where it has one.  Raises ParameterError or ProblemError where it cannot be had.
-    """
-    if name is None or name == EXACT:
-        if name is not None and problem.exact is None:
-            raise ProblemError("`exact` must be known where `reference` asks for it, got a problem without it")
-        return None
-    if name == REFINED:
-        return RefinedReference.of(problem, run, dt)
-    if name not in SIZED:
-        raise ParameterError("reference", f"one of {', '.join(NAMES)}", name)
-    if points is None:
-        raise ParameterError("reference_points", f"given for {name}", None)
-    grid = run.grid.refined(dt or run.grid.dt)
-    if name == DIFFERENCES:
-        check_differences(problem, points, run.integrator, "reference_points")
-        return FiniteDifferenceReference(problem, points, grid, run.integrator)
-    from evogt_study.pde.baselines.finite_elements import (
-        FiniteElementReference,  # 0.2 s, with scikit-fem, for each worker
-    )
-
-    reference = FiniteElementReference(problem, points, grid)
-    reference.check()
-    return reference
-
-
 @dataclass(frozen=True, eq=False)
 class ReferenceAmongWorkers:
     """A `Reference` whose values another worker may have computed; `content` identifies the problem."""
@@ -158,17 +95,80 @@ class ReferenceAmongWorkers:
 
     @property
     def key(self) -> Hashable:
-        """That of the reference."""
+        """The key of the reference."""
         return self.reference.key
 
     @property
     def coarser(self) -> Reference | None:
-        """Its coarser version, shared likewise."""
+        """Its coarser version, shared in the same way."""
         coarser = self.reference.coarser
         return None if coarser is None else ReferenceAmongWorkers(coarser, self.content)
 
     def __call__(self, nodes: Array, times: Array) -> Array:
         """Values of the reference, (Q, d) and (T,) -> (T, Q)."""
-        told = repr((self.content, self.key, nodes.shape, times.shape)).encode()
-        name = blake2b(told + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
+        inputs = repr((self.content, self.key, nodes.shape, times.shape)).encode()
+        name = blake2b(inputs + nodes.tobytes() + times.tobytes(), digest_size=20).hexdigest()
         return once(name, lambda: self.reference(nodes, times))
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedReference:
+    """More features of another seed, a finer rule and a smaller step; solved when it is called.  `run` is its own."""
+
+    problem: Problem
+    run: Discretisation
+    coarser: RefinedReference | None = None
+
+    @staticmethod
+    def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
+        """The reference of a run; `dt` is its time step, an eighth of the run's where that is left out."""
+        steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
+        fine, coarse = (_refined(run, problem.dimension, level, step) for level, step in enumerate(steps))
+        return RefinedReference(problem, fine, RefinedReference(problem, coarse))
+
+    @property
+    def key(self) -> Hashable:
+        """Identity of the solution, besides the problem's."""
+        return "refined", self.run
+
+    def __call__(self, nodes: Array, times: Array) -> Array:
+        """Values at `times`, which must be observed times of the run, (P, d) and (T,) -> (T, P)."""
+        solution = solve(self.problem, self.run)
+        # A little below each time, which equals one of the run's up to rounding.
+        places = np.searchsorted(solution.trajectory.times, times - 1e-9 * self.run.grid.final_time)
+        return solution.evaluate(nodes)[places]
+
+
+def _refined(run: Discretisation, dimension: int, level: int, dt: float) -> Discretisation:
+    """The run with more of everything: as the reference (level 0), or as its coarser version (1)."""
+    return replace(
+        run,
+        dictionary=widened(run.dictionary, FEATURES[level]),
+        seed=SEED if run.dictionary.RANDOM else 0,
+        quadrature=finer(run.quadrature, dimension, level),
+        grid=run.grid.refined(dt),
+        # a reference is only evaluated, so its own diagnostics are not computed
+        assessment=None,
+        coefficient_reference=None,
+    )
+
+
+# hidden layers grow too: output features that are random sums of few neurons would be dependent
+def widened(dictionary: Dictionary, times: int) -> Dictionary:
+    """The dictionary with so many times the features, and hidden layers that are wider by the same factor."""
+    given = {field.name: getattr(dictionary, field.name) for field in fields(dictionary)}
+    given["N"] = times * dictionary.N
+    if given.get("hidden"):
+        given["hidden"] = tuple(times * width for width in given["hidden"])
+    # one gamma for each neuron of the first layer, which is wider by the same factor
+    if isinstance(given.get("gamma"), tuple):
+        given["gamma"] = given["gamma"] * times
+    return type(dictionary)(**given)
+
+
+def finer(rule: Rule, dimension: int, level: int) -> Rule:
+    """The rule with more points, or more refinements."""
+    if isinstance(rule, TriangleRule):
+        return TriangleRule(rule.refinements + 1, rule.degree + 4 * (1 - level))
+    most = min(MAX_GAUSS_POINTS, int(MAX_NODES ** (1.0 / dimension)))
+    return QuadratureRule(rule.rule, min(most, int(np.ceil(POINTS[dimension][level] * rule.points))))

@@ -31,15 +31,14 @@ from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.system import check_diffusion
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature
-from evogt_study.pde.problems.expressions import COORDINATES, TIME, Terms, separated, space_time_function
+from evogt_study.pde.problems.expressions import COORDINATES, TIME, Split, space_time_function, split
 from evogt_study.pde.problems.formula_problem import FormulaProblem, derived, manufactured_source
 
-# the interior of linspace(0, 1, 70), and 69 positive levels of linspace(0, T, 70): the paper's (tab:global_diagnostic)
-POINTS = 68
-LEVELS = 69
-RIDGE = 1e-10
+POINTS, LEVELS, RIDGE = 68, 69, 1e-10
+"""The paper's values (tab:global_diagnostic): the interior of linspace(0, 1, 70), the positive levels of
+linspace(0, T, 70), and the relative weight of the ridge term."""
 MAX_ENTRIES = 100_000_000
-"""Entries of the matrix A: 0.8 GB, of which the least-squares solver needs a few copies."""
+"""Entries of the matrix A: 0.8 GB, and the least-squares solver needs a few copies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +73,6 @@ def strong_form(statement: FormulaProblem, values: Mapping[str, float]) -> Stron
     )
 
 
-Split = tuple[sympy.Expr, Terms | None]
-
-
 @lru_cache(maxsize=64)  # once a process, however many seeds and parameter values are run
 def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], Split]:
     """grad a and f + div(a grad u_0), each with its terms."""
@@ -90,7 +86,7 @@ def _strong_expressions(statement: FormulaProblem) -> tuple[tuple[Split, ...], S
             "`initial` must have second derivatives for a residual in strong form, "
             f"got {cut(str(residual), 80)} after differentiation"
         )
-    return tuple((part, separated(part)) for part in gradient), (residual, separated(residual))
+    return tuple(map(split, gradient)), split(residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +174,7 @@ def residual_system(
 ) -> tuple[Array, Array]:
     """A (L J, N) and b (L J,) at `nodes` (J, d) and `times` (L,), time by time; the residual of u_st is A alpha - b.
 
-    widths: those of the features' layers, which decide how many nodes are worked on at once.
+    widths: of the features' layers, which decide how many nodes are processed at once.
 
     Raises ProblemError where the diffusion is not positive at the nodes and times or the strong form is not finite.
     """
@@ -224,7 +220,7 @@ def ridge_least_squares(A: Array, b: Array, ridge: float) -> tuple[Array, float,
     """alpha minimising || A alpha - b ||^2 + rho || alpha ||^2 with rho = ridge tr(A^T A)/N; also rho and a condition.
 
     The equivalent problem with [A; sqrt(rho) I] and [b; 0] is solved by the SVD (LAPACK gelsd) after its columns are
-    scaled to unit norm; the condition number is that of the scaled matrix, in the 2-norm.
+    scaled to unit norm.  The condition number belongs to the scaled matrix, in the 2-norm.
     """
     count = A.shape[1]
     norms_squared = np.einsum("ij,ij->j", A, A)

@@ -1,8 +1,8 @@
-"""A solution kept as the coefficients of its features, which can be evaluated anywhere without its problem.
+"""A solution stored as the coefficients of its features, which can be evaluated anywhere without its problem.
 
     u(x, t) = u_b(x, t) + D(x) psi(x) . c(t),    c = T_r alpha
 
-The dictionary gives the features psi again; the lifting u_b is a formula.
+The dictionary gives the features psi again, and the lifting u_b is a formula.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
-from evogt_study.errors import InputError, ParameterError, ProblemError, ResultError, shortened
-from evogt_study.formulas import SPACE
+from evogt_study.errors import ParameterError, ProblemError, ResultError, shortened
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.domains import Domain, content_of, domain_from
 from evogt_study.pde.galerkin.problem import Problem
@@ -33,7 +31,9 @@ from evogt_study.storage.hdf5 import HDF5_LOCK
 
 _BY_FUNCTION = "a function"
 PARTS = ("domain", "features", "feature_seed", "lifting", "lifting_parameters")
-"""The attributes that it needs."""
+"""The attributes that `StoredSolution` needs."""
+COEFFICIENTS = "feature_coefficients"
+"""The variable of a file with the coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,9 @@ class StoredSolution:
     @cached_property
     def digest(self) -> str:
         """The hash of all that it holds."""
-        told = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
+        stored = json.dumps({name: str(self.attributes[name]) for name in PARTS if name in self.attributes})
         # 80 bits: among a million solutions two agree by chance in 4e-13
-        return blake2b(self.coefficients.tobytes() + self.times.tobytes() + told.encode(), digest_size=10).hexdigest()
+        return blake2b(self.coefficients.tobytes() + self.times.tobytes() + stored.encode(), digest_size=10).hexdigest()
 
     @property
     def key(self) -> Hashable:
@@ -80,9 +80,9 @@ class StoredSolution:
         """The domain on which it was computed."""
         return domain_from(json.loads(self.attributes["domain"]))
 
-    # compared by content, not by identity: the domain was made anew from the file
+    # compared by content, since the domain was made from the file
     def fitting(self, problem: Problem, times: Array) -> StoredSolution:
-        """Itself.  Raises ProblemError where it is no reference of `problem` at `times`."""
+        """Return itself.  Raises ProblemError if it cannot be a reference of `problem` at `times`."""
         if content_of(self.domain) != content_of(problem.domain):
             raise ProblemError(f"`reference` must be on the problem's domain, got a run on {self.domain}")
         self._places(times)
@@ -131,16 +131,16 @@ class StoredSolution:
 def what_to_store(solution: Solution) -> dict[str, Any]:
     """The attributes of a `StoredSolution`."""
     problem, run = solution.problem, solution.discretisation
-    told = {
+    attributes = {
         "problem": problem.name,
         "domain": json.dumps(content_of(problem.domain, whole=True)),
         "features": json.dumps(run.dictionary.content()),
         "feature_seed": run.seed,
     }
     if problem.lifting is not None:
-        told["lifting"] = problem.lifting.formula or _BY_FUNCTION
-        told["lifting_parameters"] = json.dumps(dict(problem.parameters))
-    return told
+        attributes["lifting"] = problem.lifting.formula or _BY_FUNCTION
+        attributes["lifting_parameters"] = json.dumps(dict(problem.parameters))
+    return attributes
 
 
 def feature_coefficients(solution: Solution) -> Array:
@@ -150,17 +150,14 @@ def feature_coefficients(solution: Solution) -> Array:
     return np.asarray(saved @ solution.space.transform.T)
 
 
-COEFFICIENTS = "feature_coefficients"
-
-
 def resolved_reference(raw: Any, folder: Path) -> Any:
-    """A reference as it is stated, or the parts of the run in the file that it names, relative to `folder`."""
+    """The reference itself, or the parts of the run if it names a file, relative to `folder`."""
     return stored_run(folder / raw) if isinstance(raw, str) and raw.endswith(".nc") else raw
 
 
 def stored_run(path: Path) -> dict[str, Any]:
     """times (S,), coefficients (S, N) and attributes.  Raises ParameterError where the file holds none."""
-    import netCDF4  # here: workers import no NetCDF
+    import netCDF4  # here: only the client reads the file, and workers import no NetCDF
 
     try:
         with HDF5_LOCK, netCDF4.Dataset(path) as file:
@@ -176,48 +173,3 @@ def stored_run(path: Path) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
-    """The solution at `points`, (P, d), or (P,) in 1-D, at the saved times: dimensions time and point.
-
-    data: what `evogt_study.pde.solve` returned, or a NetCDF file of it.  Raises ResultError for another Dataset, and
-    InputError for points that are not in the domain.
-    """
-    solution = stored_solution(data)
-    nodes = _nodes(points, solution.domain)
-    coordinates = {name: ("point", nodes[:, axis]) for axis, name in enumerate(SPACE[: solution.domain.dimension])}
-    return xr.DataArray(
-        solution.evaluate(nodes), {"time": ("time", solution.times), **coordinates}, ("time", "point"), "u"
-    )
-
-
-def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
-    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError where it holds none."""
-    if not isinstance(data, xr.Dataset):
-        try:
-            with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:
-                return stored_solution(opened.load())
-        except (OSError, ValueError) as error:
-            raise ResultError(f"cannot read {str(data)!a}: {shortened(str(error))}") from None
-    if COEFFICIENTS not in data or "domain" not in data.attrs:
-        raise ResultError(f"`data` must be what `solve` returns, with {COEFFICIENTS}, got a Dataset without it")
-    return StoredSolution(
-        np.asarray(data["time"].values, dtype=float), np.asarray(data[COEFFICIENTS].values), dict(data.attrs)
-    )
-
-
-def _nodes(points: Any, domain: Domain) -> Array:
-    try:
-        nodes = np.asarray(points, dtype=float)
-        if nodes.ndim < 2:
-            nodes = nodes.reshape((-1, 1) if domain.dimension == 1 else (1, -1))
-    except (TypeError, ValueError):
-        nodes = np.empty((0, 0))
-    if nodes.ndim != 2 or nodes.shape[1] != domain.dimension or not np.isfinite(nodes).all():
-        raise InputError(f"`points` must be numbers of shape (points, {domain.dimension}), got {shortened(points)}")
-    lower, upper = (np.array([along[end] for along in domain.axes(2)]) for end in (0, -1))
-    within = np.all((nodes >= lower) & (nodes <= upper), axis=1) & domain.contains(nodes)
-    if not within.all():
-        raise InputError(f"`points` must lie in the domain, got {nodes[~within][0].tolist()}")
-    return nodes
