@@ -1,5 +1,14 @@
 """Methods for partial differential equations that a study can name.
 
-- `variables`: the variables that these methods record
+- `evolution`: the paper's method
+- `p1_fem`: P1 finite elements
+- `finite_difference`: finite differences
+- `space_time_regression`: global space-time regression
+- `solver`: a user function that solves the problem of the study
+- `problem_method`: the common part of these methods: a problem with parameters of its own, and outputs
+- `baseline`: the common part of the baselines
+- `parameters`: parameters of the paper's method and of integrators
+- `variables`: variables that these methods record
+- `recording`: scalars, histories, fields and certificates of a solution
 - `problem_kind`: problems in formulas, as a kind of problem
 """

@@ -1,4 +1,4 @@
-"""The common part of baselines: a run that shares no stage but the problem, and the measuring of its solution."""
+"""The common part of the baselines: a case that shares no stage except the problem, and its measurements."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from evogt_study.schema.values import Value, Values, canonical_json, json_object
 
 OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
 """Parameters of dictionaries, which some families take."""
-# rough, as all of `flops` is: predictions scale it by cases that were timed
 LOOKED_AT = 200
-"""Operations for a validation node: interpolation, and the exact solution."""
+"""Rough operations for a validation node: interpolation, and the exact solution.  Timed cases scale all predictions."""
 
 Evaluate = Callable[[Array], Array]
 """A solution at the observed times: nodes (P, d) -> (S, P)."""
@@ -67,7 +66,7 @@ class Baseline(ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec, kind: type[BaselineCase[Any]]) -> Baseline:
-        """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
+        """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         parameters = with_integrators(declared_in(kind.PARAMETERS))
         return Baseline.declared(spec, parameters, kind.RECORDABLE, kind.DIRECTIONS_OF_TIME, kind=kind)
 
@@ -181,7 +180,7 @@ class BaselineCase(BoundCase, Generic[P]):
 
     # one evaluation at the validation nodes for all times and all that is measured there
     def measured(self, problem: Problem, evaluate: Evaluate, grid: Observed) -> Record:
-        """Errors on the validation rule and what else is asked for of a solution that can be evaluated anywhere."""
+        """Errors on the validation rule and the other outputs, of a solution that can be evaluated anywhere."""
         rule = problem.domain.quadrature(self.given.validation)
         at_nodes, saved = evaluate(rule.nodes), grid.saved_positions
         variables = {"initial_error": Datum((), _initial_error(problem, rule, at_nodes))}

@@ -1,4 +1,4 @@
-"""The paper's method as the sweep runs it: parameters to a `Discretisation`, and a `Solution` to a record."""
+"""The paper's method as a method of a study: parameters to a `Discretisation`, a `Solution` to a record."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from evogt_study.schema.values import Value, Values, canonical_json, content_has
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays: what is freed between them does not all go back."""
 TANH, FACTORED, DOP853 = 25, 30, 12
-"""Operations of the rough work: of a tanh and its derivatives; of an SVD or eigendecomposition by N^3; stages of a step
-of the reference of the coefficients."""
+"""Operations of the rough work: a tanh with its derivatives; an SVD or eigendecomposition over N^3; stages of a step of
+the reference of the coefficients."""
 NOTHING_TO_MEASURE_AGAINST = (
     "`record` must leave out {} for a problem without exact solution or reference (output.record)"
 )
@@ -68,13 +68,13 @@ class Evolution(ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec) -> Evolution:
-        """Make the method of `spec`.  Raises StudyError where the problem or the outputs cannot be had."""
+        """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         known = {code.reference: code for code in spec.references}
         return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
 
     @cached_property
     def saved_times(self) -> int | tuple[float, ...]:
-        """Those of the output, or two where nothing is saved at them: runs that differ in them alone are one."""
+        """Times of the output, or two if nothing is saved at them: runs that differ only in these times are one."""
         return self.output.times if arrays(self.output) else 2
 
     def bind(self, values: Values) -> EvolutionCase:
@@ -143,7 +143,7 @@ class EvolutionCase(BoundCase):
             coefficient_reference=_coefficient_reference(given),
         )
 
-    # what is left out where it is at its default keeps the keys of results that were made before it could be given
+    # A value at its default is left out, so that results from before it could be given keep their keys.
     @property
     def content(self) -> str:
         output = self.method.output
@@ -175,13 +175,13 @@ class EvolutionCase(BoundCase):
         own = given.reference_dt is not None and given.reference_dt != given.dt
         return content | ({"reference_dt": given.reference_dt} if own and given.reference_dt is not None else {})
 
-    # a factory's problem has no dimension before it is made: 0 then stands for its domain, which the problem's key
-    # identifies
+    # A factory's problem has no dimension before it is made.  Then 0 is used for its domain, because the key of the
+    # problem identifies the domain.
     @property
     def stages(self) -> Mapping[str, Hashable]:
         problem = self.method.problem_identity(self.values)
         reference = content_hash(self.reference_content)
-        if self.given.reference == REFINED:  # that of all seeds is one
+        if self.given.reference == REFINED:  # one reference for all seeds
             reference += _content(replace(self.discretisation, seed=0))
         return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
@@ -221,7 +221,7 @@ class EvolutionCase(BoundCase):
         if method.source.dimension is not None:
             run.dictionary.check_dimension(method.source.feature_dimension)
             warn_outside_ball(run.dictionary, method.source.dimension)
-        if not arrays(method.output):  # then no time is saved, but what the file says has to make sense all the same
+        if not arrays(method.output):  # then no time is saved, but the times of the file must still be valid
             TimeGrid.of(run.grid.final_time, run.grid.dt, method.output.times)
         elif "error_history" in method.output.record and not method.has_final_error(self.given.reference):
             raise StudyError(NOTHING_TO_MEASURE_AGAINST.format("error_history"))
@@ -260,7 +260,7 @@ class EvolutionCase(BoundCase):
             quadrature_of("assessment", run.assessment, problem)
 
     def check_reference(self, problem: Problem) -> None:
-        """Raise InputError where errors cannot be measured as they are asked for."""
+        """Raise InputError if the errors in `record` cannot be measured."""
         wanted = self.method.output.record
         if self.reference(problem) is None and problem.exact is None:
             asked = [name for name in ("error_history", *NORMS) if name in wanted]
@@ -344,7 +344,7 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 
 def _function_content(code: UserCode) -> str:
-    """Identity of a function of the user's, as canonical JSON."""
+    """Identity of a user function, as canonical JSON."""
     return canonical_json({"function": code.attribute, **code.identity})
 
 
@@ -384,7 +384,7 @@ def _grid_text(grid: TimeGrid) -> str:
     return f'{{"final_time":{json_text(grid.final_time)},"saved":{json_text(grid.saved)},"steps":{grid.steps}}}'
 
 
-# zero is a scheme without the parameter: results of before it had one keep their keys
+# Zero is a scheme without the parameter: results from before it had one keep their keys.
 @lru_cache(maxsize=KNOWN)
 def _integrator_text(integrator: Integrator) -> str:
     """Its parameters that are not zero; its type is named beside."""

@@ -69,7 +69,7 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         times = 1 if problem.diffusion.steady else steps
         matrices = 3 + (0 if isinstance(problem.diffusion, Separable) else times)
         assembled = 250 * self.quadrature_nodes(d)  # a matrix, a product of sparse ones
-        # a solve takes a twentieth of a factorisation, as in `baselines.p1_fem`
+        # a solve takes a twentieth of a factorisation, as in `baselines.finite_elements`
         return float(matrices * assembled + (times + 0.05 * steps) * factorised)
 
     def record(self, problem: Problem) -> Record:

@@ -1,4 +1,4 @@
-"""The parameters of the method `evolution`, as a study file names them."""
+"""Parameters of the method `evolution` and of the integrators, as a study file names them."""
 
 from __future__ import annotations
 
@@ -29,68 +29,14 @@ from evogt_study.schema.parameters import (
 )
 from evogt_study.schema.values import Value, Values
 
-
-def parameters_of_integrators(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
-    """The parameters that belong to these integrators, by name; the case decides which of them are required."""
-    each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
-    return {
-        name: Parameter(
-            name,
-            own["wanted"],
-            own.get("read") or admitted(own["admits"]),
-            own["symbol"],
-            own["meaning"],
-            optional=True,
-        )
-        for name, own in each
-    }
-
-
-INTEGRATOR_PARAMETERS = parameters_of_integrators(INTEGRATORS.values())
-"""Parameters of the integrators of this package."""
-
-
-def known_parameters() -> dict[str, Parameter]:
-    """Those of all integrators, installed packages' among them."""
-    _load_installed()
-    return parameters_of_integrators(INTEGRATORS.kinds.values())
-
-
-@cache  # once a process: looking through what is installed took 2 to 7 ms
-def _load_installed() -> None:
-    for name in INTEGRATORS.installed():
-        INTEGRATORS[name]
-
-
-def own_fields(values: Values) -> tuple[Field[Any], ...]:
-    """The parameters of the integrator that a case names; none where it names no integrator."""
-    named = values.get("time_integrator")
-    return () if named is None else parameters_of(INTEGRATORS[str(named)])
-
-
-def required_names(values: Values) -> list[str]:
-    """Those of them without which it cannot be used."""
-    return [part.name for part in own_fields(values) if part.default is MISSING]
-
-
-def integrator_of(values: Values) -> Integrator:
-    """The integrator that a case names, with its parameters.  Raises ParameterError."""
-    own, kind = [], INTEGRATORS[str(values["time_integrator"])]
-    for part in parameters_of(kind):
-        if part.name in values:
-            own.append((part.name, values[part.name]))
-        elif part.default is MISSING:
-            raise ParameterError(part.name, f"given for {values['time_integrator']}", None)
-    return _integrator(kind, *own)
-
-
-@lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
-def _integrator(kind: Callable[..., Integrator], *own: tuple[str, Value]) -> Integrator:
-    return kind(**dict(own))
-
-
 MAX_POINTS = 100_000
 """Points per direction of a quadrature rule, which one-dimensional validation may need; domains bound all nodes."""
+_RULE = (
+    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
+    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
+    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
+    f"n at most {MAX_POINTS:,}"
+)
 
 
 def quadrature_rule(raw: Any) -> Value:
@@ -113,18 +59,10 @@ def quadrature_rule(raw: Any) -> Value:
     return QuadratureRule(rule, count)
 
 
-_RULE = (
-    f"a number of Gauss-Legendre points, at most {MAX_GAUSS_POINTS}, "
-    'or off boxes { rule = "triangles", refinements = n, degree = m }, '
-    'or { rule = "gauss_legendre" or "composite_midpoint", points = n }, '
-    f"n at most {MAX_POINTS:,}"
-)
-
-
 def _reference(raw: Any) -> Value:
     """A name, or the parts of a stored run, which the reader of a study takes from its file.
 
-    A function of the user's is named here; the method has its code.
+    A user function is only named; the method has its code.
     """
     if isinstance(raw, str) and ":" in raw:
         return raw
@@ -137,7 +75,7 @@ def _reference(raw: Any) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class EvolutionParameters:
-    """Parameters of a case of the method, but for those of its integrator and of its problem."""
+    """Parameters of a case of the method, except those of its integrator and problem."""
 
     dictionary: str = declared(
         FAMILIES.wanted, choice(FAMILIES), "dictionary of prescribed features", short="dictionary"
@@ -179,8 +117,8 @@ class EvolutionParameters:
         "centre of the ball that holds the domain",
         default=0.5,
     )
-    # default: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag), 1e-14 gains a factor of
-    # four for ten times the identity-mass defect
+    # By default 1e-12: 1e-8 discards useful directions (error 2.2e-2 instead of 4.5e-4, tab:tau_diag).  1e-14 gains a
+    # factor of four at ten times the identity-mass defect.
     tau: float = declared(
         "in (0, 1)",
         real(0.0, 1.0),
@@ -244,7 +182,27 @@ class EvolutionParameters:
     )
 
 
-# behind the name that decides about them, as a reader of a result's coordinates expects them
+def parameters_of_integrators(kinds: Iterable[type[Integrator]]) -> dict[str, Parameter]:
+    """The parameters that belong to these integrators, by name; the case decides which of them are required."""
+    each = [(part.name, part.metadata or number()) for kind in kinds for part in fields(kind)]
+    return {
+        name: Parameter(
+            name,
+            own["wanted"],
+            own.get("read") or admitted(own["admits"]),
+            own["symbol"],
+            own["meaning"],
+            optional=True,
+        )
+        for name, own in each
+    }
+
+
+INTEGRATOR_PARAMETERS = parameters_of_integrators(INTEGRATORS.values())
+"""Parameters of the integrators of this package."""
+
+
+# Behind `time_integrator`, which decides about them, as a reader of a result's coordinates expects.
 def with_integrators(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Parameters with those of this package's integrators behind `time_integrator`."""
     found: dict[str, Parameter] = {}
@@ -256,3 +214,43 @@ def with_integrators(parameters: Mapping[str, Parameter]) -> dict[str, Parameter
 
 
 PARAMETERS = with_integrators(declared_in(EvolutionParameters))
+"""Parameters of `evolution` by name."""
+
+
+def known_parameters() -> dict[str, Parameter]:
+    """Parameters of all integrators, also of installed packages."""
+    _load_installed()
+    return parameters_of_integrators(INTEGRATORS.kinds.values())
+
+
+@cache  # once in a process: a search of the installed packages takes 2 to 7 ms
+def _load_installed() -> None:
+    for name in INTEGRATORS.installed():
+        INTEGRATORS[name]
+
+
+def own_fields(values: Values) -> tuple[Field[Any], ...]:
+    """The parameters of the integrator that a case names; none where it names no integrator."""
+    named = values.get("time_integrator")
+    return () if named is None else parameters_of(INTEGRATORS[str(named)])
+
+
+def required_names(values: Values) -> list[str]:
+    """Names of the parameters that the integrator of a case requires."""
+    return [part.name for part in own_fields(values) if part.default is MISSING]
+
+
+def integrator_of(values: Values) -> Integrator:
+    """The integrator that a case names, with its parameters.  Raises ParameterError."""
+    own, kind = [], INTEGRATORS[str(values["time_integrator"])]
+    for part in parameters_of(kind):
+        if part.name in values:
+            own.append((part.name, values[part.name]))
+        elif part.default is MISSING:
+            raise ParameterError(part.name, f"given for {values['time_integrator']}", None)
+    return _integrator(kind, *own)
+
+
+@lru_cache(maxsize=64)  # cases of a study have few, and a worker makes one for each of them
+def _integrator(kind: Callable[..., Integrator], *own: tuple[str, Value]) -> Integrator:
+    return kind(**dict(own))

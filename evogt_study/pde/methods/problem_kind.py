@@ -1,4 +1,4 @@
-"""Parabolic problems in formulas, as the kind of problem that this package registers."""
+"""Parabolic problems in formulas, as the problem kind that this package registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The common part of this package's methods: a problem with parameters of its own, and outputs to record."""
+"""The common part of the PDE methods: a problem with parameters of its own, and outputs to record.
+
+`ProblemSource` makes the problem of a case from formulas or from a user's factory.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,20 @@ from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
 
+MAY_BE_NAN = ("initial_error", "error_history", "field")
+"""Errors relative to zero, and fields outside of a domain."""
+MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
+"""Upper bounds.  A missing bound says nothing about the run itself."""
+KNOWN = 1024
+"""Dictionaries, time grids and the like that are cached while the cases of a study are made.  Neighbouring cases share
+them, and making one takes as long as the rest of a case's key."""
+
 
 @dataclass(frozen=True, eq=False)
 class ProblemSource:
     """`make` turns values of `parameters` into the problem that `content` identifies; `name` is for messages."""
 
     name: str
-
     parameters: Mapping[str, Parameter]
     content: Any
     make: Callable[..., Problem]
@@ -119,15 +129,6 @@ def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
     return make
 
 
-MAY_BE_NAN = ("initial_error", "error_history", "field")
-"""Errors relative to zero, and what is off a domain."""
-MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound_estimated")
-"""Upper bounds: that there is none tells nothing of the run itself."""
-KNOWN = 1024
-"""Dictionaries, time grids and the like that are remembered while the cases of a study are made: neighbours have them
-in common, and making one takes as long as all the rest of a case's key."""
-
-
 @dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
     """A method of this package for one problem and one choice of outputs."""
@@ -151,9 +152,9 @@ class ProblemMethod(Method):
     ) -> Self:
         """The method for `spec`, whose own `parameters` join the problem's; `more` are fields of its own.
 
-        directions: those of its features beside the ones of space.
+        directions: of its features, besides the directions of space.
 
-        Raises StudyError where the problem or the outputs cannot be had.
+        Raises StudyError if the problem or an output does not exist.
         """
         if spec.problem is None or isinstance(spec.problem, Alternatives):
             names = ", ".join(problems.BUILT_IN)
@@ -209,7 +210,7 @@ class ProblemMethod(Method):
         return {name: values[name] for name in self.source.parameters if name in values}
 
     def formula_values(self, values: Values) -> dict[str, float]:
-        """Those of the parameters of a problem's formulas, which are numbers."""
+        """The problem's own parameters that are numbers, for its formulas."""
         return {name: value for name, value in self.problem_values(values).items() if isinstance(value, (int, float))}
 
     def problem(self, values: Values) -> Problem:
@@ -232,7 +233,7 @@ class ProblemMethod(Method):
     def example(self, values: Values) -> Problem | None:
         """A problem like the case's, for estimates; None where a user's factory does not make one.
 
-        Of formulas that of one case stands for all: parameters do not change how they split.
+        For formulas one case is enough: parameters do not change how they split.
         """
         key = self.problem_text(values) if self.source.statement is None else ""
         if key not in self.known_examples:
@@ -243,7 +244,7 @@ class ProblemMethod(Method):
         return self.known_examples[key]
 
     def dimension(self, values: Values) -> int:
-        """d, for estimates: 2 where it is not known."""
+        """d, for estimates: 2 if it is not known."""
         if self.source.dimension is not None:
             return self.source.dimension
         problem = self.example(values)
@@ -260,13 +261,13 @@ def _problem_text(content: str, given: tuple[tuple[str, str], ...]) -> str:
 
 
 def following(dimension: int | None, directions: int, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Those of `parameters` whose default follows the dimension, with it; a factory's is not known beforehand."""
+    """The `parameters` whose default follows the dimension; the dimension of a factory is not known beforehand."""
     if dimension is None or "radius" not in parameters:
         return {}
     return {"radius": replace(parameters["radius"], default=default_radius(dimension + directions))}
 
 
-# 3e10: dgemm does 5e10 to 9e10 on a core, and what is around it less; predictions are scaled by timed cases anyway
+# dgemm does 5e10 to 9e10 on a core, and other parts less.  Timed cases scale the predictions in any case.
 def seconds_of(flops: float) -> float:
     """Rough seconds of as many operations: 3e10 a second as on a core of 2024, and a millisecond around them."""
     return 1e-3 + flops / 3e10
@@ -311,7 +312,7 @@ def finite(record: Record) -> Record:
 
 
 def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: str) -> None:
-    """Raise ProblemError unless a > 0 there; a problem of the user's own making may not even be a function.
+    """Raise ProblemError unless a > 0 at nodes and times; the diffusion of a user's problem may not even be a function.
 
     Raises ParameterError for a rule of too many nodes in the problem's dimension.
     """
@@ -319,7 +320,7 @@ def check_diffusion_on_nodes(problem: Problem, rule: Rule, times: Array, name: s
         check_diffusion(problem, quadrature_of("quadrature", rule, problem), times)
 
 
-# whatever it is that a user's function raises, the study's author has to see it on one line, and not as a traceback
+# The author of the study sees any error of a user function as one line, not as a traceback.
 @contextmanager
 def users_functions(named: str) -> Iterator[None]:
     """Raise ProblemError for whatever a user's functions raise in here; an InputError is left alone."""
@@ -328,8 +329,8 @@ def users_functions(named: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise ProblemError(f"{named} must have values at nodes and times: {told}") from error
+        cause = f"{type(error).__name__}: {error}"
+        raise ProblemError(f"{named} must have values at nodes and times: {cause}") from error
 
 
 def quadrature_of(name: str, rule: Rule, problem: Problem) -> Quadrature:

@@ -1,4 +1,4 @@
-"""From a solution to a record: scalars, certificates, the histories asked for, fields on a uniform grid."""
+"""From a solution to a record: scalars, certificates, histories, and fields on a uniform grid."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from evogt_study.formulas import SPACE
 from evogt_study.methods.protocol import Output
 from evogt_study.pde.certificates.certify import BY_EXACT, BY_REFERENCE, CERTIFICATES, certificates
 from evogt_study.pde.certificates.reference import SpectralReference, spectral_reference
-from evogt_study.pde.galerkin import validation as diagnostics
 from evogt_study.pde.galerkin.problem import Problem
+from evogt_study.pde.galerkin.validation import energy_history, norm_history
 from evogt_study.pde.methods.variables import VARIABLES, outside_ball
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.pipeline import NORMS, Share, Solution
@@ -29,12 +29,12 @@ RECORDABLE = (*HISTORIES, "field", *NORMS, *CERTIFICATES)
 
 
 def arrays(output: Output) -> tuple[str, ...]:
-    """Names in `record` but for the certificates, which need no saved times."""
+    """Names in `record` except the certificates, which need no saved times."""
     return tuple(name for name in output.record if name not in CERTIFICATES)
 
 
 def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -> Record:
-    """Scalars, certificates, the histories asked for at the saved times, and the coordinates of their dimensions."""
+    """Scalars, certificates, the wanted histories at the saved times, and the coordinates of their dimensions."""
     wanted = arrays(output)
     variables = {**scalars(solution), **certified, **histories(solution, wanted)}
     times = solution.discretisation.grid.saved_times
@@ -48,7 +48,7 @@ def record(solution: Solution, output: Output, certified: Mapping[str, Datum]) -
 
 
 def scalars(solution: Solution) -> dict[str, Datum]:
-    """Collect the single numbers that were measured, of those that the problem and the parameters ask for."""
+    """Collect the single numbers that were measured; the problem and the parameters decide which."""
     space = solution.space
     known: dict[str, float] = {
         "initial_error": solution.errors[0],
@@ -78,7 +78,7 @@ def scalars(solution: Solution) -> dict[str, Datum]:
 
 
 def check_norms(problem: Problem, wanted: Collection[str]) -> None:
-    """Raise ProblemError where the error's seminorm is asked for and the gradient of the solution is not known."""
+    """Raise ProblemError if the error's seminorm is wanted and the gradient of the solution is not known."""
     if "error_h1" in wanted and problem.exact_gradient is None:
         raise ProblemError("`record` must leave out error_h1 for a problem without `exact` as a formula")
 
@@ -97,14 +97,14 @@ def energy_scalars(energies: Array) -> dict[str, float]:
 
 
 def histories(solution: Solution, wanted: tuple[str, ...]) -> dict[str, Datum]:
-    """Those of the variables over time, mode or feature that are `wanted` and that the run has, at the saved times."""
+    """The `wanted` variables over time, mode or feature that the run has, at the saved times."""
     trajectory, system = solution.trajectory, solution.system
     grid = solution.discretisation.grid
     positions = grid.saved_positions
     makers: dict[str, Callable[[], Array | None]] = {
         "error_history": lambda: solution.errors[positions] if solution.has_final_error else None,
-        "energy_history": lambda: diagnostics.energy_history(system, trajectory)[positions],
-        "norm_history": lambda: diagnostics.norm_history(system, trajectory)[positions],
+        "energy_history": lambda: energy_history(system, trajectory)[positions],
+        "norm_history": lambda: norm_history(system, trajectory)[positions],
         "free_energy_history": lambda: _at(free_energies(solution), grid.saved),
         "coefficients": lambda: trajectory.coefficients[positions],
         "reference_coefficients": lambda: solution.reference_state,
@@ -124,8 +124,8 @@ def fields(
 ) -> tuple[dict[str, Datum], dict[str, Datum]]:
     """Numerical and, where known, exact solution on `points` per direction, boundary included, and the coordinates.
 
-    Off the domain they are NaN, so that a numerical solution that is not a number is told as infinite.  evaluate: nodes
-    (P, d) -> values at `times`, (S, P).
+    Outside of the domain they are NaN, so a NaN of the numerical solution becomes infinity.  evaluate: nodes (P, d) ->
+    values at `times`, (S, P).
     """
     axes = problem.domain.axes(points)
     nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -145,7 +145,7 @@ def fields(
 
 
 def certified(solution: Solution, wanted: Collection[str], share: Share, identity: str) -> dict[str, Datum]:
-    """The certificates that are `wanted`; `identity` tells the problem from others.
+    """The `wanted` certificates; `identity` identifies the problem.
 
     The spectral reference of a problem is computed once, by one of the workers.
     """
@@ -159,7 +159,7 @@ def certified(solution: Solution, wanted: Collection[str], share: Share, identit
 
 
 def shared_reference(problem: Problem, final_time: float, share: Share, identity: str) -> SpectralReference:
-    """The spectral reference of a problem, which `identity` tells from others."""
+    """The spectral reference of a problem, which `identity` identifies."""
 
     def computed() -> SpectralReference:
         name = content_hash(["spectral reference", identity, final_time])

@@ -1,8 +1,8 @@
-"""A user's own solver: a function that takes the study's problem, and whose solution the package judges.
+"""A user function that solves the problem of the study; the package measures the error of its solution.
 
-The function has an argument `problem`, a `Problem`; and, if it wants to, `validation`, the nodes (Q, d) and weights
-(Q,) of the validation rule, and `times`, the saved times (S,).  What it returns as `u`, at the nodes at the final time
-(Q,) or at all saved times (S, Q), gets errors by the rule by which every method's are measured.
+The function has an argument `problem`, a `Problem`.  It may have `validation`, the nodes (Q, d) and weights (Q,) of the
+validation rule, and `times`, the saved times (S,).  It returns `u` at the nodes, at the final time (Q,) or at all saved
+times (S, Q).  The errors of `u` are measured by the same rule as for every other method.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class UserSolverCase(BoundCase):
     def times(self) -> Array:
         """The saved times: as many as the output states, evenly spaced with 0 and T, or those that it lists."""
         given, final = self.method.output.times, float(self.values["final_time"])  # type: ignore[arg-type]  # a number
-        # any times: a solver of one's own has no steps that they would have to meet
+        # any times: a user's solver has no steps of the package that they would have to meet
         return np.linspace(0.0, final, given) if isinstance(given, int) else np.array(given)
 
     def check(self) -> None:

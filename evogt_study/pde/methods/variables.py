@@ -145,7 +145,7 @@ AXES = (
 """Coordinates."""
 
 ABOUT = ("error", "coefficient_error", "energy_drop_percent")
-"""What a study is about, if nobody says what."""
+"""Headline variables of a study that names none."""
 
 ROUNDING = (
     "mass_defect", "mass_defect_cross_grid", "quadrature_defect", "raw_resolution", "singular_values", "coefficients",
@@ -166,7 +166,7 @@ REACH = VARIABLES["domain_reach"]
 
 @lru_cache(maxsize=64)  # which the runs of all seeds have in common
 def outside_ball(dictionary: Dictionary, dimension: int) -> Mapping[str, float]:
-    """Report how far the domain reaches out of the dictionary's ball, where it does."""
+    """Return how far the domain reaches out of the dictionary's ball, if it does."""
     reach = dictionary.domain_reach(dimension)
     return {REACH.name: reach} if reach > REACH.limit else {}
 
