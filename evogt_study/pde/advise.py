@@ -1,4 +1,4 @@
-"""Advice on what limits the error of a study: what to change, the predicted gain, and whether it came."""
+"""Advice on the error of a study: its main cause, the change that gains most, and the gain, predicted and measured."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from evogt_study.study.study import Study
 from evogt_study.workers.stage_cache import StageCache
 
 LEAST_TAU = 1e-15
-"""Below it a direction is rounding."""
+"""Smallest threshold that is proposed.  A direction below it is rounding."""
 FINER = 1.5
-"""Times the points per direction of a rule."""
+"""Factor of the points per direction of a finer rule."""
 ORDER = 2
-"""Of the implicit midpoint rule, by which a smaller step is predicted."""
+"""Order of the implicit midpoint rule, for the prediction of a smaller step."""
 
 
 @dataclass(frozen=True)

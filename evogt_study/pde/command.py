@@ -36,11 +36,11 @@ def advise(study_file: Path, cells: int, no_check: bool) -> None:
     from evogt_study.pde.advise import advise as advice_on
 
     for advice in advice_on(read_study(study_file), cells, check=not no_check):
-        for line in _told(advice):
+        for line in _describe(advice):
             tell(line)
 
 
-def _told(advice: Advice) -> list[str]:
+def _describe(advice: Advice) -> list[str]:
     from evogt_study.schema.values import text_label
 
     where = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.at.items())
@@ -49,7 +49,7 @@ def _told(advice: Advice) -> list[str]:
     change = ", ".join(f"{name} = {text_label(value)}" for name, value in advice.change.items())
     if advice.predicted > WORTH * advice.error:
         return [*lines, f"  no single change gains much: {change} is predicted to give {advice.predicted:.2e}"]
-    told = f"  use {change}: predicted {advice.predicted:.2e}, {advice.error / advice.predicted:.1f} times less"
+    line = f"  use {change}: predicted {advice.predicted:.2e}, {advice.error / advice.predicted:.1f} times less"
     if advice.measured is not None:
-        told += f"; computed {advice.measured:.2e}"
-    return [*lines, told]
+        line += f"; computed {advice.measured:.2e}"
+    return [*lines, line]

@@ -1,4 +1,4 @@
-"""The whole method on one screen: Algorithm 1 (alg:evo_gtransnet_im) and its diagnostics, stage by stage."""
+"""The paper's method stage by stage: Algorithm 1 (alg:evo_gtransnet_im) and its diagnostics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from evogt_study.pde.dictionaries.base import Dictionary
-from evogt_study.pde.galerkin import validation as diagnostics
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.cross_grid import (
     AssessedBasis,
@@ -32,12 +31,22 @@ from evogt_study.pde.galerkin.retained_space import (
 )
 from evogt_study.pde.galerkin.stiffness import StiffnessTerm
 from evogt_study.pde.galerkin.system import GalerkinSystem, assemble, check_diffusion, nodal_data
-from evogt_study.pde.galerkin.validation import FeatureSums, Target, feature_sums, relative_errors, seminorm_error
+from evogt_study.pde.galerkin.validation import (
+    FeatureSums,
+    Target,
+    feature_sums,
+    relative_difference,
+    relative_errors,
+    seminorm_error,
+)
 from evogt_study.pde.integrators import ImplicitMidpoint, Integrator
 from evogt_study.pde.integrators.runge_kutta import RungeKutta
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
+
+NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
+"""Norms of the error beside the relative L2 norm at the final time."""
 
 T = TypeVar("T")
 
@@ -46,8 +55,8 @@ T = TypeVar("T")
 class Discretisation:
     """Everything but the problem that a run depends on: scalars only.
 
-    assessment: a rule on which the retained basis is looked at again (app:cross_grid), coefficient_reference: what the
-    final coefficients are compared with (tab:temporal_convergence); both optional.
+    assessment: a rule on which the retained basis is checked (app:cross_grid); coefficient_reference: with which the
+    final coefficients are compared (tab:temporal_convergence); both optional.
     """
 
     dictionary: Dictionary
@@ -91,10 +100,6 @@ class Reference(Protocol):
         """Values, (Q, d) and (T,) -> (T, Q)."""
 
 
-NORMS = ("error_absolute", "error_max", "error_h1", "error_max_over_time")
-"""Norms of the error beside the relative L2 norm at the final time."""
-
-
 @dataclass(frozen=True, eq=False)
 class Solution:
     """One run: the retained space, the trajectory at the observed times, and what was measured on them.
@@ -102,10 +107,10 @@ class Solution:
     errors (S,): relative L2 errors on the validation rule at the observed times.  Where there is neither an exact
     solution nor a reference only the initial error is known, and the others are left out: errors is (1,).
     quadrature_defect: || Phi~_b^T W_b Phi~_b - I_r ||_2 on `QuadratureRule.another` b of the assembly rule.
-    coefficient_error: relative Euclidean difference of alpha(T) from reference_state, where a reference was asked for.
-    sums: those of the features at the nodes of the validation rule.  passed: states at the steps that were asked for
-    beside the observed ones.  norms: those of `NORMS` that were asked for.  reference_error: relative L2 difference at
-    the final time between the reference of the errors and its coarser version, where it has one.
+    coefficient_error: relative Euclidean difference of alpha(T) from reference_state, if the run has a reference.
+    sums: of the features at the nodes of the validation rule.  passed: states at the wanted steps besides the observed
+    ones.  norms: the wanted ones of `NORMS`.  reference_error: relative L2 difference at the final time between the
+    reference of the errors and its coarser version, if it has one.
     """
 
     problem: Problem
@@ -130,10 +135,10 @@ class Solution:
 
     @property
     def coefficient_error(self) -> float | None:
-        """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None where no reference was asked for."""
+        """|| alpha^{N_t} - alpha_ref(T) ||_2 / || alpha_ref(T) ||_2, None without a reference."""
         if self.reference_state is None:
             return None
-        return diagnostics.relative_difference(self.trajectory.coefficients[-1], self.reference_state)
+        return relative_difference(self.trajectory.coefficients[-1], self.reference_state)
 
     def evaluate(self, nodes: Array) -> Array:
         """The numerical solution at any points of the domain and all observed times, (P, d) -> (S, P)."""
@@ -152,7 +157,7 @@ def stage_keys(
     """
     trial = (run.dictionary, run.seed, run.quadrature, domain)
     space = (trial, run.tau)
-    system = (space, problem)  # keys hold those of what they are made of
+    system = (space, problem)  # keys contain the keys of the stages before
     keys: dict[str, Hashable] = {
         "trial functions": trial,
         "weighted SVD": trial,
@@ -250,7 +255,7 @@ def _trajectories(
 
 @lru_cache(maxsize=8)  # which the runs of a study have in common
 def _united(grid: TimeGrid, passed: tuple[int, ...]) -> tuple[TimeGrid, Array, Array]:
-    """The grid that observes the steps `passed` too, the times that `grid` observes, and those of `passed`."""
+    """The grid that also observes the steps `passed`, the times that `grid` observes, and the times of `passed`."""
     both = replace(grid, saved=tuple(sorted({*grid.observed, *passed})))
     return both, grid.observed_times, grid.times_of(passed)
 
@@ -265,7 +270,7 @@ def _norms(
     errors: Array,
     wanted: Collection[str],
 ) -> Iterator[tuple[str, float]]:
-    """Those of the wanted norms of which there is something to measure against."""
+    """The wanted norms, if there is a solution to measure against."""
     if not wanted or len(errors) != len(trajectory.times):
         return
     final, T = trajectory.coefficients[-1], float(trajectory.times[-1])
@@ -290,7 +295,7 @@ def _reference_error(reference: Reference, rule: Quadrature, final_time: float) 
 def _spaces(
     problem: Problem, run: Discretisation, key: dict[str, Hashable], share: Share
 ) -> tuple[WeightedSVD, RetainedSpace]:
-    """Singular values and the retained space; the trial functions are asked for only where these are not at hand."""
+    """Singular values and the retained space; the trial functions are made only if one of the two is not at hand."""
 
     @cache  # what shares may have no room for it between the two uses below
     def trial() -> TrialFunctions:
@@ -300,8 +305,8 @@ def _spaces(
     return svd, share("retained space", key["retained space"], lambda: retain(trial(), svd, run.tau))
 
 
-# a rule of one point more has its nodes between those of the assembly rule, where features it does not resolve are not
-# orthonormal
+# A rule of one point more has its nodes between the nodes of the assembly rule.  There, features that the assembly rule
+# does not resolve are not orthonormal.
 def _looked_at_again(space: RetainedSpace, run: Discretisation) -> float:
     return mass_defect_on(space, space.domain.quadrature(run.quadrature.another(space.domain.dimension)))
 
@@ -322,11 +327,10 @@ def _check(problem: Problem, run: Discretisation) -> None:
     check_diffusion(problem, problem.domain.quadrature(run.quadrature), run.integrator.times(run.grid))
 
 
-# at t = 0 the target is u_0 even where a reference is known: the initial error is that of the projection alone
 def _target(problem: Problem, run: Discretisation, rule: Quadrature, reference: Reference | None) -> Target:
     """The target of the solution at the observed times, or at the first alone where no more is known.
 
-    The initial value is known in any case, so that the error there is that of the projection only.
+    At t = 0 the target is u_0, even with a reference: the initial error is the error of the projection alone.
     """
     times, nodes = run.grid.observed_times, rule.nodes
     # which gives the initial value too
