@@ -34,7 +34,7 @@ ORDER = 2
 class Advice:
     """One run: its cell, error and budget, the change that gains most, and the error then, predicted and measured.
 
-    predictions: of all changes that were looked at, by the parameter; measured is None where it was not run.
+    predictions: of all changes that were looked at, by the parameter; measured is None if it was not run.
     """
 
     at: Values

@@ -85,7 +85,7 @@ def afresh(stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
 class Reference(Protocol):
     """A solution to measure errors against where the problem has no exact one; `key` identifies it.
 
-    coarser: the same with half the resolution, by which its own error is estimated; None where there is none.
+    coarser: the same with half the resolution, by which its own error is estimated; None if there is none.
     """
 
     @property
@@ -130,7 +130,7 @@ class Solution:
 
     @property
     def has_final_error(self) -> bool:
-        """True where there is a solution to measure the final error against."""
+        """True if there is a solution to measure the final error against."""
         return len(self.errors) == len(self.trajectory.times)
 
     @property
@@ -190,7 +190,7 @@ def solve(
 ) -> Solution:
     """Solve `problem` in the retained space of one sampled dictionary (eq:im_retained) and measure it.
 
-    Errors are measured against the problem's exact solution; against `reference` where that is given.  `norms`: those
+    Errors are measured against the problem's exact solution; against `reference` if it is given.  `norms`: those
     of `NORMS` that are wanted too.  `passed`: steps whose states are wanted beside those that are observed.
 
     Raises ParameterError for an integrator that cannot advance the problem, ProblemError, EmptySpaceError,

@@ -154,7 +154,7 @@ def _discretisation(
     times: int | tuple[float, ...] | None,
     coefficient_reference: str | CoefficientReference | None,
 ) -> Discretisation:
-    """The run of `solve`.  Raises ParameterError and ProblemError where its parts do not fit together."""
+    """The run of `solve`.  Raises ParameterError and ProblemError if its parts do not fit together."""
     if numbers["final_time"] is None:
         raise ParameterError("final_time", "given, since the problem names none", None)
     checked = {name: _checked(name, value) for name, value in {**rules, **numbers}.items() if value is not None}
@@ -263,7 +263,7 @@ def evaluate(data: xr.Dataset | str | Path, points: Any) -> xr.DataArray:
 
 
 def stored_solution(data: xr.Dataset | str | Path) -> StoredSolution:
-    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError where it holds none."""
+    """The solution that a Dataset of `solve`, or a file of it, holds.  Raises ResultError if it holds none."""
     if not isinstance(data, xr.Dataset):
         try:
             with HDF5_LOCK, xr.open_dataset(data, engine="netcdf4") as opened:

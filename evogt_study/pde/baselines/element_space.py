@@ -153,7 +153,7 @@ class ElementSpace:
         return candidates[point, best], local[point, best], depth[point, best]
 
     def _inverted(self, nodes: Array, elements: npt.NDArray[np.intp]) -> Array:
-        """Coordinates in the reference element of curved ones.  Raises ParameterError where a point is in none."""
+        """Coordinates in the reference element of curved ones.  Raises ParameterError if a point is in none."""
         try:
             return np.asarray(self.basis.mapping.invF(nodes.T[:, :, None], tind=elements)[:, :, 0])
         except Exception as error:  # scikit-fem has no narrower one

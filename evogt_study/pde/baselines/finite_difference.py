@@ -89,7 +89,7 @@ class FiniteDifferenceReference:
 def finite_differences(problem: Problem, points: int, grid: TimeGrid, integrator: Integrator) -> GridSolution:
     """Advance `problem` on `points` interior points per direction.
 
-    Raises ProblemError where the diffusion is not one positive constant or the problem is lifted, ParameterError for a
+    Raises ProblemError if the diffusion is not one positive constant or the problem is lifted, ParameterError for a
     grid of more than `MAX_POINTS` unknowns or an integrator that does not fit the problem.
     """
     check_differences(problem, points, integrator)

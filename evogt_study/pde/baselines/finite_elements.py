@@ -88,7 +88,7 @@ def finite_elements(
 ) -> ElementSolution:
     """Advance `problem` in `space` and keep the observed states.
 
-    Raises DivergedError where Newton's method does not converge.
+    Raises DivergedError if Newton's method does not converge.
     """
     step = _Step.of(problem, space, grid.dt, tableau)
     rule, zero = space.interior.rule, np.zeros(1)
@@ -170,7 +170,7 @@ class FiniteElementReference:
     grid: TimeGrid
 
     def check(self) -> None:
-        """Raise ParameterError or ProblemError where it cannot be computed."""
+        """Raise ParameterError or ProblemError if it cannot be computed."""
         check_element_space(self.problem.domain, self.size, DEGREE)
         if self.problem.potential is not None:
             raise ProblemError("finite_elements must have a problem without `potential`; state -F'(u) as `reaction`")

@@ -40,7 +40,7 @@ def reference_of(
 ) -> Reference | None:
     """The reference that a name means for a run; None for the exact solution.
 
-    points and dt: its resolution, where it has one.  Raises ParameterError or ProblemError if it cannot be computed.
+    points and dt: its resolution, if it has one.  Raises ParameterError or ProblemError if it cannot be computed.
     """
     if name is None or name == EXACT:
         if name is not None and problem.exact is None:
@@ -121,7 +121,7 @@ class RefinedReference:
 
     @staticmethod
     def of(problem: Problem, run: Discretisation, dt: float | None = None) -> RefinedReference:
-        """The reference of a run; `dt` is its time step, an eighth of the run's where that is left out."""
+        """The reference of a run; `dt` is its time step, an eighth of the run's if that is left out."""
         steps = [run.grid.dt / count for count in STEPS] if dt is None else [dt, 2.0 * dt]
         fine, coarse = (_refined(run, problem.dimension, level, step) for level, step in enumerate(steps))
         return RefinedReference(problem, fine, RefinedReference(problem, coarse))

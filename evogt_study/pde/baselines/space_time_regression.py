@@ -152,7 +152,7 @@ def _check(dimension: int, dictionary: Dictionary, final_time: float, points: in
 
 
 def check_size(dimension: int, N: int, points: int, levels: int) -> None:
-    """Raise ParameterError where the residual's matrix would not fit in memory."""
+    """Raise ParameterError if the residual's matrix would not fit in memory."""
     entries = points**dimension * levels * N
     if entries > MAX_ENTRIES:
         got = f"{points}^{dimension} x {levels} x {N} = {entries:,}"
@@ -176,7 +176,7 @@ def residual_system(
 
     widths: of the features' layers, which decide how many nodes are processed at once.
 
-    Raises ProblemError where the diffusion is not positive at the nodes and times or the strong form is not finite.
+    Raises ProblemError if the diffusion is not positive at the nodes and times or the strong form is not finite.
     """
     check_diffusion(strong.problem, Quadrature(nodes, np.full(len(nodes), 1.0 / len(nodes))), times)
     rows = np.empty((len(times), len(nodes), features.count))
@@ -198,7 +198,7 @@ def _residual_rows(strong: StrongForm, features: Features, nodes: Array, t: floa
     """The rows of A at one time, (J, N): phi + t phi_t - t (a Lap phi + grad a . grad phi) for phi = D psi."""
     d, now = nodes.shape[1], np.array([t])
     psi = features.jet(_in_space_time(nodes, t, final_time), 2)
-    assert psi.gradient is not None  # noqa: S101  # order 2 was asked for
+    assert psi.gradient is not None  # noqa: S101  # order 2 has both
     assert psi.hessian is not None  # noqa: S101
     D, dD, hessian = (part[..., None] for part in strong.problem.domain.boundary_factor(nodes, 2))
     gradient = dD * psi.value + D * psi.gradient[:d]

@@ -156,7 +156,7 @@ def resolved_reference(raw: Any, folder: Path) -> Any:
 
 
 def stored_run(path: Path) -> dict[str, Any]:
-    """times (S,), coefficients (S, N) and attributes.  Raises ParameterError where the file holds none."""
+    """times (S,), coefficients (S, N) and attributes.  Raises ParameterError if the file holds none."""
     import netCDF4  # here: only the client reads the file, and workers import no NetCDF
 
     try:

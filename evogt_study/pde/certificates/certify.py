@@ -72,7 +72,7 @@ def certificates(
 def solved(
     problem: Problem, final_time: float, reference: SpectralReference | None, *grids: TensorGrid
 ) -> tuple[Array, ...]:
-    """u(T) - u_b(T) at the nodes of each grid, by the exact solution where it is known, else by the reference, (Q,)."""
+    """u(T) - u_b(T) at the nodes of each grid, by the exact solution if it is known, else by the reference, (Q,)."""
     if problem.exact is None:
         return tuple(_given(reference).final(grid).ravel() for grid in grids)
     # at once, since a formula of few nodes takes as long as its operations are many
@@ -205,7 +205,7 @@ class Certified:
 
     @property
     def known(self) -> SpectralReference:
-        """The reference.  Raises ValueError where there is none."""
+        """The reference.  Raises ValueError if there is none."""
         return _given(self.reference)
 
     @cached_property
@@ -302,7 +302,7 @@ def applicable(problem: Problem, final_time: float) -> tuple[str, ...]:
 
 
 def check_certificates(record: Iterable[str], problem: Problem, final_time: float) -> None:
-    """Raise StudyError where `record` asks for a certificate that the problem does not have."""
+    """Raise StudyError if `record` asks for a certificate that the problem does not have."""
     for name in asked_for(record):
         reason = _reason(name, problem, final_time, referenced=True)
         if reason is not None:
@@ -329,13 +329,13 @@ def _reason(name: str, problem: Problem, final_time: float, referenced: bool) ->
 
 
 def linear(problem: Problem) -> bool:
-    """True for a problem without potential, whose reaction is linear where it has one."""
+    """True for a problem without potential, whose reaction is linear if it has one."""
     return problem.potential is None and not isinstance(problem.reaction, NonlinearReaction)
 
 
 @lru_cache(maxsize=8)  # each certificate of a problem asks
 def _flows_in(problem: Problem, final_time: float) -> bool:
-    """True where transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
+    """True if transfer + b . n / 2 is negative on a natural face, so that errors may grow there."""
     if not problem.faces:
         return False
     box, grid = UnitBox.of(problem.domain), TensorGrid(problem.dimension, FACE_POINTS)

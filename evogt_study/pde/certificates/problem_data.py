@@ -91,7 +91,7 @@ class ProblemData:
     """Diffusion a or A; source f and initial value without the parts of a lifting u_b, except its flux.
 
     diffusion (T or 1, Q, ..., Q), of a tensor (T or 1, d, d, Q, ..., Q); source (T, Q, ..., Q); initial (Q, ..., Q).
-    lifting: u_b (T, ...) and flux: (A grad u_b)_l for each direction; None where there is no lifting.  advection: b_l
+    lifting: u_b (T, ...) and flux: (A grad u_b)_l for each direction; None if there is no lifting.  advection: b_l
     of each direction, reaction: c, (T or 1, ...) each, or None.  law: (u, t) -> -F'(u) or g(u, x, t), where nonlinear.
     """
 
@@ -109,7 +109,7 @@ class ProblemData:
 
     @staticmethod
     def of(problem: Problem, grid: TensorGrid, times: Array) -> ProblemData:
-        """Evaluate the problem on the grid.  Raises ProblemError where its diffusion is not positive there."""
+        """Evaluate the problem on the grid.  Raises ProblemError if its diffusion is not positive there."""
         box, lifting = UnitBox.of(problem.domain), problem.lifting
         nodes, shape = box.nodes(grid), grid.shape
         source, initial = problem.source(nodes, times), problem.initial(nodes)

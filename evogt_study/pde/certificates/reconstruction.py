@@ -159,7 +159,7 @@ def _rule_between(knots: tuple[float, ...]) -> TimeRule:
 
 @lru_cache(maxsize=16)  # certificates of one problem ask for several grids
 def seen_in_space(problem: Problem, grid: TensorGrid, final_time: float) -> bool:
-    """True where the nodes, of one panel, see the initial value, and source and diffusion at two times.
+    """True if the nodes, of one panel, see the initial value, and source and diffusion at two times.
 
     It looks on the lines through the largest value of each.  It cannot see structure that no node meets at all.
     """
@@ -205,7 +205,7 @@ def _rounding(initial: Array, final_time: float) -> float:
 
 
 def seen_in_time(problem: Problem, data: ProblemData, rule: TimeRule) -> bool:
-    """True where all that changes in time is seen by the times of `rule`, at the place of the largest source.
+    """True if all that changes in time is seen by the times of `rule`, at the place of the largest source.
 
     data: the problem on its grid, of whose times the middle one tells the place.
     """

@@ -75,7 +75,7 @@ def on_a_line(
     slope = primitive[-1:] * inverse[-1:]
     primitive *= np.sqrt(weighted)
     representer = -_primitive(slope, grid)[0]
-    # w vanishes at the Dirichlet end, or has mean zero where there is none
+    # w vanishes at the Dirichlet end, or has mean zero if there is none
     if not ends[0]:
         representer += slope[0] @ weights if ends[1] else -(representer @ weights)
     squares = np.vecdot(primitive, primitive) + constants

@@ -95,7 +95,7 @@ class SpectralSpace:
 
     @property
     def has_constants(self) -> bool:
-        """True where there is no Dirichlet face; the first function is then one."""
+        """True if there is no Dirichlet face; the first function is then one."""
         return len(self.ends) > 0 and not any(map(any, self.ends))
 
     def above(self, part: float) -> Array:

@@ -104,7 +104,7 @@ class Dictionary(ABC):
     N: int
 
     RANDOM: ClassVar[bool] = True
-    """True where the features depend on the seed."""
+    """True if the features depend on the seed."""
 
     if TYPE_CHECKING:  # each family has its own parameters
 
@@ -135,7 +135,7 @@ class Dictionary(ABC):
         return frozenset(field.name for field in fields(cls)) - {"family"}
 
     def check_dimension(self, dimension: int) -> None:  # noqa: B027  # most families fit any
-        """Raise ParameterError where the family, or a parameter, does not fit `dimension` directions."""
+        """Raise ParameterError if the family, or a parameter, does not fit `dimension` directions."""
 
     def domain_reach(self, dimension: int) -> float:
         """max_x |x - x_c| / R over the unit cube: above 1 there are places that no feature's hyperplane comes near.

@@ -40,7 +40,7 @@ class AffineMap:
     centre: Array
 
     def __call__(self, nodes: Array, out: Array | None = None) -> Array:
-        """z at `nodes`, (Q, d) -> (Q, n); in `out`, where that is given."""
+        """z at `nodes`, (Q, d) -> (Q, n); in `out`, if it is given."""
         if nodes.shape[1] == 1:  # products of one factor are faster without BLAS
             z = np.multiply(nodes - self.centre, self.slopes.T, out=out)
             z += self.shifts
@@ -59,7 +59,7 @@ class AffineMap:
 
     @cached_property
     def alike(self) -> Alike | None:
-        """z_i = +-(s x + t_i) in one direction, None where the slopes are not alike."""
+        """z_i = +-(s x + t_i) in one direction, None if the slopes are not alike."""
         steepness = np.abs(self.slopes[:, 0])
         # alike they are with one gamma in 1-D, where directions are +-1
         if self.slopes.shape[1] > 1 or (steepness != steepness[0]).any():
@@ -92,7 +92,7 @@ class Direct:
 class Products:
     """tanh by exp(2 z) = outer[p // m] inner[p % m], p = q + skipped at node q: outer (A, n), inner (m, n) or (m, 1).
 
-    signs: tanh is `signs` times that of the products, (n,) or 1.
+    signs: tanh is `signs` times the tanh of the products, (n,) or 1.
     """
 
     outer: Array
@@ -126,7 +126,7 @@ class _Runs(NamedTuple):
 
 
 def _products(affine: AffineMap, nodes: Array) -> Products | None:
-    """The factors of exp(2 z); None where they are not worth it, or leave the range of numbers."""
+    """The factors of exp(2 z); None if they are not worth it, or leave the range of numbers."""
     if len(nodes) * len(affine.slopes) < LEAST_ENTRIES:
         return None
     x = nodes - affine.centre
@@ -146,7 +146,7 @@ def _products(affine: AffineMap, nodes: Array) -> Products | None:
 
 
 def _uniform(x: Array) -> _Runs | None:
-    """Coarse and fine offsets of uniform coordinates (Q,), about sqrt(Q) each; None where sums of them are rounded."""
+    """Coarse and fine offsets of uniform coordinates (Q,), about sqrt(Q) each; None if sums of them are rounded."""
     # m about sqrt(Q), where A + m exponentials are fewest for A m = Q nodes
     run = 1 << (len(x).bit_length() // 2)
     if len(x) % run:
@@ -159,7 +159,7 @@ def _uniform(x: Array) -> _Runs | None:
 def _tensor(x: Array) -> _Runs | None:
     """Runs of nodes (Q, d) along which only the last coordinate changes, and in each by the same values.
 
-    The first and the last run may be cut.  None where there are no such runs.
+    The first and the last run may be cut.  None if there are no such runs.
     """
     starts = np.flatnonzero((x[1:, :-1] != x[:-1, :-1]).any(axis=1)) + 1
     # no run is seen whole, by which its length would be known

@@ -35,7 +35,7 @@ class TanhDictionary(Dictionary):
     LAYERED: ClassVar[bool] = False
     # only then does `domain_reach` mean something: other families draw hyperplanes of any distance
     IN_BALL: ClassVar[bool] = False
-    """True where |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
+    """True if |a_i| = 1 and |xi_i| <= 1, so that all hyperplanes of the first layer meet the ball of radius R."""
 
     gamma: float | tuple[float, ...]
     _: KW_ONLY
@@ -197,7 +197,7 @@ class TanhFeatures:
         return values
 
     def first_order(self, nodes: Array) -> FirstOrder:
-        """psi and its first derivatives at `nodes` (eq:tanh_chain_compact), those of one layer in factors."""
+        """psi and its first derivatives at `nodes` (eq:tanh_chain_compact); for one layer in factors."""
         value = np.empty((len(nodes), self.count))
         slopes = np.empty((nodes.shape[1] if self.weights else 1, *value.shape))
         for block, s in self._first_layer(nodes, None if self.weights else value):
@@ -244,7 +244,7 @@ class TanhFeatures:
     def strip(self) -> float:
         """Half the width of the strip around the real axis in which the first layer is analytic, on a line.
 
-        The poles of tanh z next to it are +-i pi/2; those of further layers are little nearer.
+        The nearest poles of tanh z are +-i pi/2.  The poles of further layers are little nearer.
         """
         return np.pi / 2.0 / max(self.affine.steepest, 1e-300)  # of constants too it stays in range
 

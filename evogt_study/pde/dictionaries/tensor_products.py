@@ -20,7 +20,7 @@ Functions = Callable[[Array, int, int], Array]
 # by total degree, not by the largest one: N features then resolve the same scale in every direction of space
 @lru_cache(maxsize=16)
 def by_total_degree(count: int, dimension: int) -> npt.NDArray[np.intp]:
-    """The first `count` multi-indices by their sum, those of equal sum in decreasing lexical order, (count, d)."""
+    """The first `count` multi-indices by their sum, and with an equal sum in decreasing lexical order, (count, d)."""
     indices: list[tuple[int, ...]] = []
     degree = 0
     while len(indices) < count:
@@ -54,7 +54,7 @@ class TensorProducts:
     def first_order(self, nodes: Array) -> FirstOrder:
         """Evaluate psi and its first derivatives at `nodes` (Q, d)."""
         jet = self.jet(nodes, 1)
-        assert jet.gradient is not None  # noqa: S101  # it was asked for
+        assert jet.gradient is not None  # noqa: S101  # order 1 has it
         return FirstOrder(jet.value, jet.gradient)
 
     def jet(self, nodes: Array, order: int) -> Jet:

@@ -121,7 +121,7 @@ class MappedFeatures:
         if any(self.periodic):
             raise ParameterError("order", "0 or 1 for periodic features", order)
         inner, w = self.inner.jet(self._mapped(nodes), order), self.widths
-        assert inner.gradient is not None  # noqa: S101  # order 2 was asked for
+        assert inner.gradient is not None  # noqa: S101  # order 2 has both
         assert inner.hessian is not None  # noqa: S101
         return Jet(inner.value, inner.gradient / w[:, None, None], inner.hessian / np.outer(w, w)[:, :, None, None])
 

@@ -26,7 +26,7 @@ class Polygon(Segmented):
 
     @staticmethod
     def of(raw: Any) -> Polygon:
-        """The polygon with these corners.  Raises ParameterError where they do not make one."""
+        """The polygon with these corners.  Raises ParameterError if they do not make one."""
         try:
             corners = [(float(x), float(y)) for x, y in raw]
         except (TypeError, ValueError):
@@ -63,7 +63,7 @@ def _bent(a: Point, b: Point, c: Point) -> bool:
 
 
 def _check_simple(corners: list[Point]) -> None:
-    """Raise ParameterError where two sides meet that are not neighbours, or neighbours run back on each other."""
+    """Raise ParameterError if two sides meet that are not neighbours, or neighbours run back on each other."""
     sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
     for (i, one), (j, two) in combinations(enumerate(sides), 2):
         neighbours = j - i in (1, len(sides) - 1)

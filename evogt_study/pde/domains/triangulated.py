@@ -40,7 +40,7 @@ class Triangulated(Domain):
         """Lower and upper corner of the bounding box, (2,) each."""
 
     def refined(self, refinements: int) -> Any:
-        """The coarsest triangulation after so many refinements, each of which halves all edges."""
+        """The coarsest triangulation after so many refinements.  Each refinement halves all edges."""
         return self.coarsest().refined(refinements)
 
     def quadrature(self, rule: Rule) -> Quadrature:
@@ -231,7 +231,7 @@ def distances(nodes: Array, starts: Array, ends: Array) -> Array:
 
 # half-open in y, so that a vertex on the ray counts for one of its two segments
 def inside(nodes: Array, starts: Array, ends: Array) -> npt.NDArray[np.bool_]:
-    """True where a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
+    """True if a ray from the point crosses the boundary an odd number of times, (Q, 2) -> (Q,)."""
     odd = np.zeros(len(nodes), dtype=bool)
     for (x0, y0), (x1, y1) in zip(starts, ends, strict=True):
         across = (y0 > nodes[:, 1]) != (y1 > nodes[:, 1])

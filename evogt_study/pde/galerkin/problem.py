@@ -45,7 +45,7 @@ class Separable:
 
     @property
     def steady(self) -> bool:
-        """True where the function does not depend on time."""
+        """True if the function does not depend on time."""
         return self.modulations is None
 
 
@@ -93,7 +93,7 @@ class Tensor:
 
     @property
     def steady(self) -> bool:
-        """True where no entry depends on time."""
+        """True if no entry depends on time."""
         return all(entry.steady for entry in self.upper.values())
 
     def __call__(self, nodes: Array, times: Array) -> Array:
@@ -170,11 +170,11 @@ class NaturalFace:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """diffusion A, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u where it is known.
+    """diffusion A, source f, initial value u_0: nodes (Q, d) -> (Q,), and the exact solution u if it is known.
 
     advection: b, one function for each direction.  reaction: c of the linear reaction g = c u, or a
-    `NonlinearReaction`.  faces: data on the natural faces of the domain, each of which has to have some.
-    exact_gradient: (nodes (Q, d), t) -> grad u (d, Q), where it is known.
+    `NonlinearReaction`.  faces: data on the natural faces of the domain, one for each.
+    exact_gradient: (nodes (Q, d), t) -> grad u (d, Q), if it is known.
 
     `final_time` is the problem's customary T, used where a run names none.  `parameters` are the values the problem
     was made with, for labels.  Without a `domain` it is posed on the unit cube.  Raises ParameterError for a domain of

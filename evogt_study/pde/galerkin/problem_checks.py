@@ -28,10 +28,10 @@ def check_data(problem: Problem, final_time: float | None = None) -> None:
 
 
 def check_boundary(problem: Problem, final_time: float | None = None) -> None:
-    """Raise ProblemError, with the measured value, where the stated solution is not zero, or u_b, on the boundary.
+    """Raise ProblemError, with the measured value, if the stated solution is not zero, or u_b, on the boundary.
 
     For an initial value this is the compatibility condition u_b(., 0) = u_0 on the boundary (remark nonhomo).  The
-    solution is looked at up to `final_time`, the problem's own where that is left out.
+    solution is looked at up to `final_time`, the problem's own if that is left out.
     """
     times = _LOOKED_AT * (final_time or problem.final_time or 1.0)
     # without an exact solution nothing is stated of later times
@@ -61,7 +61,7 @@ def check_boundary(problem: Problem, final_time: float | None = None) -> None:
 
 
 def check_periodic(problem: Problem, flux: Sequence[SpaceTimeFunction] = ()) -> None:
-    """Raise ProblemError, with the measured difference, where the data are not periodic as their domain is.
+    """Raise ProblemError, with the measured difference, if the data are not periodic as their domain is.
 
     The stated solution and the lifting must be: a jump between the faces is in no space of theirs.  flux: A grad u of
     the exact solution, a function for each direction; the source that is derived of it lacks what a jump would add.
@@ -90,7 +90,7 @@ def _check_seam(
 
 
 def check_fluxes(problem: Problem, flux: Sequence[SpaceTimeFunction]) -> None:
-    """Raise ProblemError, with the measured difference, where the exact solution has not the flux given on a face.
+    """Raise ProblemError, with the measured difference, if the exact solution has not the flux given on a face.
 
     flux: A grad u of the exact solution, a function for each direction.
     """
@@ -123,7 +123,7 @@ def check_terms(problem: Problem, method: str) -> None:
 
 
 def check_start(problem: Problem) -> None:
-    """Raise ProblemError, with the measured difference, where the exact solution does not start from u_0."""
+    """Raise ProblemError, with the measured difference, if the exact solution does not start from u_0."""
     if problem.exact is None:
         return
     nodes = _inside(problem)

@@ -75,7 +75,7 @@ def weighted_svd(trial: TrialFunctions) -> WeightedSVD:
     """Singular values and right singular vectors of W_q^{1/2} Phi, through a QR factorisation first.
 
     M_q = Phi^T W_q Phi is never formed: its smallest eigenvalues would drown at machine epsilon.  With fewer nodes than
-    features the missing singular values are zero.  Raises EmptySpaceError where sigma_1 = 0.
+    features the missing singular values are zero.  Raises EmptySpaceError if sigma_1 = 0.
     """
     rule = trial.quadrature
     (D,) = trial.domain.boundary_factor(rule.nodes)

@@ -106,7 +106,7 @@ def products_at(matrix: MatrixInTime, times: Array) -> Callable[[Array], Array]:
 def scalar_diffusion(
     basis: NodalBasis, diffusion: SpaceTimeFunction, profiles: Array | None = None, term: StiffnessTerm = computed
 ) -> MatrixInTime:
-    """sum_l G_l^T diag(w a(t)) G_l; `profiles` of the diffusion at the nodes, where they are at hand."""
+    """sum_l G_l^T diag(w a(t)) G_l; `profiles` of the diffusion at the nodes, if they are at hand."""
     rule = basis.rule
     if not isinstance(diffusion, Separable):
         return lambda t: weighted_gram(basis.gradients, rule.weights * diffusion.at(rule.nodes, t))
@@ -135,7 +135,7 @@ def diffusion_matrix(basis: NodalBasis, problem: Problem) -> MatrixInTime:
 
 
 def lower_order_matrix(basis: NodalBasis, problem: Problem, faces: dict[str, NodalBasis]) -> MatrixInTime | None:
-    """The terms of advection, linear reaction and transfer; None where there are none of them."""
+    """The terms of advection, linear reaction and transfer; None if there are none of them."""
     weights, values, parts = basis.rule.weights, basis.values, list[MatrixInTime]()
     for axis, b in enumerate(problem.advection or ()):
         parts.append(_moving(b, basis.rule, _advection(values, basis.gradients[axis], weights)))
@@ -170,7 +170,7 @@ def _with_transpose(matrix: Array) -> Array:
 
 
 def steady_operator(problem: Problem) -> bool:
-    """True where the linear terms do not depend on time."""
+    """True if the linear terms do not depend on time."""
     parts = [problem.diffusion, *(problem.advection or ())]
     if problem.reaction is not None and not isinstance(problem.reaction, NonlinearReaction):
         parts.append(problem.reaction)

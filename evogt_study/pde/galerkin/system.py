@@ -111,7 +111,7 @@ class Reaction:
         return reacted
 
     def _nodal(self, shape: tuple[int, ...]) -> Callable[[Array, float], tuple[Array | None, Array]]:
-        """(u, t) -> F(u), where there is one, and r."""
+        """(u, t) -> F(u), if there is one, and r."""
         if self.potential is not None:
             potential = self.potential.at(shape)
             return lambda u, t: potential(u)  # type: ignore[return-value]  # F and F'
@@ -166,7 +166,7 @@ class GalerkinSystem:
         return np.linalg.eigh(self.stiffness(0.0))
 
     def nodal_lifting(self, t: float) -> Array | None:
-        """u_b at the assembly nodes, (Q,); None where there is none."""
+        """u_b at the assembly nodes, (Q,); None if there is none."""
         return None if self.lifting is None else self.lifting.nodal(np.array([t]))[0]
 
     def rate(self, t: float, alpha: Array) -> Array:
@@ -219,10 +219,10 @@ def _profiles(function: Diffusion, nodes: Array) -> Array | None:
 def assemble(
     space: RetainedSpace, problem: Problem, term: StiffnessTerm = computed, nodal: NodalData | None = None
 ) -> GalerkinSystem:
-    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted where there is one.
+    """Stiffness, load and initial value in retained coordinates (eq:raw_to_normalized), lifted if there is one.
 
     `term` may hand out the stiffness of a profile that another problem has in common with this one, and `nodal` is the
-    problem's `nodal_data`, where it is at hand.
+    problem's `nodal_data`, if it is at hand.
     """
     rule = space.quadrature
     nodal = nodal_data(problem, rule.nodes) if nodal is None else nodal
@@ -304,7 +304,7 @@ def _reaction(space: RetainedSpace, problem: Problem) -> Reaction | None:
 
 
 def has_steady_load(problem: Problem) -> bool:
-    """Return True where neither the source nor the lifting's part of the load depends on t."""
+    """Return True if neither the source nor the lifting's part of the load depends on t."""
     lifting = problem.lifting
     parts = [problem.source] + ([] if lifting is None else [lifting.rate, *lifting.flux])
     if lifting is not None and lifting.lower_order is not None:

@@ -192,7 +192,7 @@ def relative_errors(numerical: Array, exact: Array, weights: Array) -> Array:
 
 
 def _relative(differences: Array, norms: Array) -> Array:
-    """NaN where the exact solution vanishes at every node: a relative error is not defined there."""
+    """NaN if the exact solution vanishes at every node: a relative error is not defined there."""
     return np.asarray(np.divide(differences, norms, out=np.full_like(norms, np.nan), where=norms != 0.0))
 
 

@@ -32,7 +32,7 @@ class AdaptiveRadau(Integrator):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time and interpolate at the observed times.
 
-        Raises DivergedError where the method gives up.
+        Raises DivergedError if the method gives up.
         """
 
         def jacobian(t: float, alpha: Array) -> Array:

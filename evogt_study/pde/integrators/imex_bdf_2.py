@@ -30,7 +30,7 @@ class ImexBDF2(Integrator):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
-        Raises IndefiniteStiffnessError where the matrix of a step is not positive definite.
+        Raises IndefiniteStiffnessError if the matrix of a step is not positive definite.
         """
         return in_coordinates(system, grid, (1.0, 1.5), lambda each, step: _march(each, grid, step))
 

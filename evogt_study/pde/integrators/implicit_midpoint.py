@@ -29,7 +29,7 @@ class ImplicitMidpoint(RungeKutta):
         """All steps by the rule.
 
         A linear symmetric system is advanced in the eigenbasis of K where it is autonomous; otherwise by one Cholesky
-        factorisation a step.  Raises IndefiniteStiffnessError where I + s K is not positive definite.
+        factorisation a step.  Raises IndefiniteStiffnessError if I + s K is not positive definite.
         """
         if system.reaction is not None or not system.symmetric:
             return super().advance(system, grid)

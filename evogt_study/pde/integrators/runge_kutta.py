@@ -93,7 +93,7 @@ class RungeKutta(Integrator):
         """March from alpha(0) to final_time and keep the observed states.
 
         Linear autonomous systems are advanced in the eigenbasis of K, or by one matrix where K is not symmetric; others
-        by a factorisation for each solve, nonlinear ones by Newton's method.  Raises IndefiniteStiffnessError where a
+        by a factorisation for each solve, nonlinear ones by Newton's method.  Raises IndefiniteStiffnessError if a
         step is not solvable and DivergedError where Newton's method does not converge.
         """
         if self.start is None:

@@ -98,7 +98,7 @@ def _factor(matrix: Array, symmetric: bool, t: float) -> Callable[[Array], Array
 
 @dataclass(frozen=True, eq=False)
 class LiftedParts:
-    """The lifting at the times of one block; zeros where there is none."""
+    """The lifting at the times of one block; zeros if there is none."""
 
     nodal: Array | None
     flux: Array | None

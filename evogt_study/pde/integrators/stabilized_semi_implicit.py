@@ -38,7 +38,7 @@ class StabilizedSemiImplicit(Integrator):
     def march(self, system: GalerkinSystem, grid: TimeGrid) -> Trajectory:
         """March from alpha(0) to final_time; keep the observed states and the energy after every step.
 
-        Raises IndefiniteStiffnessError where the matrix of a step is not positive definite.
+        Raises IndefiniteStiffnessError if the matrix of a step is not positive definite.
         """
         shift = 1.0 + self.stabilization * grid.dt
         return in_coordinates(system, grid, (shift,), lambda each, step: _march(each, grid, self.stabilization, step))

@@ -147,7 +147,7 @@ class BaselineCase(BoundCase, Generic[P]):
 
     @abstractmethod
     def check_problem(self, problem: Problem) -> None:
-        """Raise ProblemError or ParameterError where the method cannot solve `problem`."""
+        """Raise ProblemError or ParameterError if the method cannot solve `problem`."""
 
     # baselines share nothing else: their matrices depend on all of their parameters, and each run has its own
     @property
@@ -213,7 +213,7 @@ def with_scalars(record: Record, scalars: Mapping[str, float]) -> Record:
 
 
 def check_plain(name: str, problem: Problem) -> None:
-    """Raise ProblemError where a method for linear problems on the unit cube cannot solve this one."""
+    """Raise ProblemError if a method for linear problems on the unit cube cannot solve this one."""
     check_unit_cube(problem.domain, name)
     check_terms(problem, name)
     if problem.lifting is not None or problem.potential is not None:

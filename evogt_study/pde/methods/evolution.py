@@ -96,7 +96,7 @@ class Evolution(ProblemMethod):
         return (*known, *asked_for(self.output.record))
 
     def has_final_error(self, reference: Value | None) -> bool:
-        """Return True where the final error may be measured; of a factory's problem it is not known beforehand."""
+        """Return True if the final error may be measured; of a factory's problem it is not known beforehand."""
         return reference not in (None, EXACT) or self.source.has_exact is not False
 
     def required(self, values: Values) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ class Evolution(ProblemMethod):
 class EvolutionCase(BoundCase):
     """One run of the method: `given` is typed, and `discretisation` made of it.
 
-    Raises ParameterError where the parameters do not fit together.
+    Raises ParameterError if the parameters do not fit together.
     """
 
     def __init__(self, method: Evolution, values: Values, given: EvolutionParameters) -> None:
@@ -246,7 +246,7 @@ class EvolutionCase(BoundCase):
         )  # fmt: skip
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise InputError where the problem's data and the run's parameters do not fit together."""
+        """Raise InputError if the problem's data and the run's parameters do not fit together."""
         run = self.discretisation
         self.check_reference(problem)
         self.check_record(problem)
@@ -268,7 +268,7 @@ class EvolutionCase(BoundCase):
                 raise StudyError(NOTHING_TO_MEASURE_AGAINST.format(asked[0]))
 
     def check_record(self, problem: Problem) -> None:
-        """Raise StudyError where something is to be recorded that the run does not have."""
+        """Raise StudyError if something is to be recorded that the run does not have."""
         wanted = self.method.output.record
         check_norms(problem, wanted)
         check_certificates(wanted, problem, self.discretisation.grid.final_time)

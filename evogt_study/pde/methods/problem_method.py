@@ -214,7 +214,7 @@ class ProblemMethod(Method):
         return {name: value for name, value in self.problem_values(values).items() if isinstance(value, (int, float))}
 
     def problem(self, values: Values) -> Problem:
-        """The problem of one case.  Raises ProblemError or ParameterError where its data cannot be used."""
+        """The problem of one case.  Raises ProblemError or ParameterError if its data cannot be used."""
         given = self.problem_values(values)
         for name, value in given.items():
             # a parameter of the method that a formula uses as well: the method may admit what is no number
@@ -231,7 +231,7 @@ class ProblemMethod(Method):
         return problem
 
     def example(self, values: Values) -> Problem | None:
-        """A problem like the case's, for estimates; None where a user's factory does not make one.
+        """A problem like the case's, for estimates; None if a user's factory does not make one.
 
         For formulas one case is enough: parameters do not change how they split.
         """
@@ -292,7 +292,7 @@ def _taken(family: type[Dictionary]) -> tuple[str, ...]:
 
 # NaN and infinity are data of a run that diverged; as values of an ok run they would spoil every mean
 def finite(record: Record) -> Record:
-    """The record itself.  Raises DivergedError where a number in it is not finite.
+    """The record itself.  Raises DivergedError if a number in it is not finite.
 
     Errors relative to zero (at the start, or in a history) may be NaN, and so may an exact solution, and fields off
     their domain.  Upper bounds may be infinite.

@@ -61,7 +61,7 @@ class UserSolver(ProblemMethod):
 
     @staticmethod
     def of(spec: MethodSpec) -> UserSolver:
-        """Raises StudyError where the study has no problem, or asks for what `u` does not tell."""
+        """Raises StudyError if the study has no problem, or asks for what `u` does not tell."""
         if not isinstance(spec.method, UserCode) or spec.problem is None:
             name = spec.method.reference if isinstance(spec.method, UserCode) else spec.method
             raise StudyError(f"`problem` must be given for the method {name}, which has an argument for it")

@@ -41,7 +41,7 @@ SAMPLED = 7
 class FreeTimes:
     """Any times in [0, T], for a method without steps.
 
-    Raises ParameterError, for `times`, where they are not increasing or outside.
+    Raises ParameterError, for `times`, if they are not increasing or outside.
     """
 
     final_time: float
@@ -132,7 +132,7 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
 
     @property
     def statement(self) -> FormulaProblem:
-        """The problem's formulas, which the residual differentiates.  Raises ProblemError where there are none."""
+        """The problem's formulas, which the residual differentiates.  Raises ProblemError if there are none."""
         source = self.method.source
         if source.statement is None:
             raise ProblemError(f"space_time_regression must have a problem in formulas, got {source.name}")

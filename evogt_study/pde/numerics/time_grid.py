@@ -76,7 +76,7 @@ class TimeGrid:
     def refined(self, dt: float) -> TimeGrid:
         """The grid of another step size that observes the same times.
 
-        Raises ParameterError, for `reference_dt`, where one of them is not a whole number of its steps.
+        Raises ParameterError, for `reference_dt`, if one of them is not a whole number of its steps.
         """
         try:
             return TimeGrid.of(self.final_time, dt, tuple(self.observed_times))
@@ -92,7 +92,7 @@ class TimeGrid:
         `times` to save: None for every step, a count of evenly spaced ones including 0 and final_time, or the times
         themselves in increasing order.
 
-        Raises ParameterError where a step or a saved time is not a whole number of steps.
+        Raises ParameterError if a step or a saved time is not a whole number of steps.
         """
         steps = whole_number_of_steps(final_time, dt)
         if times is None:

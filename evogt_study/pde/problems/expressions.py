@@ -30,7 +30,7 @@ Places = tuple[Array, Array]
 
 
 def separated(expression: sympy.Expr) -> Terms | None:
-    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None where it does not split.
+    """Pairs (m_k, p_k) with expression = sum_k m_k(t) p_k(x), as few as grouping finds; None if it does not split.
 
     Zero has no pairs.  Terms of one modulation are one profile, unless terms of one profile are as few: then 1 and
     cos(x) are profiles of 1 + (1 + sin(t)) cos(x), and what is computed for 1 serves other problems too.
@@ -73,7 +73,7 @@ def _mixed(expression: sympy.Expr) -> bool:
 
 
 def _summands(expression: sympy.Expr) -> list[sympy.Expr] | None:
-    """Products whose sum the expression is, multiplied out only where time and space meet; None where too many.
+    """Products whose sum the expression is, multiplied out only where time and space meet; None if too many.
 
     (sympy's own expand would multiply out denominators and pure functions of space too.)
     """
@@ -113,7 +113,7 @@ def _product(factors: list[list[sympy.Expr] | None]) -> list[sympy.Expr] | None:
 
 
 def _split(term: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr] | None:
-    """(factor of t, factor of x and parameters) of one product, or None where a factor holds both."""
+    """(factor of t, factor of x and parameters) of one product, or None if a factor holds both."""
     modulation, profile = [], []
     for factor in sympy.Mul.make_args(term):
         if not factor.has(TIME):
@@ -154,7 +154,7 @@ def _lost(found: Array, truth: Array) -> bool:
 
 
 def _representable(pairs: Terms, values: Mapping[str, float]) -> bool:
-    """True where the factors are finite if their product is: exp((t - x)/epsilon) splits into two that may overflow."""
+    """True if the factors are finite whenever their product is: exp((t - x)/epsilon) has two that may overflow."""
     # profiles and modulations are monotone exponentials in the cases that overflow: the corners show it
     corners = np.array(list(itertools.product((0.0, 1.0), repeat=len(SPACE))))
     with np.errstate(all="ignore"):

@@ -63,12 +63,12 @@ class FormulaProblem:
 
     exact: u(x, t), or else initial: u_0(x) with source: f(x, t).  diffusion: a(x, t), or a list of the diagonal of A,
     or the rows of A.  advection: a list of the entries of b.  reaction: g(u, x, t).  domain: a table as in a study
-    file, (0, 1)^dimension where it is left out; with the boundary values of lifting: u_b(x, t) (remark nonhomo), zero
-    where it is left out, and boundary: a table of periodic directions and of faces with a flux.  potential: F(u), a
+    file, (0, 1)^dimension if it is left out; with the boundary values of lifting: u_b(x, t) (remark nonhomo), zero
+    if it is left out, and boundary: a table of periodic directions and of faces with a flux.  potential: F(u), a
     formula in u and parameters, adds F'(u) to the left-hand side, as in Allen-Cahn: F = "(u**2 - 1)**2/4".
     `final_time` is the customary T.
 
-    Raises FormulaError where a formula is outside the grammar or the formulas contradict each other.
+    Raises FormulaError if a formula is outside the grammar or the formulas contradict each other.
 
     >>> heat = FormulaProblem(dimension=1, exact="exp(-t)*sin(k*pi*x)", diffusion="nu")
     >>> sorted(heat.parameters)
@@ -214,7 +214,7 @@ def _potential(value: sympy.Expr, values: dict[str, float]) -> Potential:
 
 @dataclass(frozen=True, eq=False)
 class Derived:
-    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None where they do not.
+    """The symbolic data of a statement and how they split into modulation(t) x profile(x); None if they do not.
 
     split: the terms of the operator; flux: A grad u of the exact solution, where fluxes on faces, or across a periodic
     direction, are to be compared.
@@ -373,7 +373,7 @@ def _check_evaluable(*expressions: sympy.Expr) -> None:
 # after differentiation nothing shows a jump: the source would lack its term, and every method would converge to another
 # function than the stated one
 def _check_weak_forms(statement: FormulaProblem, problem: Problem, final_time: float) -> None:
-    """Raise ProblemError, with the measured defect, where the symbolic derivatives are not the weak ones."""
+    """Raise ProblemError, with the measured defect, if the symbolic derivatives are not the weak ones."""
     broken = _broken_claim(statement, final_time, tuple(problem.parameters.items()))
     if broken is not None:
         wanted, defect = broken

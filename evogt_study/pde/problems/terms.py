@@ -36,7 +36,7 @@ _WANTED = (
 class SymbolicTerms:
     """diffusion: a, or the rows of A; advection: b; reaction: g(u, x, t); faces: flux and transfer of each.
 
-    n . (A grad u) = flux - transfer u on a face; the transfer is None where there is none.
+    n . (A grad u) = flux - transfer u on a face; the transfer is None if there is none.
     """
 
     dimension: int
@@ -259,7 +259,7 @@ def _face_data(name: str, raw: Any) -> FaceData:
 def domain_of(dimension: int, raw: Any, boundary: Boundary) -> Domain:
     """The domain that a table means, with the periodic directions and natural faces of `boundary`.
 
-    Raises ParameterError or ProblemError where it cannot be one.
+    Raises ParameterError or ProblemError if it cannot be one.
     """
     domain = _shape(dimension, raw)
     # The unit cube stays one unless it must be a box: studies from before there were boxes keep their keys.

@@ -103,7 +103,7 @@ def _on_sines(identity: WeakIdentity, dimension: int, values: Mapping[str, float
 
 
 def _is_a_jump(identity: WeakIdentity, dimension: int, values: Mapping[str, float]) -> bool:
-    """Return True where the defect is still there in narrow windows, and so no error of the quadrature.
+    """Return True if the defect is still there in narrow windows, and so no error of the quadrature.
 
     Looks closer and closer where a bump finds the largest defect.  Data that are smooth, oscillate or have a kink are
     straight in the end, and the defect vanishes.  The defect of a jump shrinks as the interface does.
