@@ -1,15 +1,11 @@
-"""Statistics on arrays, NumPy and SciPy only: numbers of samples, and how well these are known.
+"""Statistics on arrays.  They use NumPy and SciPy only.
 
-- `kernels`: statistics over the last axis of arrays
-- `resampling`: bootstrap resamples of units
-- `means`: means and ratios of means as ratios of sums over units
-- `order_statistics`: medians and quantiles
-- `intervals`: confidence intervals, by the method that suits the statistic
-- `standard_errors`: Monte Carlo standard errors
-- `simultaneous`: all pairs of labels at once
-- `variance_shares`: a nested analysis of variance
-- `sequential`: seeds until a number is known
-- `pair_tests`: two samples, paired and unpaired
-- `tails`: whether a mean is known
-- `sensitivity`: Sobol indices and elementary effects of samples
+- `kernels`: mean, standard deviation, median, quantiles and others over the last axis
+- `means`: means and ratios of means, with their errors; bootstrap resamples of sampling units
+- `order_statistics`: medians and quantiles, with their errors; weight and index of the tail
+- `intervals`: `Interval`: confidence intervals and standard errors
+- `comparisons`: paired and unpaired tests; all pairs of axis values at once
+- `sequential`: number of seeds that a target precision needs
+- `sensitivity`: Sobol indices of Saltelli's blocks, elementary effects, failures, variance components
+- `polynomial_chaos`: Sobol indices of any sample
 """

@@ -1,4 +1,9 @@
-"""Tests of two samples, paired and unpaired, and intervals of a probability to win."""
+"""Compare samples: tests of two samples, and simultaneous inference on all pairs of samples.
+
+`wilcoxon` to `welch_tests` test two samples, paired or not.  `win_interval` and `share_intervals` give confidence
+intervals of a probability.  `max_t` compares the means of several samples on common units, all pairs at once.
+`best_in_a_run` to `statistics_of` describe how sure the best of them is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
+import scipy  # it imports scipy.stats at the first use, which takes most of a second
 
 from evogt_study.inference import kernels, means
 from evogt_study.inference.intervals import Interval
@@ -18,10 +23,10 @@ from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import resampled_sums
 
 EXACT_WITH_TIES = 13
-"""Pairs up to which all 2^n signs are counted where differences tie, 8,192 of them in a millisecond or two; beyond, the
-normal approximation, as SciPy has it."""
+"""Largest number of pairs with tied differences for which all 2^n signs are counted: 8,192 of them in 1 to 2 ms.  For
+more pairs SciPy's normal approximation applies."""
 EXACT_WITHOUT_TIES = 50
-"""Pairs without ties up to which the distribution is counted: SciPy's own limit."""
+"""Largest number of pairs without ties for which the distribution is exact: SciPy's own limit."""
 
 
 def wilcoxon(differences: Array) -> tuple[float, float]:
@@ -61,25 +66,6 @@ def signed_rank_tests(samples: Array) -> Array:
     return found.reshape(*samples.shape[:-1], 2)
 
 
-def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
-    """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
-    if not wins + losses:
-        return 0.0, 1.0
-    limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
-    return float(limits.low), float(limits.high)
-
-
-def share_intervals(samples: Array, confidence: float, fewest: int) -> Array:
-    """Wilson's intervals of the share of ones among zeros and ones, (..., n) -> (..., 2); NaN below `fewest` values."""
-    found = np.full((*samples.shape[:-1], 2), np.nan)
-    for place in np.ndindex(*samples.shape[:-1]):
-        known = samples[place][~np.isnan(samples[place])]
-        if len(known) >= fewest:
-            ones = int(known.sum())
-            found[place] = win_interval(ones, len(known) - ones, confidence, "wilson")
-    return found
-
-
 def t_tests(samples: Array) -> Array:
     """Two-sided p of Student's t-test that the mean is zero, over the last axis, (..., n) -> (...)."""
     return _p_values(lambda row: scipy.stats.ttest_1samp(row, 0.0), samples)
@@ -106,6 +92,25 @@ def _p_values(test: Callable[..., Any], *samples: Array) -> Array:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # of values that are nearly equal
                 found[place] = (1.0 if len(samples) > 1 or rows[0][0] == 0.0 else 0.0) if same else test(*rows).pvalue
+    return found
+
+
+def win_interval(wins: int, losses: int, confidence: float, method: str) -> tuple[float, float]:
+    """Confidence interval of the probability to win, of wins among wins + losses; (0, 1) where there is neither."""
+    if not wins + losses:
+        return 0.0, 1.0
+    limits = scipy.stats.binomtest(wins, wins + losses).proportion_ci(confidence, method)  # type: ignore[arg-type]
+    return float(limits.low), float(limits.high)
+
+
+def share_intervals(samples: Array, confidence: float, fewest: int) -> Array:
+    """Wilson's intervals of the share of ones among zeros and ones, (..., n) -> (..., 2); NaN below `fewest` values."""
+    found = np.full((*samples.shape[:-1], 2), np.nan)
+    for place in np.ndindex(*samples.shape[:-1]):
+        known = samples[place][~np.isnan(samples[place])]
+        if len(known) >= fewest:
+            ones = int(known.sum())
+            found[place] = win_interval(ones, len(known) - ones, confidence, "wilson")
     return found
 
 
@@ -191,12 +196,12 @@ def winner(numbers: Array, better: str) -> int:
     return int(np.where(known, towards, np.inf).argmin()) if known.any() else -1
 
 
+def _is_best(numbers: Array, better: str) -> npt.NDArray[np.bool_]:
+    towards = numbers if better == "lower" else -numbers
+    return np.asarray(towards == towards.min(axis=0))
+
+
 def statistics_of(units: Array, better: str) -> Array:
     """Mean, median and worst value of each label, (L, n) -> (L, 3)."""
     worst = kernels.maximum(units) if better == "lower" else kernels.minimum(units)
     return np.stack([kernels.mean(units), kernels.median(units), worst], axis=-1)
-
-
-def _is_best(numbers: Array, better: str) -> npt.NDArray[np.bool_]:
-    towards = numbers if better == "lower" else -numbers
-    return np.asarray(towards == towards.min(axis=0))

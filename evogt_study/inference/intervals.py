@@ -1,7 +1,9 @@
-"""Confidence intervals of a statistic of samples: n units of k values each, (..., n, k) -> (..., 2).
+"""Compute confidence intervals and standard errors of a statistic.
 
-NaN is not there.  A unit, as a seed, is what was drawn: its values belong together.  Of equal values the interval is
-the value itself.  With infinite values there are intervals from order statistics alone.
+Samples have n units of k values each: (..., n, k) -> (..., 2) for `interval`, (..., n, k) -> (...) for
+`standard_error`.  A unit, such as a seed, is an independent observation: all of its values are resampled together.  NaN
+marks a missing value.  The interval of equal values is the value itself.  If a value is infinite, only order statistics
+give an interval.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
+import scipy  # it imports scipy.stats at the first use, which takes most of a second
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels, means
@@ -27,7 +29,7 @@ BOOTSTRAP_SEED = 0
 OF_MEANS_ONLY = ("bootstrap-t", "student")
 METHODS = (*OF_MEANS_ONLY, "order", "percentile", "bca")
 FEWEST = 6
-"""Units below which there is no interval unless asked for: the order statistics of 5 hold the median at 94 % only."""
+"""Fewest units that give an interval by default: the order statistics of 5 hold the median at 94 % only."""
 _OF_MEANS = ("mean", "geometric_mean")
 
 
@@ -194,28 +196,25 @@ def standard_error(samples: Array, of: str) -> Array:
     minimum and maximum, which have none of this kind, and where a value is infinite.
     """
     *lead, units, within = samples.shape
-    rows = kernels.without_infinite(samples.reshape(math.prod(lead), units, within))
+    rows = without_infinite(samples.reshape(math.prod(lead), units, within))
     return _errors(rows, of).reshape(lead)
 
 
 def _errors(rows: Array, of: str) -> Array:
     probability, kernel = probability_of(of), kernel_of(of)[0]
+    flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
     if of == "mean":
         return ratio_error(*means.unit_sums(rows))
     if of in ("min", "max"):
         return np.full(len(rows), np.nan)
     if of == "geometric_mean":
-        logarithms = kernels.logarithms(rows)
-        return kernel(rows.reshape(len(rows), rows.shape[1] * rows.shape[2])) * ratio_error(
-            *means.unit_sums(logarithms)
-        )
+        return kernel(flat) * ratio_error(*means.unit_sums(logarithms(rows)))
     if (np.isfinite(rows).sum(axis=-1) > 1).any():
         found = np.full(len(rows), np.nan)
         for row in np.flatnonzero(np.isfinite(rows).any(axis=-1).sum(axis=-1) > 1):
             units = rows[row][np.isfinite(rows[row]).any(axis=-1)]
             found[row] = resampled_statistic(units[None], kernel, RESAMPLES, BOOTSTRAP_SEED).std()
         return found
-    flat = rows.reshape(len(rows), rows.shape[1] * rows.shape[2])
     return _std_error(flat) if probability is None else quantile_error(flat, probability)
 
 

@@ -1,7 +1,7 @@
-"""Statistics of samples on arrays: over the last axis, (..., n) -> (...), of the values that are there: NaN is not.
+"""Compute statistics over the last axis of an array: (..., n) -> (...).
 
-An infinite value is one, as an upper bound that cannot be had: the mean is infinite too, the standard deviation NaN.
-A row without values has the statistic NaN.
+NaN marks a missing value, which no statistic counts.  A row without values has the statistic NaN.  An infinite value is
+a value, for example an upper bound that does not exist: then the mean is infinite and the standard deviation NaN.
 """
 
 from __future__ import annotations

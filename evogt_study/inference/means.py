@@ -1,8 +1,9 @@
-"""Intervals and standard errors of means and of ratios of means: one estimator, a ratio of sums over units.
+"""Estimate means and ratios of means, with standard errors and intervals.
 
-A mean is sum_u X_u / sum_u c_u with X_u the sum and c_u the number of a unit's values; a ratio of means over pairs has
-the second mean's values in the place of c_u.  With R the ratio and e_u = X_u - R c_u its standard error is
-sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u: std / sqrt(n) for a mean of single values.
+Both are one estimator, a ratio of sums over units.  A mean is sum_u X_u / sum_u c_u with the sum X_u and the number c_u
+of a unit's values.  For a ratio of means over pairs, the values of the second mean take the place of c_u.  With the
+ratio R and e_u = X_u - R c_u, the standard error is sqrt(n / (n - 1) sum_u e_u^2) / sum_u c_u.  For a mean of single
+values this is std / sqrt(n).  Bootstrap resamples draw whole units.
 """
 
 from __future__ import annotations
@@ -13,69 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
+import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array
 
 BATCH = 2**21
-"""Counts or resampled values at a time: 16 MB of numbers, little beside what a Python process takes."""
+"""Counts or resampled values at a time: 16 MB, which is little for a Python process."""
 KEPT = 2**24
-"""Counts up to which those of a sample size are kept: 32 MB, 16,000 seeds; drawing them takes longer than summing."""
-
-Counts = npt.NDArray[np.uint16]
-
-
-def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
-    """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
-    flat = columns.reshape(-1, columns.shape[-1])
-    blocks = [flat @ counts.astype(float).T for counts in _counts(columns.shape[-1], resamples, seed)]
-    return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
-
-
-def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resamples: int, seed: int) -> Array:
-    """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
-    rows, units, within = values.shape
-    rng = np.random.default_rng(seed)
-    places = rng.integers(0, units, (resamples, units), dtype=np.int32)
-    step = max(1, BATCH // max(1, values.size))
-    found = [
-        kernel(values[:, part].reshape(rows, len(part), units * within))
-        for part in (places[start : start + step] for start in range(0, resamples, step))
-    ]
-    return np.concatenate(found, axis=-1)
-
-
-def _counts(size: int, resamples: int, seed: int) -> Iterator[Counts]:
-    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
-    if size * resamples > KEPT:
-        yield from _drawn(size, resamples, seed)
-        return
-    kept, step = _kept_counts(size, resamples, seed), max(1, BATCH // size)
-    for start in range(0, resamples, step):
-        yield kept[start : start + step]
-
-
-@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and pictures of them the same
-def _kept_counts(size: int, resamples: int, seed: int) -> Counts:
-    counts = np.concatenate(list(_drawn(size, resamples, seed)))
-    counts.flags.writeable = False
-    return counts
-
-
-def _drawn(size: int, resamples: int, seed: int) -> Iterator[Counts]:
-    rng = np.random.default_rng(seed)
-    step = max(1, BATCH // size)
-    for start in range(0, resamples, step):
-        count = min(step, resamples - start)
-        # each resample counts into a stretch of its own, so that one bincount does for all
-        places = rng.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
-        found = np.bincount(places.ravel(), minlength=count * size).reshape(count, size)
-        yield found.astype(np.uint16)  # a unit is in no resample 65,536 times
-
-
+"""Largest number of counts that is kept for a sample size: 32 MB, 16,000 seeds.  Drawing takes longer than summing."""
 NO_SPREAD = 1e-12
-"""Variance of a resample, in those of its sample, at or below which its values are equal: rounding leaves 1e-16 n."""
+"""Variance of a resample, relative to its sample, up to which its values are equal: rounding leaves 1e-16 n."""
+_Counts = npt.NDArray[np.uint16]
 
 
 class Fit(NamedTuple):
@@ -85,6 +35,32 @@ class Fit(NamedTuple):
     error: Array
     residuals: Array
     shares: Array
+
+
+def unit_sums(values: Array) -> tuple[Array, Array]:
+    """Sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
+    there = ~np.isnan(values)
+    counts = there.sum(axis=-1)
+    sums = np.where(there, values, 0.0).sum(axis=-1)
+    return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
+
+
+def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
+    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
+
+    Rows with an infinite value in such a unit are left out: of these there is no spread.
+    """
+    stacked = np.stack(columns)
+    ok: npt.NDArray[np.bool_] = np.asarray(~np.isnan(stacked).any(axis=0))
+    counts = ok.sum(axis=-1)
+    counts[(np.isinf(stacked).any(axis=0) & ok).any(axis=-1)] = 0
+    # as a rule nothing is missing, and nothing is copied
+    if len(ok) and counts.min() == ok.shape[1] > 1:
+        yield np.arange(len(ok)), list(columns)
+        return
+    for size in np.unique(counts[counts > 1]):
+        which = np.flatnonzero(counts == size)
+        yield which, [column[which][ok[which]].reshape(len(which), int(size)) for column in columns]
 
 
 def fits(above: Array, below: Array) -> Iterator[tuple[npt.NDArray[np.intp], Fit, Array]]:
@@ -204,37 +180,59 @@ def from_t(fit: Fit, ends: Array, logs: npt.NDArray[np.bool_]) -> Array:
         return np.where(logs[:, None], ratio * np.exp(steps / ratio), ratio + steps)
 
 
-def student_p_value(t: Array, n: int) -> Array:
-    """Two-sided p-value of |t| by Student's distribution for n units."""
-    return np.asarray(2.0 * scipy.special.stdtr(n - 1.0, -np.abs(t)))
-
-
 def student_quantile(n: int, confidence: float) -> float:
     """Quantile of Student's distribution for n units that |t| exceeds with 1 - confidence."""
     return float(scipy.special.stdtrit(n - 1.0, (1.0 + confidence) / 2.0))
 
 
-def unit_sums(values: Array) -> tuple[Array, Array]:
-    """Sums and numbers of the values of each unit, (..., n, k) -> two (..., n); NaN for a unit without any."""
-    there = ~np.isnan(values)
-    counts = there.sum(axis=-1)
-    sums = np.where(there, values, 0.0).sum(axis=-1)
-    return np.where(counts > 0, sums, np.nan), np.where(counts > 0, counts, np.nan)
+def student_p_value(t: Array, n: int) -> Array:
+    """Two-sided p-value of |t| by Student's distribution for n units."""
+    return np.asarray(2.0 * scipy.special.stdtr(n - 1.0, -np.abs(t)))
 
 
-def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
-    """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
+def resampled_sums(columns: Array, resamples: int, seed: int) -> Array:
+    """Sums (..., resamples) over the units of each bootstrap resample, of columns (..., n)."""
+    flat = columns.reshape(-1, columns.shape[-1])
+    blocks = [flat @ counts.astype(float).T for counts in _counts(columns.shape[-1], resamples, seed)]
+    return np.concatenate(blocks, axis=-1).reshape(*columns.shape[:-1], resamples)
 
-    Rows with an infinite value in such a unit are left out: of these there is no spread.
-    """
-    stacked = np.stack(columns)
-    ok: npt.NDArray[np.bool_] = np.asarray(~np.isnan(stacked).any(axis=0))
-    counts = ok.sum(axis=-1)
-    counts[(np.isinf(stacked).any(axis=0) & ok).any(axis=-1)] = 0
-    # as a rule nothing is missing, and nothing is copied
-    if len(ok) and counts.min() == ok.shape[1] > 1:
-        yield np.arange(len(ok)), list(columns)
+
+def resampled_statistic(values: Array, kernel: Callable[[Array], Array], resamples: int, seed: int) -> Array:
+    """A statistic of the resamples, (m, n, k) -> (m, resamples): each of n units is drawn with all of its k values."""
+    rows, units, within = values.shape
+    rng = np.random.default_rng(seed)
+    places = rng.integers(0, units, (resamples, units), dtype=np.int32)
+    step = max(1, BATCH // max(1, values.size))
+    found = [
+        kernel(values[:, part].reshape(rows, len(part), units * within))
+        for part in (places[start : start + step] for start in range(0, resamples, step))
+    ]
+    return np.concatenate(found, axis=-1)
+
+
+def _counts(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
+    """Counts of each unit in each resample, (b, size), in blocks of resamples."""
+    if size * resamples > KEPT:
+        yield from _drawn(size, resamples, seed)
         return
-    for size in np.unique(counts[counts > 1]):
-        which = np.flatnonzero(counts == size)
-        yield which, [column[which][ok[which]].reshape(len(which), int(size)) for column in columns]
+    kept, step = _kept_counts(size, resamples, seed), max(1, BATCH // size)
+    for start in range(0, resamples, step):
+        yield kept[start : start + step]
+
+
+@lru_cache(maxsize=4)  # samples of one table have mostly one or two sizes, and pictures of them the same
+def _kept_counts(size: int, resamples: int, seed: int) -> _Counts:
+    counts = np.concatenate(list(_drawn(size, resamples, seed)))
+    counts.flags.writeable = False
+    return counts
+
+
+def _drawn(size: int, resamples: int, seed: int) -> Iterator[_Counts]:
+    rng = np.random.default_rng(seed)
+    step = max(1, BATCH // size)
+    for start in range(0, resamples, step):
+        count = min(step, resamples - start)
+        # each resample counts into a stretch of its own, so that one bincount does for all
+        places = rng.integers(0, size, (count, size)) + size * np.arange(count)[:, None]
+        found = np.bincount(places.ravel(), minlength=count * size).reshape(count, size)
+        yield found.astype(np.uint16)  # a unit is in no resample 65,536 times

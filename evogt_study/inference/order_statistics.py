@@ -1,17 +1,23 @@
-"""Medians and other quantiles: intervals between order statistics, and standard errors.
+"""Estimate medians and other quantiles from order statistics, and measure the tail of a sample.
 
-An interval from the l-th to the u-th smallest of n independent values holds the quantile p of their distribution,
-whatever this is, with probability of at least P(l <= B < u) where B ~ binomial(n, p): exact for medians from 6 values
-on at 95 %.  See David & Nagaraja, Order Statistics, 7.1.
+The interval from the l-th to the u-th smallest of n independent values contains the quantile p of their distribution
+with a probability of at least P(l <= B < u) with B ~ binomial(n, p).  This holds for every distribution.  For medians
+at 95 % it is exact from 6 values on.  See David & Nagaraja, Order Statistics, 7.1.  `largest_share` and `tail_index`
+show whether a few values decide the mean.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
+import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference import kernels
 from evogt_study.inference.kernels import Array, Counts
+
+HEAVY = 1.5
+"""Tail index below which a summary notes that the mean is unreliable.  Below 2 a distribution has no variance, but
+estimates from few values scatter.  In samples of 20, the index is below 1.5 for 85 % of lognormal samples with sigma 2
+and for no normal sample (docs/statistics.md)."""
 
 
 def quantile_interval(values: Array, probability: float, confidence: float) -> Array:
@@ -92,12 +98,6 @@ def _entry(ordered: Array, rank: Counts, n: Counts) -> Array:
     return np.where(inside, found, np.where(rank < 1, -np.inf, np.inf))
 
 
-HEAVY = 1.5
-"""Tail index below which a mean is noted not to be known.  Below 2 a distribution has no variance; estimates from few
-values scatter: of samples of 20, 85 % of lognormal ones with sigma 2 are below 1.5, and none of normal ones
-(docs/statistics.md)."""
-
-
 def largest_share(samples: Array) -> Array:
     """max |x| / sum |x| over the last axis: the share of the mean that the largest value carries."""
     sizes = np.abs(samples)
@@ -106,12 +106,10 @@ def largest_share(samples: Array) -> Array:
 
 
 def tail_index(samples: Array) -> Array:
-    """Hill's estimate over the last axis: P(|x| > z) falls like z^-index.
+    """Return Hill's estimate over the last axis: P(|x| > z) falls like z^-index.
 
-    Infinite for equal values, 0 with infinite ones.
-
-    1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x_(1)| >= |x_(2)| >= ...; NaN below five values,
-    and where x_(k+1) = 0.
+    It is 1 / mean(log(x_(i) / x_(k+1))) of the k = max(3, sqrt(n)) largest |x_(1)| >= |x_(2)| >= ...  It is NaN below
+    five values and if x_(k+1) = 0, infinite for equal values, and 0 if a value is infinite.
     """
     sizes = np.sort(np.where(np.isnan(samples), -1.0, np.abs(samples)), axis=-1)[..., ::-1]
     n = kernels.count(samples)

@@ -1,4 +1,4 @@
-"""Sobol indices from any sample: polynomial chaos, of which the terms are chosen by leave-one-out."""
+"""Estimate Sobol indices from any sample by polynomial chaos.  Leave-one-out errors choose the terms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, 0.04 s for scipy.linalg
+import scipy  # it imports scipy.linalg at the first use, which takes 0.04 s
 
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sensitivity import Shares, unknown
 
 Term = tuple[tuple[int, int], ...]
 """One product of polynomials: (parameter, degree) of each of its factors."""
-
 FEWEST_POINTS = 20
 """Points below which nothing is fitted: a straight line in each of three parameters would have six points a term."""
 POINTS_A_TERM = 3
@@ -30,14 +29,6 @@ NORMS = (1.0, 0.75, 0.5)
 """Quasi-norms by which a term's degree is measured: the smaller, the fewer mixed terms (Blatman & Sudret 2011)."""
 MOST_FACTORS = 3
 """Parameters that interact in a term: 20 parameters have 1,140 triples already."""
-
-
-@dataclass(frozen=True, eq=False)
-class Basis:
-    """Terms in order of their degree, without the constant, and `ends`: how many have up to each degree."""
-
-    terms: Sequence[Term]
-    ends: Sequence[int]
 
 
 def indices(values: Array, points: Array, confidence: float) -> list[Shares]:
@@ -69,6 +60,14 @@ def indices(values: Array, points: Array, confidence: float) -> list[Shares]:
                 several = bool((np.isfinite(values[place][mask]).sum(axis=-1) > 1).any())
                 found[place] = _shares(fit, means[place][mask], noise, several, points.shape[1], confidence)
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Terms in order of their degree, without the constant, and `ends`: how many have up to each degree."""
+
+    terms: Sequence[Term]
+    ends: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,11 @@
-"""Designs that are known by their points: Saltelli's blocks and Morris' trajectories, in the order that SALib has."""
+"""Measure how parameters and seeds decide a number.
+
+- Saltelli's blocks and Morris' trajectories, in the order of SALib, are recognised by their points: `saltelli_block`
+  and `is_morris`.
+- Saltelli's blocks give Sobol indices (`indices`), and trajectories give elementary effects (`effects`).
+- `corners` finds the parameters on which it depends whether a run fails.
+- `components` and `shares` split the variance on a grid, an axis nested in the axes before it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +15,25 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, a fifth of a second for scipy.special
+import scipy  # it imports scipy.special at the first use, which takes 0.2 s
 
 from evogt_study.inference.intervals import Interval, ratio_interval
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.means import resampled_sums, student_quantile
+
+FEWEST_BLOCKS = 2
+"""Fewest blocks that have a spread."""
+CORNER_LEVEL = 0.01
+"""Level of all tests of a sample together: below it a corner is reported."""
+CORNER_PERMUTATIONS = 1999
+"""Permutations: enough that ten parameters can each be seen at a tenth of `CORNER_LEVEL`."""
+CORNER_SEED = 0
+CORNER_BINS = 4
+"""Ranges of a parameter, of equally many points each: a corner of a tenth of the sample lies in one or two of them."""
+CORNER_QUANTILES = (0.1, 0.9)
+"""Quantiles of the failed points that bound a corner: beside it others may fail at random."""
+MAX_ROUNDING = 8 * np.finfo(float).eps
+"""Spread of numbers, relative to the largest, up to which they are one that was rounded: means of equal numbers are."""
 
 
 def saltelli_block(points: Array) -> int:
@@ -81,10 +102,6 @@ def unknown(parameters: int, n_ok: int) -> Shares:
         if (name := field.name.removesuffix("_ci")) in shapes
     }
     return Shares(**found, unexplained=np.nan, n_ok=n_ok)
-
-
-FEWEST_BLOCKS = 2
-"""Blocks below which nothing has a spread."""
 
 
 def indices(values: Array, parameters: int, how: Interval) -> Shares:
@@ -228,19 +245,6 @@ def effects(values: Array, points: Array, levels: int, how: Interval) -> Effects
     return Effects(found.mean(axis=0), middle, limits, found.std(axis=0, ddof=1), count)
 
 
-LEVEL = 0.01
-"""Level of all tests of a sample together: below it a corner is reported."""
-RESAMPLES = 1999
-"""Permutations: enough that ten parameters can each be seen at a tenth of `LEVEL`."""
-SEED = 0
-BINS = 4
-"""Ranges of a parameter, of equally many points each: a corner of a tenth of the sample lies in one or two of them."""
-
-
-INNER = (0.1, 0.9)
-"""Quantiles of the failed points that bound a corner: beside it others may fail at random."""
-
-
 class Corner(NamedTuple):
     """A parameter on which failures depend: its place, values between which 80 % of these lie, and p."""
 
@@ -253,9 +257,9 @@ class Corner(NamedTuple):
 def corners(failed: npt.NDArray[np.bool_], points: Array) -> list[Corner]:
     """Parameters on which it depends whether a point (n, D) failed (n,), the smallest p first.
 
-    Of each parameter chi^2 = sum over `BINS` ranges of (failed - expected)^2 / expected is compared with that of
-    `RESAMPLES` permutations of the failed points, p = (1 + those as large) / (1 + all); Bonferroni's p D is held
-    against `LEVEL`.
+    For each parameter chi^2 = sum over `CORNER_BINS` ranges of (failed - expected)^2 / expected.  With chi^2 of
+    `CORNER_PERMUTATIONS` permutations of the failed points, p = (1 + number of those as large) / (1 + all).  A
+    parameter is reported if Bonferroni's p D is below `CORNER_LEVEL`.
     """
     count = int(failed.sum())
     if count < 2 or count > len(failed) - 2:
@@ -265,12 +269,12 @@ def corners(failed: npt.NDArray[np.bool_], points: Array) -> list[Corner]:
         bins = _bins(column)
         sizes, own = np.bincount(bins), np.bincount(bins[failed], minlength=int(bins.max()) + 1)
         # as many points drawn from the ranges as failed: the permutations, without permuting
-        drawn = np.random.default_rng(SEED).multivariate_hypergeometric(sizes, count, RESAMPLES)
+        drawn = np.random.default_rng(CORNER_SEED).multivariate_hypergeometric(sizes, count, CORNER_PERMUTATIONS)
         expected = np.maximum(sizes * count / len(failed), 1e-300)  # a range may be empty where values are tied
         chi = ((np.concatenate([own[None], drawn]) - expected) ** 2 / expected).sum(axis=1)
         p = float((chi >= chi[0] * (1.0 - 1e-12)).mean())
-        if p * points.shape[1] < LEVEL:
-            lower, upper = np.quantile(column[failed], INNER, method="nearest")
+        if p * points.shape[1] < CORNER_LEVEL:
+            lower, upper = np.quantile(column[failed], CORNER_QUANTILES, method="nearest")
             found.append(Corner(place, float(lower), float(upper), p))
     return sorted(found, key=lambda corner: corner.p)
 
@@ -278,14 +282,10 @@ def corners(failed: npt.NDArray[np.bool_], points: Array) -> list[Corner]:
 def _bins(column: Array) -> npt.NDArray[np.int64]:
     """Range of each value: its own where there are few different ones, else by rank."""
     values, order = np.unique(column, return_inverse=True)
-    if len(values) <= BINS:
+    if len(values) <= CORNER_BINS:
         return np.asarray(order, dtype=np.int64)
     ranks = np.searchsorted(np.sort(column), column)
-    return np.asarray(BINS * ranks // len(column), dtype=np.int64)
-
-
-ROUNDED = 8 * np.finfo(float).eps
-"""Spread of numbers, relative to the largest, up to which they are one that was rounded: means of equal numbers are."""
+    return np.asarray(CORNER_BINS * ranks // len(column), dtype=np.int64)
 
 
 def components(table: Array) -> Array:
@@ -316,7 +316,7 @@ def shares(table: Array) -> Array:
     """`components` in their sum; NaN where there is none, or none but rounding."""
     found = components(table)
     spread = float(np.ptp(table)) if table.size else 0.0
-    varies = spread > ROUNDED * float(np.abs(table).max(initial=0.0))
+    varies = spread > MAX_ROUNDING * float(np.abs(table).max(initial=0.0))
     return found / found.sum() if varies and found.sum() > 0.0 else np.full(len(found), np.nan)
 
 

@@ -1,8 +1,8 @@
-"""Seeds until a number is known: after each batch, how many more a cell needs.
+"""Choose how many seeds a setup needs until a number has its target precision.
 
-Each decision rests on the first n values of a cell in the order of its seeds, and n follows from these values alone:
-neither the order in which runs end nor the number of workers matters, and a goal that is made stricter goes on from the
-same batches.
+After each batch, the decision uses the first n values of a setup in the order of its seeds, and n follows from these
+values alone.  So the result depends neither on the order in which runs end nor on the number of workers.  A stricter
+goal continues from the same batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # which imports its parts when they are first used, most of a second for scipy.stats
+import scipy  # it imports scipy.special and scipy.optimize at the first use
 
 from evogt_study.errors import ParameterError
 from evogt_study.inference import kernels
@@ -23,18 +23,20 @@ from evogt_study.inference.kernels import Array
 
 OF = ("mean", "median", "ratio")
 FIRST = 20
-"""Seeds of the first batch of a cell, if nothing is said: from fewer no spread is known, and the paper has 20."""
+"""Default number of seeds in the first batch of a cell: fewer show no reliable spread, and the paper has 20."""
 GROWTH = 2.0
-"""The most by which a batch multiplies a cell's seeds: an early spread that is too large costs no more than that."""
+"""Largest factor by which a batch multiplies the seeds of a cell.  It limits the cost of an early spread that is too
+large."""
 STEP = 1.05
 """Sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average."""
 LOOKS = 10
-"""Looks for which the confidence is made up: as many equal steps of information.  Of 20 the boundary is 2 % wider."""
+"""Number of looks, at equal steps of information, over which the confidence holds.  With 20, the boundary is
+2 % wider."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Precision that is asked for in every cell: half the width of its interval, relative or absolute.
+    """Target precision of every cell: half the width of its interval, relative or absolute.
 
     of: mean, median, or ratio, the ratio of means of two labels over common seeds.  at_most, first: seeds of a
     cell, and of its first batch.
