@@ -1,4 +1,8 @@
-"""Declarations of parameters: one per name, used to read and check its values and to label its coordinate."""
+"""Declare parameters: how to read and check their values, and how to describe their coordinates.
+
+`Parameter` declares one parameter.  `declared` makes a dataclass field that declares one, so that a dataclass of
+parameters is also the declaration of its fields.  `integer` to `anything` are readers of raw values.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +18,29 @@ from evogt_study.schema.variables import LABEL
 
 T = TypeVar("T")
 Reader = Callable[[Any], Value]
-"""Reads a raw value into canonical form; raises ValueError where it does not fit."""
-
-
+"""Converts a raw value to canonical form; raises ValueError if it is not valid."""
 OF_FORMULAS = "parameter of the problem's formulas"
-"""Comment of such a parameter in a result."""
+"""Comment of a parameter of formulas in a result."""
 _LETTERS = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi "
     "psi omega"
 )
-# long names in a result use the symbols of formulas as papers print them
 GREEK = dict(zip(_LETTERS.split(), "αβγδεζηθικλμνξοπρστυφχψω", strict=True))
-
-# int64 in the file, with room for sums such as start + count of seeds
+"""Greek letters by their names, for long names in a result."""
 BITS = 62
-"""Integers of a parameter are below 2 to this power."""
+"""Integers of a parameter are below 2 to this power: int64 in the file, with room for sums such as start + count."""
 
 
 class TooLargeError(ValueError):
-    """An integer that is of the right kind, but beyond what a parameter holds."""
+    """An integer is too large for a parameter."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter's name, what its values may be (`wanted`, `read`), and its labels in the result file.
+    """A parameter: its name, its valid values (`wanted` in words, `read`), and the attributes of its coordinate.
 
-    `default` is None where a value has to be given; `optional` ones may stay without any.  resolve: reads a raw value
-    with the folder of the study, to which paths are relative.  takes_code: a text "file.py:name" is a user's function.
+    default: None if a study must give a value.  optional: a case may have no value.  resolve: reads a raw value with
+    the folder of the study, to which paths are relative.  takes_code: a string "file.py:name" is a user function.
     short: label in figures.
     """
 
@@ -58,7 +58,7 @@ class Parameter:
     takes_code: bool = False
 
     def value(self, raw: Any, where: str = "") -> Value:
-        """`raw` in canonical form.  Raises ParameterError naming the place `where` it was written."""
+        """Return `raw` in canonical form.  Raises ParameterError with the place `where` it was written."""
         try:
             return self.read(raw)
         except TooLargeError:
@@ -71,7 +71,7 @@ class Parameter:
             raise ParameterError(self.name, self.wanted, raw, where=where, remedy=self.remedy) from None
 
     def attributes(self, label: object) -> dict[str, str]:
-        """Attributes of the parameter's coordinate in the result file; a `label` that is a string has no units."""
+        """Return the attributes of the parameter's coordinate; it has no units if its `label` is a string."""
         units = "" if isinstance(label, str) else self.units
         written = {"long_name": self.long_name or self.name, "units": units, "comment": self.comment, LABEL: self.short}
         return {key: text for key, text in written.items() if text}
@@ -90,7 +90,7 @@ def declared(
     takes_code: bool = False,
     short: str = "",
 ) -> Any:
-    """A field of a dataclass of parameters: the one declaration of the parameter that has its name."""
+    """Return a dataclass field that declares the parameter of its name."""
     parameter = Parameter(
         "", wanted, read, long_name, comment, remedy, default=default, optional=optional, resolve=resolve,
         takes_code=takes_code, short=short,
@@ -99,33 +99,33 @@ def declared(
 
 
 def same_as(kind: type, name: str) -> Any:
-    """A field that declares the parameter `name` as another dataclass of parameters does."""
+    """Return a field that declares the parameter `name` as the dataclass `kind` does."""
     (known,) = (part for part in fields(kind) if part.name == name)
     return field(default=known.default, metadata=known.metadata)
 
 
 def declared_in(kind: type) -> dict[str, Parameter]:
-    """The parameters that a dataclass declares, by name."""
+    """Return the parameters that a dataclass declares, by name."""
     return {part.name: replace(part.metadata["declares"], name=part.name) for part in fields(kind)}
 
 
 def typed(kind: Callable[..., T], values: Values) -> T:
-    """The dataclass of parameters with those of a case's `values` that it declares."""
+    """Make a dataclass of parameters from the values of a case.  Values that it does not declare are ignored."""
     return kind(**{name: values[name] for name in field_names(kind) if name in values})
 
 
-@cache  # for each case: a look at the fields took as long as all the rest
+@cache  # called for each case: `fields` took half of the time of a case
 def field_names(kind: Any) -> tuple[str, ...]:
-    """Names of the fields of a dataclass."""
+    """Return the names of the fields of a dataclass."""
     return tuple(part.name for part in fields(kind))
 
 
 def integer(minimum: int, maximum: int | None = None) -> Reader:
-    """Whole numbers in [`minimum`, `maximum`]; 60.0 is not one, since it would name the same run twice."""
+    """Read integers in [`minimum`, `maximum`].  60.0 is not an integer: it would name the same run twice."""
     most = 2**BITS - 1 if maximum is None else maximum
 
     def read(raw: Any) -> Value:
-        # before `canonical`, which refuses what is beyond 64 bits without saying why
+        # before `canonical`, which refuses integers beyond 64 bits without a reason
         if maximum is None and isinstance(raw, int) and raw > most:
             raise TooLargeError
         value = canonical(raw)
@@ -143,15 +143,14 @@ def real(
     low_included: bool = False,
     high_included: bool = False,
 ) -> Reader:
-    """Finite numbers in (low, high), with an end point where it is said to be included."""
-
+    """Read finite numbers in (low, high), with the end points that are included."""
     return admitted(
         lambda number: low < number < high or (high_included and number == high) or (low_included and number == low)
     )
 
 
 def admitted(admits: Callable[[float], bool]) -> Reader:
-    """Numbers that pass a test."""
+    """Read numbers that pass a test."""
 
     def read(raw: Any) -> Value:
         value = canonical(raw)
@@ -163,7 +162,7 @@ def admitted(admits: Callable[[float], bool]) -> Reader:
 
 
 def choice(options: Container[str]) -> Reader:
-    """One of some strings."""
+    """Read one of several strings."""
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, str) or raw not in options:
@@ -174,7 +173,7 @@ def choice(options: Container[str]) -> Reader:
 
 
 def key_of(kinds: Mapping[str, object]) -> Reader:
-    """A name that has a meaning: a key of a mapping that raises ParameterError for others."""
+    """Read a key of a mapping, such as a `Registry`, that raises ParameterError for unknown keys."""
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, str):
@@ -186,7 +185,7 @@ def key_of(kinds: Mapping[str, object]) -> Reader:
 
 
 def one_or_several(single: Reader) -> Reader:
-    """A value, or a list of at least one."""
+    """Read a value, or a list of at least one value."""
 
     def read(raw: Any) -> Value:
         return several(single)(raw) if isinstance(raw, (list, tuple)) else single(raw)
@@ -195,7 +194,7 @@ def one_or_several(single: Reader) -> Reader:
 
 
 def several(single: Reader) -> Reader:
-    """A list of at least one value."""
+    """Read a list of at least one value."""
 
     def read(raw: Any) -> Value:
         if not isinstance(raw, (list, tuple)) or not raw:
@@ -206,5 +205,5 @@ def several(single: Reader) -> Reader:
 
 
 def anything(raw: Any) -> Value:
-    """Any number, string, truth value, or list of them: for a user's own parameters."""
+    """Read any number, string, boolean or list of them: the parameters of a user function."""
     return canonical(raw)

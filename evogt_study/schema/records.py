@@ -1,4 +1,4 @@
-"""Cases and the records of their runs: what crosses between a study, its workers and its result."""
+"""Cases and the records of their runs, which a study, its workers and its result exchange."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evogt_study.schema.values import Value
 
 
 class Datum(NamedTuple):
-    """One variable of a record: its dimensions, its values, and attributes where it brings its own."""
+    """One variable of a record: its dimensions, its values, and its attributes if the method does not declare it."""
 
     dims: tuple[str, ...]
     values: npt.NDArray[Any]
@@ -22,7 +22,7 @@ class Datum(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """Return value of a run: variables, and coordinates of dimensions that are not axes of the study."""
+    """Values of one run: variables, and coordinates of dimensions that are not axes of the study."""
 
     variables: Mapping[str, Datum]
     coordinates: Mapping[str, Datum]
@@ -30,7 +30,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Case:
-    """One point of the product of the axes: its number, its resolved parameters, and its identity."""
+    """One combination of parameter values: its number, its parameters and its run key."""
 
     index: int
     values: dict[str, Value]
@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Stack:
-    """One variable of several runs: `rows` says which, `values` has a row for each; shorter arrays are padded."""
+    """One variable of several runs.  `values` has one row for each run in `rows`; shorter arrays are padded."""
 
     name: str
     dims: tuple[str, ...]
@@ -49,14 +49,14 @@ class Stack:
     coordinate: bool = False
 
     def selected(self, rows: npt.NDArray[np.intp]) -> Stack:
-        """Take the runs at `rows`, which are numbered anew."""
+        """Return the runs at `rows`, numbered from 0."""
         kept = np.isin(self.rows, rows)
         return replace(self, rows=np.searchsorted(rows, self.rows[kept]), values=self.values[kept])
 
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Outcomes of several runs: one entry a run in each list, and the stacked variables of those that are ok."""
+    """Records of several runs: one entry for each run in each list, and stacked variables of the runs that are ok."""
 
     keys: tuple[str, ...]
     status: npt.NDArray[np.int8]
@@ -67,7 +67,7 @@ class RunRecords:
     stacks: tuple[Stack, ...]
 
     def selected(self, rows: npt.NDArray[np.intp]) -> RunRecords:
-        """The runs at `rows`, which increase."""
+        """Return the runs at `rows`, which increase."""
         return RunRecords(
             keys=tuple(self.keys[row] for row in rows),
             status=self.status[rows],
@@ -80,12 +80,12 @@ class RunRecords:
 
 
 def joined(several: Sequence[RunRecords]) -> RunRecords:
-    """All runs of `several` records, one after the other, with one stack for what is of one name, kind and shape."""
+    """Concatenate records.  Stacks of equal name, dimensions, attributes, dtype and shape become one stack."""
     if len(several) == 1:
         return several[0]
     starts = np.cumsum([0, *(len(records.keys) for records in several)])
     alike: dict[object, list[Stack]] = {}
-    for start, records in zip(starts, several, strict=False):  # `starts` has the end of the last one too
+    for start, records in zip(starts, several, strict=False):  # `starts` has one entry more
         for stack in records.stacks:
             # as text: attributes may hold lists, which have no hash
             kind = (stack.name, stack.dims, stack.coordinate, repr(stack.attributes))

@@ -1,7 +1,7 @@
-"""Values of parameters: their one canonical form, their JSON form, and how they label a coordinate.
+"""Values of parameters: their canonical form, JSON, hashes and coordinates.
 
-Two values are the same parameter value exactly when their canonical forms are equal, so 0.1 + 0.2 and 0.3 are one
-coordinate and cannot be computed twice under two labels.
+Two values are the same parameter value if their canonical forms are equal.  So 0.1 + 0.2 and 0.3 are one coordinate
+value, and no run is computed twice.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
+KEY_DIGITS = 20
+"""Hexadecimal digits of a key, 80 bits.  Among 10 million cases two share a key with a probability of 4e-11."""
+
 
 class Composite(Protocol):
-    """A value made of several, such as a quadrature rule: frozen, and `str` of it is a short label."""
+    """A value with parts, such as a quadrature rule.  It is frozen, and its `str` is a short label."""
 
     def content(self) -> Mapping[str, Any]:
-        """Its parts, as JSON-able content."""
+        """Return its parts in types that JSON knows."""
 
     @property
     def label(self) -> int | str:
-        """Label on a coordinate: a number where that says everything, else its short label."""
+        """Its coordinate value: an integer that determines it, or a string."""
 
 
 def is_composite(value: object) -> TypeGuard[Composite]:
-    """Return True for a value made of several."""
+    """Return True for a value with parts."""
     return _has_parts(type(value))  # type: ignore[arg-type]  # types are hashable, which mypy does not know of them
 
 
-# by type and once: looking for a protocol's members took a fifth of reading a study of many rules
+# a test of the protocol took a fifth of the time to read a study with many quadrature rules
 @cache
 def _has_parts(kind: type) -> bool:
     return hasattr(kind, "content") and hasattr(kind, "label")
@@ -44,11 +47,11 @@ Values = Mapping[str, Value]
 
 
 class StandIn:
-    """A value in the place of many of its kind: it passes for one of them, and its JSON is the text `mark`."""
+    """A value that stands for many of its type.  Its JSON is the text `mark`."""
 
     mark: str
 
-    # by identity, so that no cache takes it for the number that it is
+    # by identity, so that no cache mistakes it for its number
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -69,16 +72,15 @@ _STAND_INS: Mapping[Any, type[Any]] = {float: _StandInReal, int: _StandInWhole}
 
 
 def stand_in(values: Sequence[Value], mark: str) -> Any:
-    """A value in the place of `values`, which are all numbers, or all lists of as many; None where they are not.
+    """Return a value that stands for `values`: all integers, all floats, or lists of equal length and types.
 
-    Nor where one of them is zero, which may be left out of an identity.
+    Return None for other values, and if one of them is zero, which a run key may leave out.
     """
     # types of the entries too: the texts of [1, 2] and [1.0, 2.0] differ
     kinds = {tuple(map(type, value)) if type(value) is tuple else type(value) for value in values}
     if len(kinds) > 1 or not all(values):
         return None
     (kind,) = kinds
-    # a list is known by the types of its entries
     numbers = isinstance(kind, tuple) and {*kind} <= {float, int}
     made: type[Any] | None = _StandInList if numbers else _STAND_INS.get(kind)
     one = None if made is None else made(values[0])
@@ -87,11 +89,11 @@ def stand_in(values: Sequence[Value], mark: str) -> Any:
     return one
 
 
-# 15 digits: every decimal number of so many digits survives a double, and what arithmetic adds behind them does not
+# a double keeps every decimal number of 15 digits, and rounding errors of arithmetic are beyond them
 def canonical(raw: Any) -> Value:
-    """`raw` as read from TOML or Python in canonical form; floats keep 15 significant digits.
+    """Return `raw`, from TOML or Python, in canonical form.  Floats keep 15 significant digits.
 
-    Raises ValueError for what cannot be a parameter value, non-finite numbers among it.
+    Raises ValueError for anything that is not a parameter value, such as a number that is not finite.
     """
     if isinstance(raw, str) and "\0" in raw:
         raise ValueError("words without the character NUL, at which a file ends them")
@@ -100,7 +102,7 @@ def canonical(raw: Any) -> Value:
     if isinstance(raw, np.generic):
         return canonical(raw.item())
     if isinstance(raw, int):
-        if not -(2**63) <= raw < 2**63:  # int64, which the file has for whole numbers
+        if not -(2**63) <= raw < 2**63:  # int64 in the file
             raise ValueError("an integer of at most 64 bits")
         return raw
     if isinstance(raw, float):
@@ -116,7 +118,7 @@ def canonical(raw: Any) -> Value:
 
 
 def jsonable(value: Any) -> Any:
-    """The JSON form of a canonical value, or of nested mappings and tuples of them."""
+    """Return a canonical value, or nested mappings and tuples of them, in types that JSON knows."""
     if isinstance(value, StandIn):
         return value.mark
     if isinstance(value, (bool, int, float, str)):
@@ -128,17 +130,13 @@ def jsonable(value: Any) -> Any:
     return jsonable(value.content()) if is_composite(value) else value
 
 
-# 80 bits: of 10 million different cases two share a key with a probability of 4e-11
-KEY_DIGITS = 20
-
-
 def canonical_json(content: Any) -> str:
-    """The one JSON text of the content, in ASCII."""
+    """Return the canonical JSON text of the content, in ASCII."""
     return json.dumps(jsonable(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def json_text(value: Any) -> str:
-    """`canonical_json`, ten times sooner for what is plain: it is asked for each parameter of each case."""
+    """Return `canonical_json`, ten times faster for plain values.  It is called for each parameter of each case."""
     if type(value) in (float, int):
         return repr(value)
     if type(value) is str:
@@ -149,26 +147,26 @@ def json_text(value: Any) -> str:
 
 
 def json_object(texts: Mapping[str, str]) -> str:
-    """The canonical JSON of a mapping of identifiers to values of which the JSON texts are given."""
+    """Return the canonical JSON of a mapping from the JSON texts of its values."""
     whole = ",".join([f'"{name}":{texts[name]}' for name in sorted(texts)])
-    if not whole.isascii():  # a parameter of a user's function can have any name
+    if not whole.isascii():  # a parameter of a user function can have any name
         whole = ",".join([f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)])
     return f"{{{whole}}}"
 
 
 def text_hash(text: str, digits: int = KEY_DIGITS) -> str:
-    """`content_hash` of what has this canonical JSON."""
+    """Return the `content_hash` of content with this canonical JSON."""
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def content_hash(content: Any, digits: int = KEY_DIGITS) -> str:
-    """Hexadecimal SHA-256 of the content's canonical JSON, cut to `digits` (80 bits by default)."""
+    """Return the hexadecimal SHA-256 of the canonical JSON, cut to `digits`."""
     return text_hash(canonical_json(content), digits)
 
 
 def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | list[str]:
-    """Label `values` as a coordinate does: numbers for numbers, else text."""
-    # plain values first: a look at a protocol takes ten times as long as at a type
+    """Return the coordinate values of `values`: numbers if all are numbers, else strings."""
+    # plain values first: a test of a protocol takes ten times as long as a test of the type
     made = [value for value in values if type(value) not in (int, float, str, bool) and is_composite(value)]
     numbers = [value.label for value in made if isinstance(value.label, int)]
     if values and len(numbers) == len(values):
@@ -180,7 +178,7 @@ def labels(values: Sequence[Value]) -> list[bool] | list[int] | list[float] | li
 
 
 def text_label(value: Value) -> str:
-    """Label of a value as text: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
+    """Return the coordinate value as a string: "composite_midpoint(4096)", "240,120", "gtransnet", "0.1"."""
     if isinstance(value, tuple):
         return ",".join(text_label(entry) for entry in value)
     if isinstance(value, bool):
@@ -189,7 +187,7 @@ def text_label(value: Value) -> str:
 
 
 def find(values: Sequence[Value], text: str) -> int | None:
-    """Find the one of `values` that `text` writes: as its label in the file, as text, or as an equal number."""
+    """Return the index of the value that `text` states: by its coordinate value, its text, or an equal number."""
     shown = labels(values)
     for i, (value, label) in enumerate(zip(values, shown, strict=True)):
         if text in (text_label(value), str(label)):

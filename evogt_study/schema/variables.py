@@ -1,7 +1,7 @@
-"""Declarations of the result file's variables: one per name, for the file's metadata and for its readers.
+"""Variables of a result file: their declarations, run metadata, reserved names and accuracy warnings.
 
-`comment` names the paper's equation or table.  A variable that a user's own method returns needs no declaration here;
-it carries the attributes it came with.
+`comment` names the equation or table of the paper.  A variable that a user function returns needs no declaration: its
+attributes come with its record.
 """
 
 from __future__ import annotations
@@ -21,23 +21,37 @@ from evogt_study.errors import DoubtWarning, warn
 if TYPE_CHECKING:
     import xarray as xr
 
-
 CONTENT = "coverage_content_type"
-"""Attribute (ACDD) that says what kind of thing a variable is, by a code of ISO 19115-1."""
-MODEL_RESULT = "modelResult"
+"""Attribute (ACDD) with the kind of a variable, one of the following codes of ISO 19115-1."""
+MODEL_RESULT, QUALITY, AUXILIARY = "modelResult", "qualityInformation", "auxiliaryInformation"
 LABEL, LIMIT, WARNING, HEADLINE = "label", "warning_limit", "warning", "headline"
 """Attributes of a variable beside those of CF and ACDD."""
 TRUTH_MEANINGS = "false true"
-"""Attribute `flag_meanings` (CF) of truth values, which are numbers in a file."""
+"""Attribute `flag_meanings` (CF) of booleans, which are numbers in a file."""
+DESIGN = "design"
+"""Attribute of the coordinate of a design: JSON of the rule, the number of points and the distributions."""
+OWN_VALUES = "_values"
+"""Suffix of a coordinate whose values differ between runs.  Its dimension then has an index."""
+CANDIDATE = "candidate"
+"""Extra axis of the pilot.  It numbers the candidates and is no parameter of a run."""
+PILOT = "pilot"
+EARLIER_PHASES = (PILOT,)
+"""Phases that a study may have before its last.  Each is a group in the result file."""
+LONGEST_NAME = 240
+"""Bytes of a name in UTF-8.  netCDF4 reads at most 255, and `OWN_VALUES` may be appended."""
+HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
+"""Attributes in which HDF5 keeps dimensions."""
+TAKEN_REASON = "the result file uses this one"
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the result file: its dimensions after the study's axes, and its attributes.
+    """A variable of the result file: its dimensions after the axes of the study, and its attributes.
 
-    limit: above it the numbers of a run may be inaccurate, for the reason and with the remedy `warning`.  label: short,
-    for figures, with mathematics between dollars.  headline: 1 for what a study is about, if nobody says what it is
-    about, 0 for any other.  is_determined: False for what rounding decides, such as signs of vectors.
+    limit: above it the values of a run may be inaccurate; `warning` has the reason and the remedy.  label: short, for
+    figures, with mathematics between dollars.  headline: 1 for the variable that a study shows by default, 0 for a
+    variable that it never shows by default.  is_determined: False for values that rounding decides, such as signs of
+    vectors.
     """
 
     name: str
@@ -54,7 +68,7 @@ class Variable:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes written to the file, by which a reader needs no method to show and to judge it."""
+        """Attributes in the file.  With them a reader can show and judge the variable without the method."""
         written: dict[str, Any] = {
             "long_name": self.long_name, "units": self.units, "comment": self.comment, CONTENT: self.content,
             LABEL: self.label,
@@ -65,9 +79,9 @@ class Variable:
         return written if self.headline is None else {**written, HEADLINE: self.headline}
 
 
-# files hold these numbers: a new outcome goes to the end
+# files hold these numbers: add a new status at the end
 class Status(IntEnum):
-    """Outcome of a run."""
+    """Status of a run."""
 
     not_run = 0
     ok = 1
@@ -78,14 +92,8 @@ class Status(IntEnum):
 
 
 FINAL = (Status.ok, Status.diverged)
-"""Outcomes that a run's numbers decide: another try changes nothing.  Every other is an accident, which the same run
-elsewhere may not have had."""
-
-OWN_VALUES = "_values"
-"""Suffix of a coordinate that differs between runs: its dimension then carries an index."""
-
-QUALITY, AUXILIARY = "qualityInformation", "auxiliaryInformation"
-
+"""Statuses that the numbers of a run decide: a second attempt has the same status.  With any other status, a second
+attempt may be ok."""
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
@@ -102,7 +110,6 @@ BOOKKEEPING = {
                  content=AUXILIARY),
     )
 }  # fmt: skip
-
 COORDINATES = {
     variable.name: variable
     for variable in (
@@ -113,29 +120,12 @@ COORDINATES = {
     )
 }
 """Coordinates of a pilot, and of a study with a target precision."""
-
-
-DESIGN = "design"
-"""Attribute of a coordinate that numbers the points of a design: JSON of the rule, the number of points, and the
-distribution of each parameter along it."""
-CANDIDATE = "candidate"
-"""The pilot's extra axis: it numbers the candidates, and is no parameter of any run."""
-
-
-PILOT = "pilot"
-EARLIER_PHASES = (PILOT,)
-"""Names of the phases that a study may have before its last: in a result each is a group."""
 TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, *EARLIER_PHASES, "bound"})  # bound: of intervals in summaries
-"""Names that the result file, or a summary of it, has a use for."""
-TAKEN_REASON = "the result file uses this one"
-LONGEST_NAME = 240
-"""Bytes of a name in UTF-8.  NC_MAX_NAME is 256; netCDF4 reads no more than 255, and `OWN_VALUES` may be appended."""
-HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
-"""Attributes in which HDF5 keeps dimensions."""
+"""Names that a result file, or a summary of it, uses itself."""
 
 
 def objection(name: str) -> str | None:
-    """Why a variable, coordinate, dimension or parameter must have another name; None where it may have this one."""
+    """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
     if name in TAKEN:
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
@@ -148,12 +138,12 @@ def objection(name: str) -> str | None:
 
 
 def holds_attribute(name: str) -> bool:
-    """True where an attribute of this name can be written; an underscore at the beginning is for NetCDF's own."""
+    """Return True if an attribute can have this name.  NetCDF reserves a leading underscore."""
     return not name.startswith("_") and name not in HDF5_ATTRIBUTES and len(name.encode()) <= LONGEST_NAME
 
 
 def doubts(data: xr.Dataset) -> Iterator[str]:
-    """One line for each variable that is above its limit in some runs: in how many, how far, why, and the remedy.
+    """Yield a line for each variable that exceeds its limit in some runs: number of runs, maximum, reason and remedy.
 
     The limits are attributes of the variables.
     """
@@ -161,7 +151,7 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
         if LIMIT not in variable.attrs or variable.dtype.kind not in "iuf":
             continue
         values, limit = variable.values, float(variable.attrs[LIMIT])
-        count = _runs(data, values > limit)  # NaN, where a run recorded none, is above nothing
+        count = _runs(data, values > limit)  # NaN, without a recorded value, is not above
         if count:
             ok = _runs(data, data["status"].values == Status.ok) if "status" in data else 1
             told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
@@ -169,11 +159,11 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
 
 
 def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
-    """Number of different runs there."""
+    """Return the number of distinct runs at the points of the mask `where`."""
     return len(np.unique(data["case_key"].values[where])) if "case_key" in data else int(np.count_nonzero(where))
 
 
 def warn_of_doubts(data: xr.Dataset) -> None:
-    """Give a `DoubtWarning` for each of `doubts`."""
+    """Give a `DoubtWarning` for each line of `doubts`."""
     for line in doubts(data):
         warn(line, DoubtWarning)
