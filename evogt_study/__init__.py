@@ -1,13 +1,13 @@
 """Parametric studies of any function over seeds and parameters, with labelled results.
 
-1. Describe a study of a function, or of a method of an installed package.  Run it, and reduce the result over seeds::
+1. Describe a study of a function, or of a method of an installed package.  Run it, and compute statistics over seeds::
 
     study = evs.Study(function, axes={"rho": [20, 28], "seed": range(10)})      # or Study.from_file("FILE.toml")
     ds = evs.run(study)                         # on this machine; client=... for any Dask cluster
     evs.summary(ds.error, over="seed")
-    ds = evs.run(study.replace(constants={"beta": 2.5}), output="lorenz.nc")    # finished runs of the file are reused
+    ds = evs.run(study.replace(constants={"beta": 2.5}), output="lorenz.nc")    # reuses the finished runs of the file
 
-2. Open a result.  `ds.evogt` fills in the variables of the result itself::
+2. Open a result.  The methods of `ds.evogt` use the variables of the result::
 
     with evs.open("results/oscillatory_1d.nc") as ds:
         ds.evogt.compare("dictionary", "transnet", "gtransnet")      # the gain T/G, win rate, signed-rank test
@@ -15,7 +15,7 @@
 
 The solver of the paper, Evo-GTransNet, is in `evogt_study.pde`.
 
-Names are imported when they are first used, so that a worker or ``evogt --help`` does not import all of them.
+Names are imported when they are first used, so a worker or ``evogt --help`` does not import all of them.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ if TYPE_CHECKING:
 _named = lazy_names(
     __name__,
     {
-        "evogt_study.inference.intervals": "Interval",
+        "evogt_study.accessor": "open",
         "evogt_study.analysis.comparison": "compare ranking",
-        "evogt_study.analysis.sensitivity": "shares_of_variance sensitivity",
+        "evogt_study.analysis.orders": "observed_orders",
+        "evogt_study.analysis.sensitivity": "sensitivity shares_of_variance",
+        "evogt_study.analysis.statistics": "summary",
         "evogt_study.analysis.verdict": "verdict",
+        "evogt_study.inference.intervals": "Interval",
         "evogt_study.operations.concat": "concat",
         "evogt_study.operations.merge": "merge",
-        "evogt_study.analysis.orders": "observed_orders",
-        "evogt_study.accessor": "open",
-        "evogt_study.operations.replay": "replay",
-        "evogt_study.study.study": "Study",
-        "evogt_study.study.designs": "sample table together",
-        "evogt_study.operations.run": "run",
-        "evogt_study.workers.limits": "Limits",
         "evogt_study.operations.progress": "Event Listener",
-        "evogt_study.analysis.statistics": "summary",
+        "evogt_study.operations.replay": "replay",
+        "evogt_study.operations.run": "run",
         "evogt_study.operations.verify": "verify",
+        "evogt_study.study.designs": "sample table together",
+        "evogt_study.study.study": "Study",
+        "evogt_study.workers.limits": "Limits",
     },
 )
 _MODULES = {"errors": "evogt_study.errors", "pde": "evogt_study.pde", "plots": "evogt_study.plots"}
 
 _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "summary")
-"""Names with which the accessor `ds.evogt` comes."""
+"""Names that return Datasets.  Their first use registers the accessor `ds.evogt`."""
 
 __all__ = [
     "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge", "observed_orders",
@@ -86,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "open"])  # which a star import would put in the place of Python's own
+    return sorted([*__all__, "open"])  # not in __all__: a star import would replace the built-in `open`

@@ -1,4 +1,4 @@
-"""The process of the command `evogt`, which is also ``python -m evogt_study``."""
+"""Entry point of the command `evogt`, which is also ``python -m evogt_study``."""
 
 import atexit
 import gc
@@ -9,7 +9,8 @@ from evogt_study.cli.main import main
 from evogt_study.storage.hdf5 import unlock_where_no_locks_are
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Instead of 700: imports make half a million objects that stay, and looking through them takes a quarter second."""
+"""Threshold of the garbage collector.  Imports create half a million objects that stay; with the default of 700 the
+collector would need 0.25 s for them."""
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -17,16 +18,16 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 
 
 def command() -> None:
-    """Run the command line and end the process, in which everything imported lives until then."""
-    signal.signal(signal.SIGTERM, _terminated)  # workers begin to start before what runs them is imported
+    """Run the command line and end the process."""
+    signal.signal(signal.SIGTERM, _terminated)  # before the imports: workers may start during them
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     unlock_where_no_locks_are()
-    atexit.register(gc.freeze)  # else Python would look through all of it once more
+    atexit.register(gc.freeze)  # no collection of all objects at exit
     try:
         main(prog_name="evogt")
     finally:
-        # with `-m` Python ends a process by SIGINT, whatever its exit code, where code in a string was interrupted, as
-        # imports have it in dataclasses; running other such code has it forget that
+        # With `-m`, if code in a string was interrupted (dataclasses execute such code), Python ends the process by
+        # SIGINT whatever its exit code.  Other code in a string resets this.
         exec("")  # noqa: S102
 
 

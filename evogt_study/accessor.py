@@ -1,8 +1,8 @@
-"""A result file as a Dataset to ask questions of: opened lazily, with its status in words and the accessor `evogt`.
+"""Open a result file as a Dataset, and analyse it with `ds.evogt`.
 
-The accessor is sugar: each of its methods is a function of `analysis` with the result's own variables filled in.  It
-is there on every Dataset once this module is imported, which `evs.open`, `evs.run` and the other names that give
-Datasets do.
+Each method of `ds.evogt` calls a function of `evogt_study.analysis` or `evogt_study.plots` with the variables of the
+result.  The accessor exists on every Dataset after the import of this module.  `evs.open`, `evs.run` and the other
+functions that return Datasets import it.
 """
 
 from __future__ import annotations
@@ -34,34 +34,47 @@ if TYPE_CHECKING:
     from evogt_study.publishing.page import Drawn
 
 NORMS = ("error", "error_h1", "error_max")
-"""Variables that measure one error in different norms: L2, H1, maximum."""
+"""Variables that measure the same error in different norms: L2, H1 and maximum."""
 STATUS_NAME = "status_name"
-"""Variable of an opened result: `status` in words."""
+"""Variable of an opened result: `status` as a string."""
 
 
 def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Dataset:  # as evs.open
-    """The runs of a result file; those of its pilot with pilot=True.
+    """Open the runs of a result file as a Dataset.
 
-    Values are read when they are asked for; with `chunks`, as of xarray.open_dataset, dask holds them.  `status_name`
-    is the status of each run in words (ok, failed, ...) beside `status`, which is as in the file.  Close it by
-    ``with`` or ``close()``.
+    Values are read on access.  Use the Dataset in a ``with`` block, or call ``close()``.
 
-    Of a study that is being computed, or was interrupted, the runs that are finished are given, in memory; the others
-    are "not_run".
+    Parameters
+    ----------
+    path : str or Path
+        Result file.  If the study is not finished, its finished runs are in memory and the missing runs have the status
+        "not_run".
+    pilot : bool, default False
+        Open the runs of the pilot instead of the main phase.
+    chunks : int, dict or "auto", optional
+        Chunks for Dask arrays, as in `xarray.open_dataset`.
 
-    Raises ResultError where the file is not a result of this package, or has no runs of that phase.
+    Returns
+    -------
+    xarray.Dataset
+        The variables of the file, run metadata, and `status_name`, the status of each run as a string.
+
+    Raises
+    ------
+    ResultError
+        If the file is not a result of this package or has no runs of this phase.
     """
     path, phase = Path(path), PILOT if pilot else "study"
     data = _finished_so_far(path, phase)
     if data is None:
         data = open_result(path, phase, chunks)
     found = with_status_names(data)
-    found.set_close(data.close)  # which xarray loses on the way; a file that is collected instead can end the process
+    found.set_close(data.close)  # xarray loses it; a file closed by the garbage collector can end the process
     return found
 
 
 def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:
-    """Return the finished runs of a result that is not written yet; None where it is, or nothing is finished."""
+    """Return the finished runs of a result that is not complete; None if it is complete or no run is finished."""
     found = finished_so_far(path)
     if found is not None and phase not in found and not path.exists():
         why = "its pilot has not chosen yet; open it with pilot=True" if PILOT in found else "it has no pilot"
@@ -70,18 +83,18 @@ def _finished_so_far(path: Path, phase: str) -> xr.Dataset | None:
 
 
 def with_status_names(data: xr.Dataset) -> xr.Dataset:
-    """The result with `status_name`, the status of each run in words, and without the digests of the file's content.
+    """Return the result with `status_name` and without the checksums of the file.
 
-    Case keys are coordinates, so that values taken from it carry them, by which statistics know equal runs.
+    Run keys become coordinates: statistics recognise equal runs by them.
     """
     words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
-    # digests are of the file as it is: a file that is written from this has others
+    # a file that is written from this Dataset has other checksums
     bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
     return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)}).set_coords(KEYS)
 
 
 def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
-    """The status of each run in words, over the axes."""
+    """Return the status of each run as a string, over the axes."""
     names = np.array([status.name for status in Status], dtype=object)
     found: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = names[data["status"].values.astype(int)]
     return found
@@ -89,7 +102,7 @@ def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.ob
 
 @xr.register_dataset_accessor("evogt")  # type: ignore[no-untyped-call]  # xarray's
 class Result:
-    """``ds.evogt``: questions that a result of this package answers."""
+    """The accessor ``ds.evogt`` of a result of this package."""
 
     def __init__(self, data: xr.Dataset) -> None:
         self._data = data
@@ -99,45 +112,45 @@ class Result:
         return f"ds.evogt: {names}"
 
     def summary(self, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any) -> xr.Dataset:
-        """`analysis.statistics.summary` of a variable, over runs that are planned."""
+        """Return `evs.summary` of a variable, over the planned runs."""
         return summary(self._values(variable), over, planned=self._planned(), **options)
 
     def compare(
         self, dim: str, first: object, second: object, variable: str = "error",
         over: str | Iterable[str] = "seed", **options: Any,
     ) -> xr.Dataset:  # fmt: skip
-        """`analysis.comparison.compare` of two labels of `dim`, paired over common seeds."""
+        """Return `evs.compare` of two values of the axis `dim`, paired over common seeds."""
         return compare(self._values(variable), dim, first, second, over, planned=self._planned(), **options)
 
     def ranking(
         self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """`analysis.comparison.ranking` of the labels of `dim`."""
+        """Return `evs.ranking` of the values of the axis `dim`."""
         return ranking(self._values(variable), dim, over, planned=self._planned(), **options)
 
     def verdict(
         self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """`analysis.verdict.verdict` on the labels of `dim`, by the other error norms and the times of its runs too."""
+        """Return `evs.verdict` of the values of the axis `dim`, with the other error norms and the run times."""
         own = {"seconds": self._data.get("wall_seconds"), "metrics": self._norms(variable)}
         return verdict(self._values(variable), dim, over, planned=self._planned(), **{**own, **options})
 
     def shares(self, variable: str = "error", parameters: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
-        """`analysis.beyond_the_mean.shares_of_variance`: parameters and seeds in the variance of a variable."""
+        """Return `evs.shares_of_variance`: the shares of parameters and seeds in the variance of a variable."""
         return shares_of_variance(self._values(variable), parameters, **options)
 
     def orders(
         self, along: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
-        """`analysis.orders.observed_orders` along a numeric axis."""
+        """Return `evs.observed_orders` along a numeric axis."""
         return observed_orders(self._values(variable), along, over, planned=self._planned(), **options)
 
     def sensitivity(
         self, variable: str = "error", over: str | Iterable[str] | None = None, **options: Any
     ) -> xr.Dataset:
-        """`analysis.sensitivity.sensitivity.sensitivity` of a variable to the parameters of a sample.
+        """Return `evs.sensitivity` of a variable to the parameters of a sample.
 
-        Raises InputError, too, where there is none: of a plain grid, or of values that are all equal.
+        Raises InputError, also if the result is a plain grid or all values are equal.
         """
         values = self._values(variable)
         return known(sensitivity(values, over, planned=self._planned(), **options), values)
@@ -149,11 +162,11 @@ class Result:
         xlabel: str | None = None, ylabel: str | None = None, size: tuple[float, float] | None = None,
         ax: Axes | Sequence[Axes] | None = None, notes: bool = True,
     ) -> Figure:  # fmt: skip
-        """One kind of picture, as `evogt plot` draws it: a Matplotlib figure.
+        """Draw a plot of one kind, as `evogt plot` does, and return the Matplotlib figure.
 
-        along, by, panel, over and at are as of `analysis.plots.Places`; ax: axes to draw on, as many as there are
-        panels, of which labels and size are one's own; notes: whether small print and counts of runs stand in the
-        picture, or in its `caption` alone.  Raises InputError for what cannot be drawn.
+        along, by, panel, over and at are as in `evogt_study.plots.Places`.  ax: axes to draw on, one for each panel,
+        with your own labels and size.  notes: False leaves footnotes and numbers of runs to `caption`.  Raises
+        InputError if the plot cannot be drawn.
         """
         look = {} if ax is not None else {"title": title, "xlabel": xlabel, "ylabel": ylabel, "size": size}
         places = {"along": along, "by": by, "panel": panel, "over": over, "at": at or {}}
@@ -163,9 +176,9 @@ class Result:
         self, kind: str = "distribution", variable: str | None = None, *, slopes: Iterable[float] | None = None,
         **places: Any,
     ) -> str:  # fmt: skip
-        """Text beside a picture without notes: what it shows, long names, counts and small print.
+        """Return the caption of a plot without notes: its subject, long names, numbers of runs and footnotes.
 
-        places: as of `plot`, along, by, panel, over and at.  Raises InputError for what cannot be drawn.
+        places: along, by, panel, over and at, as in `plot`.  Raises InputError if the plot cannot be drawn.
         """
         return self._drawn(kind, variable, places, {}, slopes=slopes, notes=False).caption
 
@@ -183,7 +196,7 @@ class Result:
         return kinds.drawn(self._data, kind, wish)
 
     def failures(self) -> pd.DataFrame:
-        """One row for each planned run that is not ok: its labels, status in words, message, attempts and seconds."""
+        """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""
         planned = self._data["case_key"].values != ""
         axes = list(map(str, self._data["status"].dims))
         where = np.nonzero(planned & (self._data["status"].values != Status.ok))
@@ -194,7 +207,7 @@ class Result:
         return pd.DataFrame(columns)
 
     def runs(self) -> pd.DataFrame:
-        """One row for each planned run, as `evogt export` writes it."""
+        """Return a row for each planned run, as `evogt export` writes it."""
         return data_frame(run_table(self._data))
 
     def _values(self, variable: str) -> xr.DataArray:
@@ -204,12 +217,12 @@ class Result:
         return self._data[variable]
 
     def _norms(self, variable: str) -> dict[str, xr.DataArray]:
-        """Errors of the same runs in other norms, which some run has."""
+        """Return the errors of the same runs in other norms, if any run has them."""
         if variable not in NORMS:
             return {}
         found = {name: self._data[name] for name in NORMS if name != variable and name in self._data}
         return {name: each for name, each in found.items() if bool(np.isfinite(each).any())}
 
     def _planned(self) -> xr.DataArray | None:
-        """The runs' keys; nothing where the Dataset does not have them."""
+        """Return the run keys; None if the Dataset does not have them."""
         return self._data.get(KEYS)

@@ -1,8 +1,8 @@
-"""Every named failure of the package, on one page.
+"""All errors and warnings of the package.
 
-Two families.  An `InputError` is a mistake in what a person wrote: it is reported in one line, ends the command with
-exit code 2 and leaves nothing behind.  A `RunError` is what happened inside one run: it becomes that run's `status`
-and `message`, and the study goes on.  Messages carry the measured number.
+An `InputError` is a mistake in what the user wrote.  The command prints its message in one line, exits with code 2 and
+writes nothing.  A `RunError` happens inside one run.  It becomes the status and the message of the run, and the study
+continues.  Messages contain the measured number.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ import warnings
 from typing import Any
 
 MESSAGE_LIMIT = 900
+"""Characters of a message."""
 _NOT_THE_USER = (__file__.removesuffix("errors.py"), contextlib.__file__)
-"""Files that no warning names as its place: the package's, and context managers, through which it calls itself."""
+"""Files that `warn` skips when it looks for the line that led to a warning."""
 
 
 class EvogtError(Exception):
-    """Base of every failure that the package names; its message is one line of bounded length."""
+    """Base of all errors of the package.  The message is one line of limited length."""
 
     def __init__(self, message: str) -> None:
         super().__init__(cut(" ".join(message.split()), MESSAGE_LIMIT))
 
 
 class InputError(EvogtError, ValueError):
-    """Something a person wrote cannot be used."""
+    """The input of the user cannot be used."""
 
 
 class ParameterError(InputError):
-    """A parameter's value is outside what it may be.
+    """The value of a parameter is not valid.
 
-    Reads "`name` must be WANTED, got VALUE (where); REMEDY".
+    The message is "`name` must be WANTED, got VALUE (where); REMEDY".
     """
 
     def __init__(self, name: str, wanted: str, got: Any, *, where: str = "", remedy: str = "") -> None:
@@ -44,77 +45,77 @@ class ParameterError(InputError):
         return _parameter_error, (self.name, self.wanted, self.got, self.where, self.remedy)
 
     def at(self, where: str) -> ParameterError:
-        """The same failure with the place where the value was written."""
+        """Return the error with the place of the value."""
         return ParameterError(self.name, self.wanted, self.got, where=where, remedy=self.remedy)
 
 
 def _parameter_error(name: str, wanted: str, got: Any, where: str, remedy: str) -> ParameterError:
-    """A `ParameterError` unpickled."""
+    """Return the `ParameterError` that a pickle holds."""
     return ParameterError(name, wanted, got, where=where, remedy=remedy)
 
 
 class FormulaError(InputError):
-    """A formula is outside the admitted grammar, or cannot be used as the problem states it."""
+    """A formula is outside the grammar, or does not suit the problem."""
 
 
 class ProblemError(InputError):
-    """A problem's data contradict the method's assumptions (positive diffusion, zero boundary trace)."""
+    """The data of a problem contradict an assumption of the method, such as positive diffusion."""
 
 
 class StudyError(InputError):
-    """A study file cannot be read as a study; the message names file, key, what was found and what to write."""
+    """A study cannot be read.  The message names the file, the key, the value and the remedy."""
 
 
 class ResultError(InputError):
-    """A result file cannot be read, written, or is not this study's."""
+    """A result file cannot be read or written, or belongs to another study."""
 
 
 class DamagedResultError(ResultError):
-    """A result whose bookkeeping has no meaning, or whose runs are not what was written."""
+    """A result has invalid run metadata, or its runs differ from what was written."""
 
 
 class InPythonError(ResultError):
-    """A run cannot be computed again, since its function was given in Python and is in no file."""
+    """A run cannot be computed again because its function was given in Python and is in no file."""
 
 
 class DamagedShardError(ResultError):
-    """A shard's checksums or structure do not hold; its runs count as not run."""
+    """The checksum or the structure of a shard is wrong.  Its runs count as not run."""
 
 
 class SweepError(EvogtError):
-    """A study could not go on; what is finished is kept."""
+    """A study could not continue.  Its finished runs are kept."""
 
 
 class LeavingError(EvogtError):
-    """A worker takes no more batches, since its job ends soon; the message is its address."""
+    """A worker accepts no more batches because its job ends soon.  The message is its address."""
 
 
 class LostBatchError(EvogtError):
-    """A batch of runs could not be computed as a whole, for a reason that is none of its runs' own exceptions."""
+    """A batch could not be computed, and no exception of a run is the reason."""
 
 
 class IncompleteError(EvogtError):
-    """A statistic was asked for over all planned runs, and some have no value."""
+    """A statistic needs all planned runs, and some are missing."""
 
 
 class PilotError(EvogtError):
-    """The pilot could not choose a value, because no candidate's runs were all ok."""
+    """The pilot could not choose a value because every candidate has a run that is not ok."""
 
 
 class RunError(EvogtError):
-    """One run could not be completed."""
+    """A run could not be completed."""
 
 
 class DivergedError(RunError):
-    """A run's final numbers are not finite."""
+    """The final numbers of a run are not finite."""
 
 
 class ReturnError(RunError):
-    """A value that a function of one's own returned cannot be stored."""
+    """A value that a user function returned cannot be stored."""
 
 
 class TimedOutError(RunError):
-    """A run took longer than it may."""
+    """A run exceeded its run timeout."""
 
 
 class EmptySpaceError(RunError):
@@ -126,23 +127,23 @@ class IndefiniteStiffnessError(RunError):
 
 
 class DoubtWarning(UserWarning):
-    """A run's numbers are to be doubted, for a reason that it shows itself; the message says why and what helps."""
+    """The values of a run may be inaccurate.  The message gives the reason and the remedy."""
 
 
 class CodeWarning(UserWarning):
-    """A file that a study's own code imports has changed, and is none of those that the study depends on."""
+    """A file that the user code imports has changed, and `depends` does not list it."""
 
 
 class JobsWarning(UserWarning):
-    """Jobs of a batch system could not be cancelled; the message says what becomes of them."""
+    """Jobs of a batch system could not be cancelled.  The message says what happens to them."""
 
 
 class StoreWarning(UserWarning):
-    """Finished runs were put aside, or could not be taken; the message says where they are."""
+    """Finished runs were moved to the store, or could not be reused.  The message says where they are."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:
-    """Give a warning whose place is the line outside of this package that led to it."""
+    """Give a warning that points to the line outside of this package that led to it."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
         frame, level = frame.f_back, level + 1
@@ -150,7 +151,7 @@ def warn(text: str, kind: type[Warning]) -> None:
 
 
 def shortened(value: Any, limit: int = 80) -> str:
-    """`value` as it would be typed, cut to `limit` characters."""
+    """Return `value` as Python prints it, cut to `limit` characters."""
     try:
         return cut(repr(value).replace("\n", " "), limit)
     except (ValueError, RecursionError):  # an integer or a nesting beyond what Python prints
@@ -158,6 +159,6 @@ def shortened(value: Any, limit: int = 80) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """`text`, its middle left out where it is longer than `limit`."""
+    """Return `text` without its middle part if it is longer than `limit`."""
     tail = (limit - 3) // 2
     return text if len(text) <= limit else f"{text[: limit - 3 - tail]}...{text[-tail:]}"

@@ -1,10 +1,12 @@
-"""The grammar of formulas: text to a symbolic expression, with nothing evaluated on the way.
+"""Read formulas as symbolic expressions, and evaluate the expressions on arrays.
 
-    numbers, names, + - * / **, parentheses, and the functions of `FUNCTIONS`
+A formula has numbers, names, ``+ - * / **``, parentheses and the functions of `FUNCTIONS`.  `parse` reads the text as a
+Python syntax tree and translates only the nodes of this grammar.  It executes nothing, and it names whatever else it
+refuses: attributes, indices, comparisons, keywords, strings, comprehensions.  Limits on length, nesting and powers
+bound its time and memory.
 
-The text is read into Python's syntax tree and only the node types of this grammar are translated; attribute access,
-indexing, comparison, keywords, strings, comprehensions and every other construct are refused by name.  Sizes are
-bounded, so that a formula cannot occupy the machine either.
+`evaluate`, `prepared` and `repeated` compute expressions as a list of NumPy operations, each of which is computed once.
+All three give the same numbers, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ import sympy
 
 from evogt_study.errors import FormulaError, shortened
 
+Array = npt.NDArray[np.float64]
+Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
+"""The name of a symbol, or a function with the indices of the operations whose results it takes."""
 SPACE = ("x", "y", "z")
 RESERVED = (*SPACE, "t", "pi")
 FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]]] = {
@@ -34,29 +39,36 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], sympy.Expr], Callable[[float], float]
     "exp": (sympy.exp, math.exp), "log": (sympy.log, math.log), "sqrt": (sympy.sqrt, math.sqrt),
     "abs": (sympy.Abs, abs),
 }  # fmt: skip
-
-# more than a person writes; bounds the time of reading a formula that a program wrote
-MAX_LENGTH = 4000
-# a tenth of Python's limit of recursion: each level takes several calls, here and in sympy
-MAX_DEPTH = 100
-# each derivative of a power is one more product: derivatives of (...)**64 stay short
-MAX_EXPONENT = 64
-# far from overflow, so that squares of constants are numbers too
-LARGEST = 1e100
-# powers of powers multiply: (x**64)**64 would have a derivative of thousands of factors
-MAX_DEGREE = 256
-# digits of exact numbers, which are the range of a double: longer ones would only be rounded in the end
-MAX_DIGITS = 300
-_CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # what Python reads over is left out too
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_NUMPY: dict[Any, Callable[..., Any]] = {
+    sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
+    sympy.atan: np.arctan, sympy.sinh: np.sinh, sympy.cosh: np.cosh, sympy.tanh: np.tanh, sympy.exp: np.exp,
+    sympy.log: np.log, sympy.Abs: np.abs, sympy.sign: np.sign,
+}  # fmt: skip
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.Pow: pow,
 }  # fmt: skip
+_CHARACTERS = frozenset("".join(map(chr, range(32, 127)))) - {"#", "\\"}  # Python skips comments and joined lines
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+MAX_LENGTH = 4000
+"""Characters of a formula.  It limits the time to read a formula that a program wrote."""
+MAX_DEPTH = 100
+"""Levels of nesting.  Each level takes several calls, here and in SymPy, and Python allows 1,000 calls."""
+MAX_EXPONENT = 64
+"""Each derivative of a power has one more product.  Derivatives of (...)**64 are still short."""
+MAX_DEGREE = 256
+"""Powers of powers multiply: the derivative of (x**64)**64 would have thousands of factors."""
+MAX_DIGITS = 300
+"""Digits of an exact number.  This is the range of a double."""
+LARGEST = 1e100
+"""Largest constant.  Its square is far from overflow."""
+LARGEST_PRODUCT = 8
+"""Largest exponent of a power that is computed as a product, which is exact for small integers.  For 8,000 values
+products take 0.8 of the time of np.power for the exponent 8, and 1.3 for the exponent 12."""
 
 
 def symbol(name: str) -> sympy.Symbol:
     """The real symbol of a name in a formula."""
-    # real: the derivative of abs(x) is then sign(x), not one that sympy leaves standing
+    # real, so that the derivative of abs(x) is sign(x) and not an unevaluated derivative
     return sympy.Symbol(name, real=True)
 
 
@@ -73,9 +85,9 @@ def parse(text: str, key: str = "formula") -> sympy.Expr:
 
 
 def syntax_tree(text: str, key: str = "formula") -> ast.expr:
-    """The syntax tree of `text`, all of which is within the grammar, for those who typeset it as it stands.
+    """The syntax tree of `text`, for typesetting.
 
-    Raises FormulaError as `parse` does.
+    Raises FormulaError for anything outside the grammar, as `parse` does.
     """
     text = text.strip()
     tree = _read(text, key)
@@ -83,8 +95,13 @@ def syntax_tree(text: str, key: str = "formula") -> ast.expr:
     return tree
 
 
+def parameters_of(expression: sympy.Expr) -> set[str]:
+    """Names in `expression` other than x y z t pi."""
+    return {str(name) for name in expression.free_symbols} - set(RESERVED)
+
+
 def _read(text: str, key: str) -> ast.expr:
-    """Python's syntax tree of a text of the right characters, of which nothing is checked yet."""
+    """Python's syntax tree of a text of admitted characters.  Its nodes are not checked yet."""
     if len(text) > MAX_LENGTH:
         raise FormulaError(f"`{key}` must have at most {MAX_LENGTH} characters, got {len(text)}")
     outside = [character for character in text if character not in _CHARACTERS]
@@ -93,24 +110,18 @@ def _read(text: str, key: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "1x" and the like are only warnings to Python's reader
-            # reads the text and runs nothing; what may stand in the tree is looked at node by node
             tree = ast.parse(text, mode="eval")
-    # MemoryError is what Python's parser raises of its own where nesting overflows its stack
+    # Python's parser raises MemoryError if nesting overflows its stack
     except (SyntaxError, ValueError, RecursionError, MemoryError, Warning) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise FormulaError(f"`{key}` must be a formula, got {shortened(text)}: {reason}") from None
     return tree.body
 
 
-def parameters_of(expression: sympy.Expr) -> set[str]:
-    """Names in `expression` other than x y z t pi."""
-    return {str(name) for name in expression.free_symbols} - set(RESERVED)
-
-
 class _Part(NamedTuple):
-    """A translated piece of a formula: `value` is its number where no name is left in it.
+    """A translated piece of a formula.
 
-    `degree` counts factors: it bounds what powers of powers can grow to when they are differentiated.
+    value: its number if it has no names.  degree: number of factors, which limits the growth of derivatives.
     """
 
     expression: sympy.Expr
@@ -119,10 +130,10 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """One pass over a syntax tree; knows the text and key for its messages.
+    """One pass over a syntax tree.  `text` and `key` are for messages.
 
-    Constant pieces are computed in floating point before sympy sees them, and refused where they leave the range of
-    ordinary numbers: exact arithmetic on 9**9**9 would not come back.
+    Constant pieces are computed in floating point first and refused if they exceed `LARGEST`: exact arithmetic on
+    9**9**9 would not end.
     """
 
     def __init__(self, text: str, key: str) -> None:
@@ -253,12 +264,12 @@ class _Translation:
 
 
 def _digits(expression: sympy.Expr) -> int:
-    """Decimal digits of an exact number's larger part; 1 for what is not a fraction."""
+    """Decimal digits of the larger part of a fraction; 1 for any other expression."""
     return max(len(str(abs(expression.p))), len(str(expression.q))) if expression.is_Rational else 1
 
 
 def _described(node: ast.AST) -> str:
-    """A syntax node in words: 'Attribute' reads better than its memory address."""
+    """The name of a syntax node in messages."""
     return {
         "Attribute": "a dot", "Subscript": "an index", "Lambda": "a lambda", "Compare": "a comparison",
         "BoolOp": "and/or", "IfExp": "if/else", "NamedExpr": "an assignment", "JoinedStr": "a string",
@@ -267,37 +278,25 @@ def _described(node: ast.AST) -> str:
     }.get(type(node).__name__, type(node).__name__)  # fmt: skip
 
 
-Array = npt.NDArray[np.float64]
-
-_NUMPY: dict[Any, Callable[..., Any]] = {
-    sympy.sin: np.sin, sympy.cos: np.cos, sympy.tan: np.tan, sympy.asin: np.arcsin, sympy.acos: np.arccos,
-    sympy.atan: np.arctan, sympy.sinh: np.sinh, sympy.cosh: np.cosh, sympy.tanh: np.tanh, sympy.exp: np.exp,
-    sympy.log: np.log, sympy.Abs: np.abs, sympy.sign: np.sign,
-}  # fmt: skip
-# of 8,000 values, products take 0.8 of the time of np.power for an exponent of 8, and 1.3 for 12
-LARGEST_PRODUCT = 8
-"""Exponents up to this one are products, which are faster than np.power and exact for small whole numbers."""
-
-
 def evaluate(expression: sympy.Expr, values: Mapping[str, Any]) -> Any:
-    """The number or array that `expression` is, given `values` of its symbols.
+    """The number or array of `expression` for `values` of its symbols.
 
-    Raises FormulaError for an operation that has no numerical counterpart (a derivative that sympy left standing).
+    Raises FormulaError for an operation that has no numerical counterpart, such as an unevaluated derivative.
     """
     return evaluate_all((expression,), values)[0]
 
 
 def evaluate_all(expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any]) -> list[Any]:
-    """As `evaluate`, for several expressions of the same symbols."""
+    """Evaluate several expressions of the same symbols."""
     return _prepared(expressions, ())(values)
 
 
 def prepared(
     expressions: tuple[sympy.Expr, ...], parameters: Mapping[str, float]
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """The expressions as a function of the values of all other symbols; what depends on none is computed once.
+    """The expressions as a function of the values of all other symbols.
 
-    The numbers are those of `evaluate_all`, bit for bit.  Raises FormulaError as `evaluate` does.
+    Parts that depend on `parameters` alone are computed once.  Raises FormulaError as `evaluate` does.
     """
     return _prepared(expressions, tuple(parameters), *parameters.values())
 
@@ -307,7 +306,7 @@ def _prepared(
     expressions: tuple[sympy.Expr, ...], names: tuple[str, ...], *numbers: float
 ) -> Callable[[Mapping[str, Any]], list[Any]]:
     known, given, steps, results = _split(expressions, dict(zip(names, numbers, strict=True)))
-    # of few nodes a formula takes as long as its calls do: arguments that are named take a third less than a list
+    # short formulas: named arguments take a third less time than a list of arguments
     calls = [(place, operate, arguments[0], arguments[1:]) for place, operate, arguments in steps]
 
     def evaluated(values: Mapping[str, Any]) -> list[Any]:
@@ -325,10 +324,10 @@ def _prepared(
 def repeated(
     expressions: tuple[sympy.Expr, ...], values: Mapping[str, Any], variable: str, shape: tuple[int, ...]
 ) -> Callable[[Array], list[Any]]:
-    """The expressions as a function of one `variable`, an array of `shape`, that asks for no memory when it is called.
+    """The expressions as a function of one `variable`, an array of `shape`, that allocates no memory when it is called.
 
-    Operations write into arrays that are at hand, one of which serves several in turn; results are valid until the next
-    call.  What does not depend on the variable is computed now.  The numbers are those of `evaluate_all`, bit for bit.
+    Operations write into a few arrays in turn, so results are valid until the next call.  Parts that do not depend on
+    the variable are computed once.
     """
     slots, given, steps, results = _split(expressions, {name: values[name] for name in values if name != variable})
     last_use = {i: place for place, _, arguments in steps for i in arguments}
@@ -349,20 +348,16 @@ def repeated(
     return evaluated
 
 
-Operation = tuple[str | Callable[..., Any], tuple[int, ...]]
-"""A symbol's name, or a function and the numbers of the operations whose results it takes."""
-
-
 def _split(
     expressions: tuple[sympy.Expr, ...], known: Mapping[str, Any]
 ) -> tuple[list[Any], list[tuple[int, str]], list[tuple[int, Callable[..., Any], tuple[int, ...]]], tuple[int, ...]]:
-    """Values of what depends on `known` symbols only, places of the others, operations on these, and of results."""
+    """Values of parts of `known` symbols only, places of other symbols, operations on these, and places of results."""
     operations, results = _laid_out(expressions)
     slots: list[Any] = []
     given: list[tuple[int, str]] = []
     steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
     varying: set[int] = set()
-    # arguments come before what is made of them, so that one pass tells which vary
+    # arguments come before the operations that use them, so one pass finds those that vary
     for place, (operate, arguments) in enumerate(operations):
         slots.append(None)
         if isinstance(operate, str) and operate in known:
@@ -372,7 +367,7 @@ def _split(
             varying.add(place)
         # numbers and parameters only, such as 2 pi / epsilon
         elif varying.isdisjoint(arguments):
-            with np.errstate(all="ignore"):  # what is no number shows in the values
+            with np.errstate(all="ignore"):  # an undefined value is NaN
                 slots[place] = operate(*[slots[i] for i in arguments])
         else:
             steps.append((place, operate, arguments))
@@ -382,7 +377,7 @@ def _split(
 
 @lru_cache(maxsize=256)
 def _laid_out(expressions: tuple[sympy.Expr, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:
-    """Operations in an order in which each finds its arguments computed, and where the expressions' results are."""
+    """Operations, each after its arguments, and the index of each expression's result."""
     operations: list[Operation] = []
     places: dict[sympy.Expr, int] = {}
 

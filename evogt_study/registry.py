@@ -1,4 +1,25 @@
-"""Objects by name: those of this distribution, and those that other packages add, all by entry points."""
+"""Find objects by name, in this package and in others, by entry points.
+
+A `Registry` holds the objects of one group of entry points.  A package adds an object with a few lines of its
+``pyproject.toml``::
+
+    [project.entry-points."evogt_study.methods"]
+    my_solver = "my_package.solvers:MySolver"
+
+The groups, and what an entry of each group is:
+
+- ``evogt_study.methods``: a function, or a subclass of `Method` (see `evogt_study.methods.loading`)
+- ``evogt_study.problems``: a `ProblemKind` object (see `evogt_study.methods.problem_kind`)
+- ``evogt_study.commands``: a click command, which becomes a subcommand of `evogt`
+- ``evogt_study.dictionaries``: a subclass of `evogt_study.pde.dictionaries.base.Dictionary`
+- ``evogt_study.integrators``: a subclass of `evogt_study.pde.integrators.Integrator`
+- ``evogt_study.domains``: a subclass of `evogt_study.pde.domains.Domain`
+
+The name of the entry is the name in a study file or on the command line.  The distribution ``evogt-study`` registers
+its own objects in the same way.  Its names come first: another package cannot replace them.
+
+`lazy_names` imports the public names of a package when they are first used.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +36,23 @@ DISTRIBUTION = "evogt-study"
 
 
 class Registry(Mapping[str, K], Generic[K]):
-    """Objects by the names of entry points of `group`; each is imported when it is first used.
+    """Objects by name, from the entry points of `group`.
 
-    parameter: what a study file calls the name.  kinds: the objects that have been used.  Raises ParameterError for a
-    name without an object, and for a type without one of the parts that its base declares.
+    An object is imported when it is first used.  Iteration gives the names of this distribution and of all objects that
+    have been used; `installed` also gives the names of other packages.  ``registry[name]`` raises ParameterError for an
+    unknown name, and for a type that does not define all abstract methods of its base.
+
+    Parameters
+    ----------
+    parameter : str
+        The parameter that takes the name, for error messages.
+    group : str
+        Group of entry points.
+
+    Attributes
+    ----------
+    kinds : dict
+        Objects that have been used, by name.  A test or a notebook may add an object without an entry point.
     """
 
     def __init__(self, parameter: str, group: str) -> None:
@@ -36,21 +70,21 @@ class Registry(Mapping[str, K], Generic[K]):
 
     @property
     def own(self) -> Mapping[str, EntryPoint]:
-        """Entry points of this distribution."""
+        """Entry points of this distribution, by name."""
         return own_entry_points().get(self.group, {})
 
     def installed(self) -> list[str]:
         """Return the names of this distribution, then those of all other packages."""
         return list(dict.fromkeys([*self.own, *(entry.name for entry in entry_points(group=self.group))]))
 
-    # imported when it is used: a study that does not use another package's dictionary does not import that package
+    # a study that does not use an object of another package does not import that package
     def _imported(self, name: str) -> K:
         for entry in [self.own[name]] if name in self.own else entry_points(group=self.group, name=name):
             kind: K = entry.load()
             return kind
         raise ParameterError(self.parameter, self.wanted, name)
 
-    # Mapping's own test would import the object
+    # the test of `Mapping` would import the object
     def __contains__(self, name: object) -> bool:
         known = name in self.kinds or name in self.own
         return known or (isinstance(name, str) and bool(entry_points(group=self.group, name=name)))
@@ -67,7 +101,7 @@ class Registry(Mapping[str, K], Generic[K]):
         return f"one of {', '.join(self)}"
 
 
-@cache  # a process reads the file once; a look through all installed packages would take ten times as long
+@cache  # a search in all installed packages would take ten times as long
 def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
     """Return the entry points of this distribution by group and name."""
     found: dict[str, dict[str, EntryPoint]] = {}
@@ -81,8 +115,9 @@ def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """The function ``__getattr__`` of a package: modules, relative to it where they begin with a dot, and their names.
+    """Return the function ``__getattr__`` of a package.
 
+    modules: module, relative to the package if it begins with a dot, to its public names with spaces between them.
     Type checkers know the names by imports under ``if TYPE_CHECKING``.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}

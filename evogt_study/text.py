@@ -1,4 +1,4 @@
-"""Text of any origin as it may be shown: what would act on a terminal or a page, or hide, is written out."""
+"""Print text of any origin safely: characters that act on a terminal, or hide, are printed as escapes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import click
 
 
 def shown(text: str, kept: str = "") -> str:
-    r"""`text` with each character that is not printable as its escape: ``\x1b``, ``\n``, ``\u202e``.
+    r"""Return `text` with each character that is not printable as its escape: ``\x1b``, ``\n``, ``\u202e``.
 
-    That is control characters (C0, DEL, C1), the marks that turn the direction of text, separators of lines, and what
-    is no character; those in `kept` stay.
+    These are control characters (C0, DEL, C1), marks that change the direction of text, line separators and code points
+    that are no character.  Characters in `kept` stay.
     """
     if text.isprintable():
         return text
@@ -17,11 +17,11 @@ def shown(text: str, kept: str = "") -> str:
 
 
 def tell(line: object, err: bool = False) -> None:
-    """Print one line, and no more than one, whatever is in it."""
+    """Print exactly one line."""
     click.echo(shown(str(line)), err=err)
 
 
 def tell_lines(text: str, err: bool = False) -> None:
-    """Print text of several lines, such as a table, in whose cells nothing can begin a new one."""
+    """Print text of several lines, such as a table.  A line break inside a cell must be an escape already."""
     for line in text.split("\n"):
         tell(line, err)
