@@ -1,4 +1,8 @@
-"""Files, and folders of files, that appear whole or not at all."""
+"""Write files and folders that appear completely or not at all.
+
+A temporary name contains the mark of its process, `own_mark`: machine and process number.  By this mark, the files that
+a killed process left are recognised and removed.
+"""
 
 from __future__ import annotations
 
@@ -17,70 +21,23 @@ from typing import TypeVar
 
 from evogt_study.errors import ResultError
 
-MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-")
-
-
-@cache
-def this_machine() -> str:
-    """Identify the machine, or the container in it, within which a process number has one meaning.
-
-    Host names do not do that: machines may share one, and containers have process numbers of their own.
-    """
-    try:
-        # the boot's identity too: after a reboot the same number is another process
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return uuid.uuid4().hex  # not known: no other is the same
-
-
-def own_mark() -> str:
-    """Return what names of temporary files and folders of this process have in them."""
-    return f"{_digest(this_machine())}-{os.getpid()}-"
-
-
-def was_left(name: str) -> bool:
-    """Return True for a name with the mark of a process of this machine that has ended."""
-    found = MARK.search(name)
-    return found is not None and found["machine"] == _digest(this_machine()) and has_ended(found)
-
-
-def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
-    """Return True where the number under "process" is of no process here."""
-    try:
-        # signal 0 is never delivered: the kernel only checks that the process is there
-        os.kill(int(process["process"]), 0)
-    except (ProcessLookupError, LookupError, ValueError, OverflowError):
-        return True
-    # it is there, and another user's
-    except PermissionError:
-        return False
-    return False
-
-
-def _digest(text: str) -> str:
-    # 8 digits keep names short; a mark of another machine that agrees by chance is 1 in 4e9
-    return blake2b(text.encode(), digest_size=4).hexdigest()
-
-
-RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
-"""Suffixes under which a result may be written: those of NetCDF, and none."""
-
-
 Found = TypeVar("Found")
+MARK = re.compile(r"(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-")
+RESULT_SUFFIXES = (".nc", ".nc4", ".cdf", ".h5", "")
+"""Suffixes of a result file: the suffixes of NetCDF, and none."""
 
 
 @contextmanager
 def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
     """Write a file atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.
 
-    Where the body raises, the temporary file is removed and `path` is as it was.
+    If the body raises, the temporary file is removed and `path` is unchanged.  A link stays a link: its target is
+    written.  Raises ResultError if the target cannot be written.
 
-    tidy: first remove what killed processes of this machine left of it.  Left out for folders of many files, since it
-    lists the folder.
-
-    A link stays one: what it leads to is written.  Raises ResultError where that cannot be.
+    tidy: first remove the temporary files that killed processes of this machine left.  This lists the folder, which
+    takes long if it has many files.
     """
-    path = followed(path).absolute()  # else what writes may take ~ for a home
+    path = followed(path).absolute()  # absolute: a writer may read a leading ~ as a home folder
     # in the same folder, since a rename is atomic within one file system only
     temporary = _beside(path)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp") if tidy else ():
@@ -89,8 +46,8 @@ def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         sync(temporary)
-        # all of 21 power cuts on ext4, with and without its journal, were survived in this order: content is on disk
-        # before its name, and its name before what it replaces is removed
+        # content is on disk before its name, and its name before the old content is removed: in this order a result
+        # survived all of 21 power cuts on ext4, with and without its journal
         os.replace(temporary, path)
         sync(path.parent)
     # Ctrl-C too must not leave half a file behind
@@ -100,9 +57,9 @@ def written_whole(path: Path, *, tidy: bool = False) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
-    """Write a file as `written_whole` does, in a folder that is made where it is missing.
+    """Write a file as `written_whole` does, and make its folder if it is missing.
 
-    Raises ResultError where the disk refuses.
+    Raises ResultError if the disk refuses.
     """
     try:
         make_folder(path.parent)
@@ -116,8 +73,8 @@ def write_file(path: Path, content: bytes, *, tidy: bool = False) -> None:
 def folder_written_whole(path: Path) -> Iterator[Path]:
     """Write a new folder atomically: under a temporary name beside `path`, synced to disk, then renamed to `path`.
 
-    Where the body raises, the temporary folder is removed.  What killed processes of this machine left of it is removed
-    first.  Raises OSError where something is at `path` by then.
+    If the body raises, the temporary folder is removed.  Temporary folders that killed processes of this machine
+    left are removed first.  Raises OSError if `path` exists by then.
     """
     missing = make_folder(path.parent)
     temporary = _beside(path)
@@ -138,16 +95,28 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
         raise
 
 
+def remove_unfinished(folder: Path, name: str | None = None) -> None:
+    """Remove the temporary files that killed processes left in `folder`, of all files or of the file `name`.
+
+    Only the holder of the result's lock may call it: other processes may be writing temporary files.
+    """
+    file = ".+" if name is None else re.escape(name)
+    left = re.compile(rf"\.{file}\.{MARK.pattern}[0-9a-f]{{8}}\.tmp")
+    for path in list(folder.iterdir()) if folder.is_dir() else []:
+        if left.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
 def _beside(path: Path) -> Path:
-    """Return a new temporary name for what becomes `path`, with the mark by which a killed process's is recognised."""
+    """Return a new temporary name for `path`, with the mark of this process."""
     return path.with_name(f".{path.name}.{own_mark()}{uuid.uuid4().hex[:8]}.tmp")
 
 
 def followed(path: Path) -> Path:
-    """Return the path at which a file really lies: `path`, or what it is a link to.
+    """Return `path`, or the target of the link at `path`.
 
-    Raises ResultError for a link in a circle or into a folder that is not there: its disk may not be mounted; and for
-    a pipe or a device, which would be waited for, or replaced.
+    Raises ResultError for a circular link, for a link into a folder that does not exist (its disk may not be mounted),
+    and for a folder, a pipe or a device.
     """
     target = path
     if os.path.islink(path):
@@ -163,17 +132,17 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Return True for what is there and is neither a file nor a folder: a pipe, which is waited for, or a device."""
-    # those of `os.path`, to which a name that is too long is one of nothing
+    """Return True for a path that exists and is neither a file nor a folder: a pipe or a device."""
+    # functions of `os.path` do not raise for a name that is too long
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-# bounded by writers: each replaces the file once, so that a reader looks again at most once for each of them
+# each writer replaces the file once, so a reader looks again at most once for each writer
 def steadily(path: Path, look: Callable[[], Found]) -> Found:
-    """Return what `look` finds, looked for again where the file `path` was replaced meanwhile.
+    """Return the value of `look`, which is called again if the file `path` was replaced meanwhile.
 
-    A writer replaces its result before it removes the shards that it was made of.  A reader that meets neither has been
-    overtaken, and finds the new result when it looks again.
+    A writer replaces its result before it removes the shards.  A reader that finds neither calls `look` again and then
+    finds the new result.
     """
     while True:
         before = identity(path)
@@ -188,7 +157,7 @@ def steadily(path: Path, look: Callable[[], Found]) -> Found:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from the one that replaces it; None where there is none."""
+    """Return numbers that differ between a file and its replacement; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -197,23 +166,11 @@ def identity(path: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def remove_unfinished(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left of files in `folder`, or of the one of that `name`.
-
-    For the holder of the result's lock only: others may be writing theirs.
-    """
-    file = ".+" if name is None else re.escape(name)
-    left = re.compile(rf"\.{file}\.{MARK.pattern}[0-9a-f]{{8}}\.tmp")
-    for path in list(folder.iterdir()) if folder.is_dir() else []:
-        if left.fullmatch(path.name):
-            path.unlink(missing_ok=True)
-
-
 def make_folder(folder: Path) -> list[Path]:
-    """Make a folder and its parents, on disk with their names; those that were missing, innermost first."""
+    """Make a folder and its parents, synced to disk; return the folders that were missing, innermost first."""
     made: list[Path] = []
     try:
-        # outermost first, each synced into its parent: else a power cut could lose a folder with the files in it
+        # outermost first, each synced into its parent: a power cut must not lose a folder with its files
         for each in reversed([folder, *folder.parents]):
             if not each.exists():
                 each.mkdir(exist_ok=True)
@@ -226,21 +183,35 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def unmake(folders: Iterable[Path]) -> None:
-    """Remove folders that were made for nothing, innermost first; one that something was put into stays."""
+    """Remove the folders that are empty, innermost first."""
     for folder in folders:
-        # rmdir refuses a folder that is not empty, so nothing is lost here
+        # rmdir refuses a folder that is not empty
         with suppress(OSError):
             folder.rmdir()
 
 
 def sync(path: Path) -> None:
     """Wait until a file or folder is on disk."""
-    # fsync is of the file, whatever descriptor asks for it: reading is enough, and the only way for a folder
+    # a descriptor for reading is enough for fsync, and a folder has no other
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# called before anything is computed, so that a wrong name does not fail after hours of runs
+def check_result_place(path: Path) -> None:
+    """Raise ResultError if a result cannot be written at `path`, or if the suffix is not a suffix of NetCDF."""
+    whole = os.path.abspath(followed(path))
+    if not is_utf8(whole):
+        raise ResultError(f"cannot write {whole!a}: the name must be UTF-8; choose another place with -o")
+    if path.suffix.lower() not in RESULT_SUFFIXES:
+        raise ResultError(
+            f"cannot write {path}: a result is NetCDF, not {path.suffix}; choose another place with -o, such as "
+            f"{path.with_suffix('.nc')}"
+        )
+    check_writable(path)
 
 
 def check_writable(path: Path) -> None:
@@ -261,20 +232,47 @@ def check_writable(path: Path) -> None:
 
 
 def is_utf8(text: str) -> bool:
-    """Return True for a path that is text to NetCDF, whose own paths and attributes are UTF-8."""
-    # Python stands surrogates in for the bytes of a name that are not UTF-8
+    """Return True for a path that NetCDF can read: its paths and attributes are UTF-8."""
+    # Python replaces bytes of a name that are not UTF-8 by surrogates
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-# before anything is computed: a name that fails after hours of runs is found out at once
-def check_result_place(path: Path) -> None:
-    """Raise ResultError unless a result can be written at `path`, under a name that does not belie it."""
-    whole = os.path.abspath(followed(path))
-    if not is_utf8(whole):
-        raise ResultError(f"cannot write {whole!a}: the name must be UTF-8; choose another place with -o")
-    if path.suffix.lower() not in RESULT_SUFFIXES:
-        raise ResultError(
-            f"cannot write {path}: a result is NetCDF, not {path.suffix}; choose another place with -o, such as "
-            f"{path.with_suffix('.nc')}"
-        )
-    check_writable(path)
+def own_mark() -> str:
+    """Return the mark in the names of temporary files and folders of this process."""
+    return f"{_digest(this_machine())}-{os.getpid()}-"
+
+
+def was_left(name: str) -> bool:
+    """Return True for a name with the mark of a process of this machine that has ended."""
+    found = MARK.search(name)
+    return found is not None and found["machine"] == _digest(this_machine()) and has_ended(found)
+
+
+def has_ended(process: Mapping[str, str] | re.Match[str]) -> bool:
+    """Return True if no process of this machine has the number under "process"."""
+    try:
+        # signal 0 is never delivered: the kernel only checks that the process exists
+        os.kill(int(process["process"]), 0)
+    except (ProcessLookupError, LookupError, ValueError, OverflowError):
+        return True
+    except PermissionError:  # a process of another user
+        return False
+    return False
+
+
+@cache
+def this_machine() -> str:
+    """Return the identity of the machine or the container in which process numbers are unique.
+
+    A host name is not enough: machines may share one, and containers have process numbers of their own.
+    """
+    try:
+        # with the identity of the boot: after a reboot the same number is another process
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return uuid.uuid4().hex  # unknown: equal to no other
+
+
+def _digest(text: str) -> str:
+    # 8 digits keep names short; the marks of two machines agree with a probability of 1 in 4e9
+    return blake2b(text.encode(), digest_size=4).hexdigest()

@@ -13,16 +13,16 @@ from contextlib import suppress
 
 from evogt_study.storage.lease import UNKNOWN
 
-# reentrant, since what reads a result under the lock opens other groups of it, which takes the lock again
 HDF5_LOCK = threading.RLock()
+"""Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
 
 
-# HDF5 reads the variable when it is loaded.  It is left alone elsewhere, since a user's own runs may write one file
-# from several processes, which HDF5's locks refuse.
+# HDF5 reads the variable when it is loaded.  On a file system with locks it stays unset, because runs of the user may
+# rely on HDF5's locks.
 def unlock_where_no_locks_are() -> None:
-    """Have HDF5 do without locks where the file system of this folder has none: it would refuse to write or read there.
+    """Switch the locks of HDF5 off if the file system of this folder has none: HDF5 would refuse to write or read.
 
-    A result needs none: it is written under a temporary name by its only writer.
+    A result needs no lock of HDF5: its only writer writes it under a temporary name.
     """
     with suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY)

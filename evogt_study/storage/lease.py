@@ -1,8 +1,13 @@
-"""One writer for each result: a lock file beside it that names its holder.
+"""The right of one process to write a result, to compute a part of a plan, or to use a temporary folder.
 
-The file is made exclusively, which every file system can do for all its machines.  Where the kernel's lock (`flock`)
-is known, it ends with its process, however that ends.  Where it is not (Lustre, some NFS), or does not reach another
-machine, the holder's sign of life, the file's time of change, tells whether it is still there.
+A lock or a claim is a file that names its holder.  It is created exclusively, which every file system can do for all of
+its machines.
+
+- `only_writer` holds the lock beside a result file.  The kernel's lock (`flock`), if the file system has it, ends with
+  its process.  Otherwise (Lustre, some NFS), or on another machine, the time of change of the file shows whether the
+  holder is alive: the holder renews it every `HEARTBEAT_SECONDS`.
+- `Claims` are the parts of a plan that array tasks take, each a file in a folder.
+- `own_folder` is the temporary folder of a command.  A lock in it shows whether the command has ended.
 """
 
 from __future__ import annotations
@@ -32,31 +37,40 @@ from evogt_study.storage.atomic import followed, has_ended, make_folder, own_mar
 from evogt_study.storage.atomic import this_machine as _machine
 
 HEARTBEAT_SECONDS = 10.0
-"""Seconds between two signs of life of a holder.  Each is a change of one file's time, which costs a server little."""
+"""Seconds between two signs of life of a holder.  A sign of life is a new time of change of its file."""
 SILENT_SECONDS = 120.0
-"""Seconds of silence after which a holder is gone: twelve signs missed, since a file server may pause for a minute."""
+"""Seconds without a sign of life after which a holder is gone.  A file server may pause for a minute."""
 NAMED_SECONDS = 2.0
-"""Seconds after which a lock without a name was cut short: its maker names it within milliseconds."""
-# who waits is 20 ms late at most, and looks are one small read each
+"""Seconds after which the holder of an unsigned lock is gone.  A holder signs within milliseconds."""
 LOOKS_PER_SECOND = 50
-# which of the two is left to the system by POSIX
+"""Reads of a lock that may become free."""
 HELD = (EAGAIN, EACCES)
+"""Error numbers of `flock` if another process holds the lock.  POSIX leaves the choice to the system."""
 UNKNOWN = (ENOLCK, EOPNOTSUPP, ENOTSUP, ENOSYS)
-"""Error numbers of `flock` where the file system has none."""
+"""Error numbers of `flock` if the file system has no locks."""
+LIVES = 5
+"""Number of processes that may be lost in one part: a part that ended so many would end all others in turn."""
+_CLAIM_NAME = re.compile(r"(\d+)\.(\d+|done)")
+RELEASED = b"released"
+FOLDER_PREFIX = "pymp-"
+"""Prefix of the folder that multiprocessing makes for the processes of one command."""
+FOLDER_LOCK = "evogt.lock"
+"""Lock in that folder.  It ends with the command; the age of the folder says nothing about a study that takes days."""
 
 
 def lock_file(result: Path) -> Path:
     """Return the lock file of a result."""
-    result = followed(result)  # two names of one file have one lock
+    result = followed(result)  # a link and its target have one lock
     return result.with_name(result.name + ".lock")
 
 
 @contextmanager
 def only_writer(result: Path) -> Iterator[Callable[[], None]]:
-    """Hold the lock of `result`, and give a function that raises ResultError where it was lost, to call before writing.
+    """Hold the lock of `result`.  Yield a function that raises ResultError if the lock is lost.
 
-    A lock whose process is gone is taken over.  So is one without a sign of life for `SILENT_SECONDS`: one of a process
-    that was stopped so long is lost.  Raises ResultError, with the holder's host and process, where another holds it.
+    Call this function before each write.  A lock is taken over if its process is gone, or if it has had no sign of life
+    for `SILENT_SECONDS`.  So a process that is stopped for this time loses its lock.  Raises ResultError, with host and
+    process, if another process holds it.
     """
     path = lock_file(result)
     made = _make(path.parent)
@@ -73,7 +87,7 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
             beating.join()
             # another may have taken it over while this process was stopped: then the file is the other's
             if lock.is_held():
-                with suppress(OSError):  # of a disk that takes nothing any more: whoever comes next takes the lock over
+                with suppress(OSError):  # a disk error: the next process takes the lock over
                     path.unlink(missing_ok=True)
             os.close(lock.descriptor)
     finally:
@@ -82,10 +96,9 @@ def only_writer(result: Path) -> Iterator[Callable[[], None]]:
 
 @dataclass(frozen=True)
 class Writer:
-    """Holder of a lock as its file says.
+    """Holder of a lock, from the lock file.
 
-    lives: whether it is there still, as far as can be seen from here: by its process, where that is on this machine,
-    and by its signs of life.
+    lives: False if its process on this machine has ended, or if it has had no sign of life for `SILENT_SECONDS`.
     """
 
     host: str
@@ -94,12 +107,12 @@ class Writer:
     lives: bool
 
     def described(self) -> str:
-        """Describe it: "process 4711 on host since 2026-01-01T12:00:00Z"."""
+        """Describe the holder: "process 4711 on host since 2026-01-01T12:00:00Z"."""
         return f"process {self.process} on {self.host} since {self.since}" + ("" if self.lives else ", which is gone")
 
 
 def writer_of(result: Path) -> Writer | None:
-    """Look who holds the lock of `result`, without touching it; None where nobody does, or it is not signed yet."""
+    """Return the holder of the lock of `result`; None if there is no lock or it is not signed."""
     try:
         descriptor = os.open(lock_file(result), os.O_RDONLY)
     except OSError:
@@ -117,7 +130,7 @@ def writer_of(result: Path) -> Writer | None:
 
 @dataclass(frozen=True)
 class _Lock:
-    """A lock file that this process has open, and the token with which it signed it."""
+    """A lock file that this process has open, and the token in its signature."""
 
     path: Path
     descriptor: int
@@ -127,7 +140,7 @@ class _Lock:
         return _is_at(self.path, self.descriptor) and holder(self.descriptor).get("token") == self.token
 
     def check(self) -> None:
-        """Raise ResultError where another process has taken the lock over."""
+        """Raise ResultError if another process has taken the lock over."""
         if self.is_held():
             return
         found = holder(self.descriptor)
@@ -137,7 +150,7 @@ class _Lock:
 
 
 def _make(folder: Path) -> list[Path]:
-    """Make the folder; those that were missing, innermost first."""
+    """Make the folder; return the folders that were missing, innermost first.  Raises ResultError."""
     try:
         return make_folder(folder)
     except OSError as error:
@@ -146,13 +159,13 @@ def _make(folder: Path) -> list[Path]:
 
 def _beat(lock: _Lock, ended: threading.Event) -> None:
     while not ended.wait(HEARTBEAT_SECONDS):
-        with suppress(OSError):  # of a server that pauses; the next one may reach it
+        with suppress(OSError):  # a server may pause; the next sign may reach it
             os.utime(lock.descriptor)
 
 
 def _acquired(path: Path) -> _Lock:
-    """Take the lock and return it.  Where it is not clear yet whether another holds it, look again."""
-    # a lock without a name is taken over after NAMED_SECONDS; twice that leaves time for whoever is doing it now
+    """Take the lock and return it.  While it is unclear whether another process holds it, look again."""
+    # an unsigned lock is taken over after NAMED_SECONDS; another process may be doing this now
     end = time.monotonic() + 2 * NAMED_SECONDS
     while True:
         try:
@@ -169,7 +182,7 @@ def _acquired(path: Path) -> _Lock:
             os.close(descriptor)
             if not isinstance(error, OSError):
                 raise
-            if made:  # on a full disk, which has room for a file but not for what is in it
+            if made:  # a full disk may have room for a file but not for its content
                 path.unlink(missing_ok=True)
             raise ResultError(f"cannot write {path}: {error.strerror}; choose another place with -o") from None
         os.close(descriptor)
@@ -177,9 +190,9 @@ def _acquired(path: Path) -> _Lock:
 
 
 def _opened(path: Path) -> tuple[int, bool]:
-    """Open the lock file: its descriptor, and whether this process made it."""
+    """Open the lock file; return its descriptor, and True if this process created it."""
     with suppress(FileExistsError):
-        # exclusive creation is the one thing that all file systems do atomically, for all of their machines
+        # all file systems create a file exclusively, for all of their machines
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644), True
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDWR), False
@@ -187,25 +200,25 @@ def _opened(path: Path) -> tuple[int, bool]:
 
 
 def _signed(path: Path, descriptor: int, made: bool) -> str | None:
-    """Sign the lock and return the token under which this process holds it; None where that is not clear yet.
+    """Sign the lock and return the token; None if it is unclear whether another process holds it.
 
-    Raises ResultError where another holds it.
+    Raises ResultError if another process holds it.
     """
     alone = flocked(path, descriptor)
-    if made and alone is not False:  # False: another looks already whether it may take it over
+    if made and alone is not False:  # False: another process examines it already
         return sign(descriptor)
     found = holder(descriptor)
     if alone is False and found and not ended(found):
         raise _refusal(path, found)
     if alone is False:
-        return None  # another has just made it, or takes it over
+        return None  # another process has just created it, or takes it over
     return _taken_over(path, descriptor, alone)
 
 
 def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
-    """As `_signed`, of a file that was there.
+    """Sign, as `_signed` does, a lock file that existed before.
 
-    alone: whether this process has the kernel's lock, None where the file system has none.
+    alone: True if this process has the kernel's lock, None if the file system has no locks.
     """
     with _judging(path) as now:
         if now is None:
@@ -215,29 +228,24 @@ def _taken_over(path: Path, descriptor: int, alone: bool | None) -> str | None:
             return None
         if not _gone(found, silent, alone):
             raise _refusal(path, found)
-        # its holder may have removed the file since it was opened: a signature in that one would lock nothing
+        # its holder may have removed the file since it was opened: then a signature would lock nothing
         return sign(descriptor) if _is_at(path, descriptor) else None
 
 
 def _gone(found: Mapping[str, str], silent: float, alone: bool | None) -> bool:
-    """Tell whether the holder is gone of a lock that nobody has touched for `silent` seconds."""
+    """Return True if the holder of a lock is gone.  silent: seconds since its last sign of life."""
     if not found or ("token" in found and silent > SILENT_SECONDS):
         return True
-    here = found.get("host") == this_host()  # of other machines the kernel may not see the locks
+    here = found.get("host") == this_host()  # the kernel may not see locks of other machines
     return here and (alone is True or ended(found))
 
 
-def ended(found: Mapping[str, str]) -> bool:
-    """Tell whether the holder is known to be a process of this machine that has ended."""
-    return found.get("machine", "") == _machine() and has_ended(found)
-
-
-# The time is of a file that was made just now, by the same clock as the signs of life of the holder.
 @contextmanager
 def _judging(path: Path) -> Iterator[float | None]:
-    """Be the only one, on all machines, who decides about a lock that is there; None where another does.
+    """Be the only process, on all machines, that decides about an existing lock; yield None if another process does.
 
-    Gives the time by the clock of the file system: those of two machines may differ by minutes.
+    Otherwise yield the time of a new file.  It is by the clock of the file system, as the signs of life are: the clocks
+    of two machines may differ by minutes.
     """
     mark = _mark(path)
     try:
@@ -258,50 +266,11 @@ def _mark(path: Path) -> Path:
     return path.with_name(f".{path.name}.judged")
 
 
-def flocked(path: Path, descriptor: int) -> bool | None:
-    """Take the kernel's lock of an open file: False where another has it, None where the file system has no locks.
-
-    Raises ResultError for any other failure.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in UNKNOWN:
-            return None
-        if error.errno in HELD:
-            return False
-        raise ResultError(f"cannot lock {path}: {error.strerror}; choose another place with -o") from None
-    return True
-
-
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def sign(descriptor: int) -> str:
-    """Write this process into a lock, and return the token that distinguishes this signature from all others."""
-    now, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
-    told = {"host": this_host(), "machine": _machine(), "process": os.getpid(), "since": now, "token": token}
-    # in place, not by a rename: the kernel's lock is of this very file
-    os.ftruncate(descriptor, 0)
-    signature = json.dumps(told).encode()
-    if os.pwrite(descriptor, signature, 0) < len(signature):
-        raise OSError(ENOSPC, os.strerror(ENOSPC))
-    os.fsync(descriptor)  # to where other machines look
-    return token
-
-
-def holder(descriptor: int) -> dict[str, str]:
-    """Read what a lock says of its holder; nothing where it is not signed."""
-    try:
-        # pread, since the position belongs to all who share the descriptor; a signature is some 200 bytes
-        found = json.loads(os.pread(descriptor, 4096, 0))
-    except (ValueError, RecursionError):
-        return {}
-    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _refusal(path: Path, found: Mapping[str, str]) -> ResultError:
@@ -324,24 +293,62 @@ def _unclear(path: Path, found: Mapping[str, str]) -> ResultError:
     )
 
 
+def sign(descriptor: int) -> str:
+    """Write host and process into a lock; return the token that is unique to this signature."""
+    now, token = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), uuid.uuid4().hex
+    told = {"host": this_host(), "machine": _machine(), "process": os.getpid(), "since": now, "token": token}
+    # in place, not by a rename: the kernel's lock belongs to this file
+    os.ftruncate(descriptor, 0)
+    signature = json.dumps(told).encode()
+    if os.pwrite(descriptor, signature, 0) < len(signature):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+    os.fsync(descriptor)  # to where other machines look
+    return token
+
+
+def holder(descriptor: int) -> dict[str, str]:
+    """Read the signature of a lock; return an empty mapping if it is not signed."""
+    try:
+        # pread does not move the shared position; a signature has about 200 bytes
+        found = json.loads(os.pread(descriptor, 4096, 0))
+    except (ValueError, RecursionError):
+        return {}
+    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def ended(found: Mapping[str, str]) -> bool:
+    """Return True if the holder is a process of this machine that has ended."""
+    return found.get("machine", "") == _machine() and has_ended(found)
+
+
+def flocked(path: Path, descriptor: int) -> bool | None:
+    """Take the kernel's lock of an open file; return False if another process has it, None if there are no locks.
+
+    Raises ResultError for any other failure.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in UNKNOWN:
+            return None
+        if error.errno in HELD:
+            return False
+        raise ResultError(f"cannot lock {path}: {error.strerror}; choose another place with -o") from None
+    return True
+
+
 def this_host() -> str:
     """The name of this machine."""
     return socket.gethostname()
 
 
-LIVES = 5
-"""Claims of a part whose processes were lost: what has ended so many would end the next, and all of them in turn."""
-NAME = re.compile(r"(\d+)\.(\d+|done)")
-RELEASED = b"released"
-
-
 class WorkIsGoneError(Exception):
-    """The folder is not there any more: somebody has joined what was computed."""
+    """The folder of claims is gone: another process has joined the results."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Claims as a folder shows them: the latest generation by part, and the parts that are done."""
+    """Claims in a folder: the latest generation of each part, and the parts that are done."""
 
     generations: dict[int, int]
     done: frozenset[int]
@@ -349,16 +356,16 @@ class Seen:
 
 @dataclass(eq=False)
 class Claims:
-    """Claims in a folder, which is there as long as the work is; `held` are this process's, by part."""
+    """Claims in a folder, which exists until the plan is computed.  held: claims of this process, by part."""
 
     folder: Path
     held: dict[int, Path] = field(default_factory=dict)
 
     def seen(self) -> Seen:
-        """Look at all claims.  Raises WorkIsGoneError."""
+        """Read all claims.  Raises WorkIsGoneError."""
         generations, done = dict[int, int](), set[int]()
         for name in self._names():
-            if match := NAME.fullmatch(name):
+            if match := _CLAIM_NAME.fullmatch(name):
                 part = int(match[1])
                 if match[2] == "done":
                     done.add(part)
@@ -375,7 +382,7 @@ class Claims:
             raise ResultError(f"cannot read {self.folder}: {error.strerror}") from None
 
     def take(self, part: int, generation: int = 0) -> bool:
-        """Claim a part; False where another process has done so.  Raises WorkIsGoneError, ResultError."""
+        """Claim a part; return False if another process has claimed it.  Raises WorkIsGoneError, ResultError."""
         path = self.folder / f"{part}.{generation}"
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
@@ -399,40 +406,40 @@ class Claims:
         self.held.pop(part)
 
     def release(self) -> None:
-        """Leave what this process holds to others, which need not wait for its silence."""
+        """Release the claims of this process.  Others need not wait until it is silent."""
         for path in self.held.values():
             with suppress(OSError):
                 path.write_bytes(RELEASED)
         self.held.clear()
 
     def lost(self, seen: Seen, among: Collection[int]) -> list[int]:
-        """Parts that are claimed, are not done, and whose holder is gone."""
+        """Return the claimed parts that are not done and whose holder is gone."""
         now = self._now()
         parts = [part for part in seen.generations if part in among and part not in seen.done and part not in self.held]
         return [part for part in parts if self._is_lost(part, seen.generations[part], now)]
 
     def lives(self, part: int, generation: int) -> int:
-        """Number of a part's claims up to this generation whose processes did not leave it by themselves."""
+        """Return the number of claims of a part, up to this generation, that were not released."""
         paths = [self.folder / f"{part}.{number}" for number in range(generation + 1)]
         return sum(path.read_bytes() != RELEASED for path in paths if path.exists())
 
     def _is_lost(self, part: int, generation: int, now: float) -> bool:
         try:
             descriptor = os.open(self.folder / f"{part}.{generation}", os.O_RDONLY)
-        except OSError:  # removed by who joined, or a server that pauses
+        except OSError:  # another process joined the results, or a server pauses
             return False
         try:
             silent = now - os.fstat(descriptor).st_mtime
             if os.pread(descriptor, len(RELEASED), 0) == RELEASED:
                 return True
             found = holder(descriptor)
-            # one that is killed before it signs leaves no name to look for
+            # a process that is killed before it signs leaves no signature
             return silent > (SILENT_SECONDS if found else NAMED_SECONDS) or ended(found)
         finally:
             os.close(descriptor)
 
     def _now(self) -> float:
-        """The time by the clock of the file system, which is that of the signs of life.  Raises WorkIsGoneError."""
+        """Return the time by the clock of the file system, as the signs of life are.  Raises WorkIsGoneError."""
         probe = self.folder / f".{own_mark()}now"
         try:
             probe.touch()
@@ -444,7 +451,7 @@ class Claims:
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Give signs of life of what is held, and release what is still held at the end of the body."""
+        """Give signs of life for the held claims, and release them at the end of the body."""
         over = threading.Event()
         beating = threading.Thread(target=self._beat, args=(over,), daemon=True)
         beating.start()
@@ -458,21 +465,18 @@ class Claims:
     def _beat(self, over: threading.Event) -> None:
         while not over.wait(HEARTBEAT_SECONDS):
             for path in list(self.held.values()):
-                with suppress(OSError):  # of a server that pauses; the next one may reach it
+                with suppress(OSError):  # a server may pause; the next sign may reach it
                     os.utime(path)
 
 
 def claims_in(folder: Path) -> Claims:
-    """Claims in a folder that is made if it is not there.  Raises ResultError."""
-    try:
-        make_folder(folder)
-    except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror}; choose another place with -o") from None
+    """Return the claims in a folder, which is made if it is missing.  Raises ResultError."""
+    _make(folder)
     return Claims(folder)
 
 
 def living(root: Path) -> int:
-    """Number of parts that processes hold, of all work whose claims are in folders of `root`."""
+    """Return the number of parts that processes hold, in all folders of claims in `root`."""
     count = 0
     for folder in root.iterdir() if root.is_dir() else []:
         claims = Claims(folder)
@@ -484,50 +488,44 @@ def living(root: Path) -> int:
 
 
 def remove_claims(root: Path) -> None:
-    """Remove all claims, once what they were for is done."""
+    """Remove all claims after the work is done."""
     shutil.rmtree(root, ignore_errors=True)
 
 
-PREFIX = "pymp-"
-"""Prefix of the folder that multiprocessing makes for the processes of one command."""
-# its lock ends with the command, however that ends; the folder's age would say nothing of a study that takes days
-LOCK = "evogt.lock"
-
-
-# in Python's own folder, which multiprocessing makes anyway and removes with the command
 @cache
 def own_folder() -> Path:
-    """Python's folder for what processes of this command have in common, which is removed with it.
+    """Return the temporary folder that multiprocessing makes for this command and removes with it.
 
-    Folders that killed commands left are removed first, where a lock in them shows that they were this user's on this
+    Folders that killed commands left are removed first, if a lock in them shows that they belonged to this user on this
     machine.
     """
     _remove_left(Path(tempfile.gettempdir()))
     folder = Path(get_temp_dir())
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    # open until the end, which is what holds the lock; not closed by the garbage collector
+    descriptor = os.open(folder / FOLDER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    # the open file holds the lock until the end of the process
     atexit.register(os.close, descriptor)
-    if flocked(folder / LOCK, descriptor):
+    if flocked(folder / FOLDER_LOCK, descriptor):
         sign(descriptor)
     return folder
 
 
 def _remove_left(parent: Path) -> None:
-    # /tmp may hold thousands of entries, of which only those with the prefix are looked at further
     with os.scandir(parent) as entries:
         for entry in entries:
-            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False) and _is_left(Path(entry.path)):
+            is_named = entry.name.startswith(FOLDER_PREFIX)  # of the thousands of entries that /tmp may hold
+            if is_named and entry.is_dir(follow_symlinks=False) and _is_left(Path(entry.path)):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _is_left(folder: Path) -> bool:
-    """Return True for the folder of a command of this user on this machine that is gone."""
+    """Return True for the folder of a command of this user on this machine that has ended."""
     with suppress(OSError, ResultError):
         if folder.lstat().st_uid == os.getuid():
-            # anybody may make names in /tmp: a link there could have us lock, or remove, something else
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            # any user may create names in /tmp: do not follow a link
+            lock = folder / FOLDER_LOCK
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                return flocked(folder / LOCK, descriptor) is True and holder(descriptor).get("host") == this_host()
+                return flocked(lock, descriptor) is True and holder(descriptor).get("host") == this_host()
             finally:
                 os.close(descriptor)
     return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evogt_study.storage.lease import LOCK, PREFIX
+from evogt_study.storage.lease import FOLDER_LOCK, FOLDER_PREFIX
 
 OWN = """
 import sys
@@ -60,11 +60,11 @@ def test_a_folder_of_a_killed_command_is_removed_by_the_next_and_that_of_a_live_
 
 def test_folders_that_are_not_ours_stay(started, temporary):
     """Of another machine, of Python alone, and what only looks like one."""
-    others = {name: temporary / f"{PREFIX}{name}" for name in ("elsewhere", "python", "file", "link", "torn")}
+    others = {name: temporary / f"{FOLDER_PREFIX}{name}" for name in ("elsewhere", "python", "file", "link", "torn")}
     for name in ("elsewhere", "python", "torn"):
         others[name].mkdir()
-    (others["elsewhere"] / LOCK).write_text(json.dumps({"host": "elsewhere", "process": 7}))
-    (others["torn"] / LOCK).touch()
+    (others["elsewhere"] / FOLDER_LOCK).write_text(json.dumps({"host": "elsewhere", "process": 7}))
+    (others["torn"] / FOLDER_LOCK).touch()
     others["file"].touch()
     others["link"].symlink_to(others["elsewhere"])
     process, own = started()
