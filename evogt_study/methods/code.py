@@ -1,7 +1,11 @@
-"""Code that a user names on purpose: ``file.py:attribute`` or ``package.module:attribute``, or a function in Python.
+"""Code that a study names: ``file.py:attribute``, ``package.module:attribute``, an entry point, or a Python function.
 
-Nothing else is ever imported because a file says so.  What such code declares is written into results, so that they
-are read, merged and checked without running it.
+No other code is imported because a file names it.  The declaration of the code (name, identity, parameters) is written
+into results, so that they are read, merged and checked without running it.
+
+- `PythonFile`, `InstalledCode`: found by `named_code`
+- `PickledCode`: made by `code_of` from a function
+- `DeclaredCode`: known by its declaration in a result alone
 """
 
 from __future__ import annotations
@@ -44,12 +48,13 @@ from evogt_study.schema.parameters import Parameter, anything
 from evogt_study.schema.values import canonical, canonical_json, is_composite
 
 GROUP = "evogt_study.methods"
-"""Entry points under which an installed package names functions, or whole methods, of its own."""
+"""Group of entry points by which a package registers methods: functions, or subclasses of `Method`."""
 SOURCE_LIMIT = 20_000
-"""Characters of a function's text that a result holds to be read: some hundred lines."""
-
+"""Characters of the source of a function that a result stores for its readers."""
 Contents = tuple[tuple[str, str], ...]
 """Names of files, each with a hash of its content."""
+_imported_as: dict[str, object] = {}
+"""Content of the modules that were imported for a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +114,48 @@ class UserCode(ABC):
         return {**known, "parameters": [[each.name, each.optional, _recorded(each.default)] for each in parameters]}
 
 
+def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
+    """A parameter for each argument of a user's function, with its default.
+
+    Raises StudyError for what is not a function of named arguments.
+    """
+    if not callable(function):
+        raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
+    declared = {}
+    for argument in arguments:
+        if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
+            raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
+        default, optional = None, False
+        if argument.default is not argument.empty:
+            try:
+                default, optional = canonical(argument.default), True
+            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
+                default, optional = None, True
+        declared[argument.name] = Parameter(
+            argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional
+        )
+    return declared
+
+
+def depended(names: Iterable[str], folder: Path) -> Contents:
+    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
+    try:
+        return depended_contents(names, folder)
+    except (OSError, ValueError) as error:
+        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
+
+
+def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
+    """The code that a study file names.  Raises StudyError where there is none."""
+    if reference.rpartition(":")[0].endswith(".py"):
+        return PythonFile.named(reference, folder, depends)
+    return InstalledCode.named(reference, folder, depends)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PythonFile(UserCode):
     """A Python file's path and text.  The text travels to the workers, which need no file system in common."""
@@ -165,212 +212,6 @@ class PythonFile(UserCode):
         return names[self.attribute]
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstalledCode(UserCode):
-    """Something in a module that can be imported here and on the workers, with the content that it had here."""
-
-    module: str
-    text: str = ""
-    content: str = ""
-
-    @staticmethod
-    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
-        """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
-        module, _, attribute = _entry_point(reference).partition(":")
-        path = _module_file(module, reference)
-        source = _source_of(path)
-        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        root = path.parents[len(package.split("."))] if package else path.parent
-        return InstalledCode(
-            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
-            helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
-            module=module, text=source, content=_installed_content(path, attribute),
-        )  # fmt: skip
-
-    def load(self) -> Any:
-        if _installed_content(_module_file(self.module, self.reference), self.attribute) != self.content:
-            raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
-        try:
-            found: Any = _imported(self.module, (self.content, *self.helpers))
-        except (Exception, SystemExit) as error:
-            raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
-        for name in self.attribute.split("."):
-            if not hasattr(found, name):
-                raise StudyError(
-                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
-                )
-            found = getattr(found, name)
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class PickledCode(UserCode):
-    """A function of a script, a notebook's cell or a module of the user's own, which travels by value.
-
-    file: the Python file at whose top level it has its name, empty where there is none.
-    """
-
-    payload: bytes
-    file: str = ""
-    text: str = ""
-    content: str = ""
-
-    def load(self) -> Any:
-        return _unpickled(self.payload, self.helpers)
-
-    @cached_property
-    def declared(self) -> dict[str, Any]:
-        return {**super().declared, "source": self.text[:SOURCE_LIMIT]}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredCode(UserCode):
-    """Code of which only the declaration is known, as a result holds it; nothing of it can be run."""
-
-    told: Mapping[str, Any] = field(hash=False)
-
-    @staticmethod
-    def of(reference: str, folder: Path, text: str) -> DeclaredCode:
-        """Find what `reference` names among the declarations that were written of a study's code.
-
-        Raises StudyError for a text that declares nothing of this name.
-        """
-        attribute = reference.rpartition(":")[2]
-        try:
-            told = json.loads(text)["codes"][reference]
-            name = str(told["name"])
-            if name != attribute and ":" in reference:
-                raise ValueError(f"it declares {name!r}")
-            found = DeclaredCode(
-                reference=reference, attribute=name, folder=str(folder), told=told,
-                helpers=tuple(sorted(told["helpers"].items())), stands_for=canonical_json(dict(told["identity"])),
-            )  # fmt: skip
-            found.load()
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
-        return found
-
-    @property
-    def content(self) -> str:
-        """The hash of the code when it ran."""
-        return str(next(iter(self.identity.values())))
-
-    @property
-    def runs_in_python(self) -> bool:
-        """True of a function of a script or a notebook, which no file or module has."""
-        return "source" in self.told
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return (self.content,)
-
-    @cached_property
-    def declared(self) -> dict[str, Any]:
-        return dict(self.told)
-
-    def load(self) -> Any:
-        """A problem, or a function that has the parameters of the one that is named, and refuses to be called."""
-        if "problem" in self.told:
-            return kind_of({"kind": self.told["kind"]}).make(self.told["problem"])
-
-        def unknown(**_: Any) -> Any:
-            raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
-
-        vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in self.told["parameters"]])
-        return unknown
-
-
-@dataclass(frozen=True)
-class RecordedValue:
-    """A default made of several values, as a declaration holds it: its content, and its label."""
-
-    parts: str
-    label: int | str
-
-    def content(self) -> dict[str, Any]:
-        """Its parts."""
-        return dict(json.loads(self.parts))
-
-    def __str__(self) -> str:
-        return str(self.label)
-
-
-def _recorded(default: Any) -> Any:
-    """The default of an argument in a declaration."""
-    return {"content": default.content(), "label": default.label} if is_composite(default) else default
-
-
-def declaration(codes: Iterable[UserCode]) -> str:
-    """JSON text of what a result holds of a study's own code; empty where it has none."""
-    known = {code.reference: code.declared for code in codes}
-    return canonical_json({"codes": known}) if known else ""
-
-
-def named_code(reference: str, folder: Path, depends: Sequence[str] = ()) -> UserCode:
-    """The code that a study file names.  Raises StudyError where there is none."""
-    if reference.rpartition(":")[0].endswith(".py"):
-        return PythonFile.named(reference, folder, depends)
-    return InstalledCode.named(reference, folder, depends)
-
-
-def depended(names: Iterable[str], folder: Path) -> Contents:
-    """The files that a study depends on, relative to `folder`, with their content.  Raises StudyError."""
-    try:
-        return depended_contents(names, folder)
-    except (OSError, ValueError) as error:
-        raise StudyError(f"`depends` must list readable files, got {shortened(str(error))}") from None
-
-
-def _entry_point(reference: str) -> str:
-    if ":" in reference:
-        return reference
-    for entry in entry_points(group=GROUP, name=reference):
-        return entry.value
-    raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none of an installed package")
-
-
-def is_entry_point(name: str) -> bool:
-    """True where an installed package has a method of this name."""
-    return bool(entry_points(group=GROUP, name=name))
-
-
-def _module_file(module: str, reference: str) -> Path:
-    """Raises StudyError where there is no module of this name, or it is in no file."""
-    reason = "it has no file"
-    try:
-        if not all(part.isidentifier() for part in module.split(".")):
-            raise ImportError("that is no name of a module")
-        spec = importlib.util.find_spec(module)
-        if spec is None:
-            reason = "there is no such module here"
-        elif spec.origin is not None and Path(spec.origin).is_file():
-            return Path(spec.origin)
-    except Exception as error:  # noqa: BLE001  # a package that the name is in is imported
-        reason = shortened(str(error))
-    raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
-
-
-def _source_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
-
-
-def _installed_content(path: Path, attribute: str) -> str:
-    source = _source_of(path)
-    try:
-        return used_content(source, attribute.partition(".")[0]) if source else file_content(path)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-
-
-def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
-    """An argument with its default; of one that no study file can state it is known only that there is one."""
-    if isinstance(default, dict):
-        default = RecordedValue(canonical_json(default["content"]), default["label"])
-    value = ... if default is None else default
-    value = value if optional else inspect.Parameter.empty
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
-
-
 def _parts(reference: str, folder: Path) -> tuple[Path, str]:
     """Path and attribute of ``file.py:attribute``, relative to `folder`.  Raises StudyError."""
     file, _, attribute = reference.rpartition(":")
@@ -419,8 +260,83 @@ def _forget(folder: Path, paths: set[str]) -> None:
     importlib.invalidate_caches()
 
 
-_imported_as: dict[str, object] = {}
-"""Content of the modules that were imported for a study."""
+@dataclass(frozen=True, kw_only=True)
+class InstalledCode(UserCode):
+    """Something in a module that can be imported here and on the workers, with the content that it had here."""
+
+    module: str
+    text: str = ""
+    content: str = ""
+
+    @staticmethod
+    def named(reference: str, folder: Path, depends: Sequence[str] = ()) -> InstalledCode:
+        """Find ``package.module:attribute``, or an entry point's name.  Raises StudyError where there is none."""
+        module, _, attribute = _entry_point(reference).partition(":")
+        path = _module_file(module, reference)
+        source = _source_of(path)
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        root = path.parents[len(package.split("."))] if package else path.parent
+        return InstalledCode(
+            reference=reference, attribute=attribute, folder=str(folder.resolve()), depends=depended(depends, folder),
+            helpers=helper_contents(imported_files(path, source, root, package or module), folder, depends),
+            module=module, text=source, content=_installed_content(path, attribute),
+        )  # fmt: skip
+
+    def load(self) -> Any:
+        if _installed_content(_module_file(self.module, self.reference), self.attribute) != self.content:
+            raise StudyError(f"{self.module} has other code on a worker than here; install the same on both")
+        try:
+            found: Any = _imported(self.module, (self.content, *self.helpers))
+        except (Exception, SystemExit) as error:
+            raise StudyError(f"{self.module} cannot be imported: {type(error).__name__}: {error}") from error
+        for name in self.attribute.split("."):
+            if not hasattr(found, name):
+                raise StudyError(
+                    f"`{self.reference}` must name a thing in its module, but there is no `{self.attribute}`"
+                )
+            found = getattr(found, name)
+        return found
+
+
+def _entry_point(reference: str) -> str:
+    if ":" in reference:
+        return reference
+    for entry in entry_points(group=GROUP, name=reference):
+        return entry.value
+    raise StudyError(f"`{reference}` must be an entry point of the group {GROUP}, got none of an installed package")
+
+
+def is_entry_point(name: str) -> bool:
+    """True where an installed package has a method of this name."""
+    return bool(entry_points(group=GROUP, name=name))
+
+
+def _module_file(module: str, reference: str) -> Path:
+    """Raises StudyError where there is no module of this name, or it is in no file."""
+    reason = "it has no file"
+    try:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ImportError("that is no name of a module")
+        spec = importlib.util.find_spec(module)
+        if spec is None:
+            reason = "there is no such module here"
+        elif spec.origin is not None and Path(spec.origin).is_file():
+            return Path(spec.origin)
+    except Exception as error:  # noqa: BLE001  # a package that the name is in is imported
+        reason = shortened(str(error))
+    raise StudyError(f"`{reference}` must read file.py:name or package.module:name, got {module!r}: {reason}")
+
+
+def _source_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig") if path.suffix == ".py" else ""
+
+
+def _installed_content(path: Path, attribute: str) -> str:
+    source = _source_of(path)
+    try:
+        return used_content(source, attribute.partition(".")[0]) if source else file_content(path)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise StudyError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
 
 
 def _imported(module: str, content: object) -> ModuleType:
@@ -434,36 +350,29 @@ def _imported(module: str, content: object) -> ModuleType:
     return importlib.import_module(module)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PickledCode(UserCode):
+    """A function of a script, a notebook's cell or a module of the user's own, which travels by value.
+
+    file: the Python file at whose top level it has its name, empty where there is none.
+    """
+
+    payload: bytes
+    file: str = ""
+    text: str = ""
+    content: str = ""
+
+    def load(self) -> Any:
+        return _unpickled(self.payload, self.helpers)
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        return {**super().declared, "source": self.text[:SOURCE_LIMIT]}
+
+
 @lru_cache(maxsize=32)
 def _unpickled(payload: bytes, helpers: Contents) -> Any:
     return pickle.loads(payload)  # noqa: S301  # pickled by the user's own process, for its workers
-
-
-def signature_parameters(function: Any, reference: str) -> dict[str, Parameter]:
-    """A parameter for each argument of a user's function, with its default.
-
-    Raises StudyError for what is not a function of named arguments.
-    """
-    if not callable(function):
-        raise StudyError(f"`{reference}` must be a function, got {type(function).__name__}")
-    try:
-        arguments = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise StudyError(f"`{reference}` must be a function of named arguments, got one whose {error}") from None
-    declared = {}
-    for argument in arguments:
-        if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
-            raise StudyError(f"`{reference}` must have named arguments only, got {argument}")
-        default, optional = None, False
-        if argument.default is not argument.empty:
-            try:
-                default, optional = canonical(argument.default), True
-            except (ValueError, RecursionError):  # no value of a study file; the function keeps it to itself
-                default, optional = None, True
-        declared[argument.name] = Parameter(
-            argument.name, "a number, a word, true or false, or a list", anything, default=default, optional=optional
-        )
-    return declared
 
 
 def code_of(function: Any, folder: Path) -> UserCode:
@@ -550,3 +459,95 @@ def source_file(function: Any) -> str:
     if file is None or not name.isidentifier() or getattr(module, name, None) is not function:
         return ""
     return str(Path(file).resolve()) if file.endswith(".py") and Path(file).is_file() else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredCode(UserCode):
+    """Code of which only the declaration is known, as a result holds it; nothing of it can be run."""
+
+    told: Mapping[str, Any] = field(hash=False)
+
+    @staticmethod
+    def of(reference: str, folder: Path, text: str) -> DeclaredCode:
+        """Find what `reference` names among the declarations that were written of a study's code.
+
+        Raises StudyError for a text that declares nothing of this name.
+        """
+        attribute = reference.rpartition(":")[2]
+        try:
+            told = json.loads(text)["codes"][reference]
+            name = str(told["name"])
+            if name != attribute and ":" in reference:
+                raise ValueError(f"it declares {name!r}")
+            found = DeclaredCode(
+                reference=reference, attribute=name, folder=str(folder), told=told,
+                helpers=tuple(sorted(told["helpers"].items())), stands_for=canonical_json(dict(told["identity"])),
+            )  # fmt: skip
+            found.load()
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise StudyError(f"what `{reference}` declares must be recorded, got {shortened(str(error))}") from None
+        return found
+
+    @property
+    def content(self) -> str:
+        """The hash of the code when it ran."""
+        return str(next(iter(self.identity.values())))
+
+    @property
+    def runs_in_python(self) -> bool:
+        """True of a function of a script or a notebook, which no file or module has."""
+        return "source" in self.told
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.content,)
+
+    @cached_property
+    def declared(self) -> dict[str, Any]:
+        return dict(self.told)
+
+    def load(self) -> Any:
+        """A problem, or a function that has the parameters of the one that is named, and refuses to be called."""
+        if "problem" in self.told:
+            return kind_of({"kind": self.told["kind"]}).make(self.told["problem"])
+
+        def unknown(**_: Any) -> Any:
+            raise StudyError(f"{self.reference} was not imported, since only what it declares is known")
+
+        vars(unknown)["__signature__"] = inspect.Signature([_argument(*each) for each in self.told["parameters"]])
+        return unknown
+
+
+@dataclass(frozen=True)
+class RecordedValue:
+    """A default made of several values, as a declaration holds it: its content, and its label."""
+
+    parts: str
+    label: int | str
+
+    def content(self) -> dict[str, Any]:
+        """Its parts."""
+        return dict(json.loads(self.parts))
+
+    def __str__(self) -> str:
+        return str(self.label)
+
+
+def _recorded(default: Any) -> Any:
+    """The default of an argument in a declaration."""
+    return {"content": default.content(), "label": default.label} if is_composite(default) else default
+
+
+def _argument(name: str, optional: bool, default: Any) -> inspect.Parameter:
+    """An argument with its default; of one that no study file can state it is known only that there is one."""
+    if isinstance(default, dict):
+        default = RecordedValue(canonical_json(default["content"]), default["label"])
+    value = ... if default is None else default
+    value = value if optional else inspect.Parameter.empty
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+
+
+def declaration(codes: Iterable[UserCode]) -> str:
+    """JSON text of what a result holds of a study's own code; empty where it has none."""
+    known = {code.reference: code.declared for code in codes}
+    return canonical_json({"codes": known}) if known else ""

@@ -1,6 +1,8 @@
-"""The part of a Python file that one of its functions uses: what its identity is made of.
+"""Hash the code that a function depends on, so that a change of other code changes no run key.
 
-Nothing is run or imported.  Comments, docstrings and layout do not count, nor do other functions of the file.
+- `used_content`, `file_content` and `imported_files` read Python files as syntax trees.  They execute and import
+  nothing.  Comments, docstrings and layout do not count, nor do other functions of the file.
+- `Content` walks through a function as an object, with its globals, defaults and enclosed variables.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ UNKNOWN_NAMES = frozenset({"eval", "exec", "globals", "vars", "__import__"})
 """Names that reach others by text: of a function that uses one of these the whole file counts."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_CODE = ("ctx", "type_comment", "kind", "lineno", "end_lineno")
+CACHED = type(functools.lru_cache(lambda: None))
+"""What `functools.lru_cache` and `functools.cache` make of a function."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
+# what Python puts into every class, which says nothing of what it computes and differs between versions
+_OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
+_PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 @lru_cache(maxsize=32)
@@ -42,6 +50,18 @@ def used_content(source: str, attribute: str) -> str:
 def whole_content(source: str) -> str:
     """Hash of a whole file's code.  Raises SyntaxError for what is no Python."""
     return _hash(_shape(ast.parse(source)))
+
+
+def file_content(path: Path) -> str:
+    """Hash of a file: of its code where it is Python, else of its bytes.  Raises OSError."""
+    data = path.read_bytes()
+    if path.suffix == ".py":
+        try:
+            return whole_content(data.decode("utf-8-sig"))
+        except (SyntaxError, ValueError):
+            pass
+    # Python of another version, or none, counts by its bytes
+    return hashlib.sha256(data).hexdigest()
 
 
 def _hash(shape: Any) -> str:
@@ -240,24 +260,6 @@ def python_file_sources(path: Path, folder: Path, depends: Sequence[str]) -> tup
     return source, json.dumps([depended_contents(depends, folder), helpers])
 
 
-def file_content(path: Path) -> str:
-    """Hash of a file: of its code where it is Python, else of its bytes.  Raises OSError."""
-    data = path.read_bytes()
-    if path.suffix == ".py":
-        try:
-            return whole_content(data.decode("utf-8-sig"))
-        except (SyntaxError, ValueError):
-            pass
-    # Python of another version, or none, counts by its bytes
-    return hashlib.sha256(data).hexdigest()
-
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype)
-# what Python puts into every class, which says nothing of what it computes and differs between versions
-_OWN_OF_CLASSES = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__")
-_PLACES = tuple(Path(place) for place in {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-
-
 def is_local(module: ModuleType | None) -> bool:
     """True of a module of the user's own: a script, a notebook, or a file that is not installed."""
     if module is None or module.__name__ == "__main__":
@@ -428,8 +430,6 @@ def _starts_with_text(code: CodeType) -> bool:
     return not any(each.opname == "LOAD_CONST" and each.arg == 0 for each in dis.get_instructions(code))
 
 
-CACHED = type(functools.lru_cache(lambda: None))
-"""What `functools.lru_cache` and `functools.cache` make of a function."""
 _WAYS: tuple[tuple[Any, Any], ...] = (
     (FunctionType, Content.add_function),
     (CACHED, Content.add_cached),

@@ -1,7 +1,23 @@
-"""Finding a method by the name in a study file.
+"""Find the method that a study names.
 
-A function of one's own needs nothing of the mathematics of the others, which takes a second to import: a method's
-module is imported when it is called for.
+A study names a method of this distribution, such as ``evolution``, a function as ``file.py:function`` or
+``package.module:function``, or a method that an installed package registers.  A package registers a method by an entry
+point of the group ``evogt_study.methods``::
+
+    [project.entry-points."evogt_study.methods"]
+    my_solver = "my_package.solvers:MySolver"
+
+A study then has ``method = "my_solver"``.  The entry is one of
+
+- a function of the parameters (`evogt_study.methods.function`),
+- a function with an argument ``problem``, which is called with the problem of the study
+  (`evogt_study.methods.problem_kind`),
+- a subclass of `Method` with a static or class method ``of(spec)`` that makes it from a `MethodSpec`.
+
+A method of another package counts as user code: its fingerprint is part of the run keys.  A method of this distribution
+is known by its name alone.  The module of a method is imported when a study first uses it.
+
+If the method or the problem is an axis, `ManyMethods` holds the methods of all axis values.
 """
 
 from __future__ import annotations
@@ -21,21 +37,67 @@ from evogt_study.schema.parameters import Parameter, choice
 from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
+METHODS: Registry[Any] = Registry("method", GROUP)
+"""Entries of the group ``evogt_study.methods``.  Only methods of this distribution are loaded by it; methods of other
+packages are `InstalledCode`."""
 METHOD, PROBLEM = "method", "problem"
 ONE = ""
-"""The label of a method or problem that is no axis."""
+"""Axis value of a method or problem that is no axis."""
+
+
+def known_method(
+    method: str | Mapping[str, str], named: Callable[[str], UserCode]
+) -> str | UserCode | Alternatives[str | UserCode]:
+    """Return the method of a study, or the methods of an axis by its values.
+
+    named: returns the user code of a reference.  Raises StudyError for an unknown name.
+    """
+    if isinstance(method, str):
+        return _method(method, named)
+    return Alternatives(tuple((label, _method(reference, named)) for label, reference in method.items()))
+
+
+def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
+    if ":" in method or (method not in METHODS.own and is_entry_point(method)):
+        return named(method)
+    if method not in METHODS.own:
+        raise StudyError(
+            f"`method` must be {METHODS.wanted}, file.py:function, package.module:function or an entry "
+            f"point of the group {GROUP}, got {method!r}"
+        )
+    return method
+
+
+@lru_cache(maxsize=8)  # a process loads a method once for all batches of a study
+def load_method(spec: MethodSpec) -> Method:
+    """Return the method of `spec`.  Raises StudyError if user code cannot be loaded."""
+    if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
+        return _loaded(spec)
+    methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
+    stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
+    every = {(m, p): _loaded(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
+    return ManyMethods.of(every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)])
+
+
+def _loaded(spec: MethodSpec) -> Method:
+    """Return one method for one problem."""
+    kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
+    if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
+        kind = kind_of(spec.problem).solver if solves_a_problem(kind) else UserFunction
+    method: Method = kind.of(spec)
+    return method
 
 
 @dataclass(frozen=True, eq=False)
 class ManyMethods(Method):
-    """The methods by the labels of method and problem.  A case has the key that it has in a study of its own."""
+    """Several methods, by the axis values of method and problem.  A case has the run key that its method gives it."""
 
     methods: Mapping[tuple[str, str], Method]
     parameters: Mapping[str, Parameter]
 
     @staticmethod
     def of(methods: Mapping[tuple[str, str], Method], own: Iterable[Method]) -> ManyMethods:
-        """Of these methods; what is declared by one that is not among `own` is preferred."""
+        """Combine methods.  If a method that is not in `own` declares a parameter, its declaration counts."""
         chosen = {}
         for name, labels in zip((METHOD, PROBLEM), zip(*methods, strict=True), strict=True):
             if set(labels) != {ONE}:
@@ -46,7 +108,7 @@ class ManyMethods(Method):
         return ManyMethods(methods, _joined([method.parameters for method in ordered]) | chosen)
 
     @property
-    def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # which are given by the methods
+    def variables(self) -> Mapping[str, Variable]:  # type: ignore[override]  # given by the methods
         return {name: each for method in [*self.methods.values()][::-1] for name, each in method.variables.items()}
 
     @property
@@ -54,7 +116,7 @@ class ManyMethods(Method):
         return tuple(dict.fromkeys(word for method in self.methods.values() for word in method.keywords))
 
     def part(self, values: Values) -> tuple[Method, Values]:
-        """The method of a case, with the parameters that it knows; defaults are its own."""
+        """Return the method of a case and the values of its parameters, with the defaults of this method."""
         method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
         known = {name: each.default for name, each in method.parameters.items() if each.default is not None}
         return method, {**known, **{name: value for name, value in values.items() if name in method.parameters}}
@@ -73,7 +135,7 @@ class ManyMethods(Method):
         first = tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
 
         def of_all(kind: str) -> frozenset[str]:
-            """Names that are so in every method that knows them."""
+            """Return the names that every method with this parameter lists."""
             return frozenset(
                 name
                 for name in self.parameters
@@ -94,7 +156,7 @@ class ManyMethods(Method):
 
 
 def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
-    """The parameters of all; one of which methods have different defaults has none of its own."""
+    """Return the parameters of all methods.  A parameter with different defaults has no default."""
     found: dict[str, Parameter] = {}
     for parameters in several:
         for name, parameter in parameters.items():
@@ -102,51 +164,3 @@ def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:
             if known.default != parameter.default:
                 found[name] = replace(known, default=None, optional=True)
     return found
-
-
-METHODS: Registry[Any] = Registry("method", GROUP)
-"""Types with a function `of` a `MethodSpec`.  A method of this distribution is known by its name alone; code of another
-package counts as the user's own, with a fingerprint."""
-
-
-def known_method(
-    method: str | Mapping[str, str], named: Callable[[str], UserCode]
-) -> str | UserCode | Alternatives[str | UserCode]:
-    """Find the method of a study, or those of an axis by their labels; `named` finds code of the user's own.
-
-    Raises StudyError for a name that does not exist.
-    """
-    if isinstance(method, str):
-        return _method(method, named)
-    return Alternatives(tuple((label, _method(reference, named)) for label, reference in method.items()))
-
-
-def _method(method: str, named: Callable[[str], UserCode]) -> str | UserCode:
-    if ":" in method or (method not in METHODS.own and is_entry_point(method)):
-        return named(method)
-    if method not in METHODS.own:
-        raise StudyError(
-            f"`method` must be {METHODS.wanted}, file.py:function, package.module:function or an entry "
-            f"point of the group {GROUP}, got {method!r}"
-        )
-    return method
-
-
-@lru_cache(maxsize=8)  # once a process for all the batches of a study
-def load_method(spec: MethodSpec) -> Method:
-    """The method of `spec`.  Raises StudyError where a user's file cannot be used."""
-    if not isinstance(spec.method, Alternatives) and not isinstance(spec.problem, Alternatives):
-        return _loaded(spec)
-    methods = spec.method.options if isinstance(spec.method, Alternatives) else ((ONE, spec.method),)
-    stated = spec.problem.options if isinstance(spec.problem, Alternatives) else ((ONE, spec.problem),)
-    every = {(m, p): _loaded(replace(spec, method=each, problem=of)) for m, each in methods for p, of in stated}
-    return ManyMethods.of(every, [every[m, p] for m, each in methods for p, _ in stated if isinstance(each, UserCode)])
-
-
-def _loaded(spec: MethodSpec) -> Method:
-    """Load one method for one problem."""
-    kind: Any = spec.method.load() if isinstance(spec.method, UserCode) else METHODS[str(spec.method)]
-    if isinstance(spec.method, UserCode) and not (isinstance(kind, type) and issubclass(kind, Method)):
-        kind = kind_of(spec.problem).solver if solves_a_problem(kind) else UserFunction
-    method: Method = kind.of(spec)
-    return method

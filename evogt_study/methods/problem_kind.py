@@ -1,4 +1,20 @@
-"""The contract of a kind of problem: packages register kinds, and studies state problems of them."""
+"""The contract of a kind of problem, which a study states and a method solves.
+
+A package registers a kind by an entry point of the group ``evogt_study.problems``::
+
+    [project.entry-points."evogt_study.problems"]
+    spring = "my_package.springs:springs"
+
+The entry is an object, an instance of a subclass of `ProblemKind`.  The name of the entry is the ``kind`` in the table
+of a study file, and `Problem.problem_kind` of its problems::
+
+    [problem]
+    kind = "spring"
+    stiffness = 4.0
+
+A table without ``kind``, a problem that is stated by its name, and a function in a file are of the kind `DEFAULT_KIND`.
+A user function with an argument ``problem`` becomes the method `ProblemKind.solver`.
+"""
 
 from __future__ import annotations
 
@@ -12,54 +28,53 @@ from evogt_study.registry import Registry
 if TYPE_CHECKING:
     from evogt_study.methods.protocol import Method
 
+PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
+"""`ProblemKind` objects by name, from the entry points of the group ``evogt_study.problems``."""
+DEFAULT_KIND = "pde"
+"""Kind of a problem that a study states by its name, by a function, or by a table without the key `kind`."""
+
+
+class ProblemKind(ABC):
+    """A kind of problem, such as a differential equation given by formulas."""
+
+    @abstractmethod
+    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Problem:
+        """Return the problem that a study in `folder` states by its name or by a table.
+
+        Raises StudyError.  where: the place of the problem, for the message.
+        """
+
+    @abstractmethod
+    def make(self, content: Mapping[str, Any]) -> Problem:
+        """Return the problem with this `content`, which a result stores."""
+
+    @property
+    @abstractmethod
+    def solver(self) -> type[Method]:
+        """Subclass of `Method` for a user function with an argument `problem`.  Its ``of(spec)`` makes the method."""
+
+    def describe(self, stated: str | Mapping[str, Any]) -> str:
+        """Return HTML list items that show the problem on a page, or "" if it cannot.  It must execute no user code."""
+        return ""
+
 
 class Problem(Protocol):
-    """A problem as an object, which a study in Python has in place of a table."""
+    """A problem as an object.  A study in Python takes it in place of a table."""
 
     problem_kind: ClassVar[str]
-    """The name of its `ProblemKind`."""
+    """Name of its `ProblemKind`."""
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """JSON-able content from which its kind makes it again."""
+        """Content in types that JSON knows, from which its kind makes it again."""
 
     @property
     def table(self) -> Mapping[str, Any]:
         """The section ``[problem]`` of a study file."""
 
 
-class ProblemKind(ABC):
-    """A kind of problem that studies state and methods solve, such as a differential equation in formulas."""
-
-    @abstractmethod
-    def read(self, stated: str | Mapping[str, Any], folder: Path, where: str) -> Problem:
-        """Read the problem that a study in `folder` states, by its name or by a table.
-
-        Raises StudyError; `where` is the place for its message.
-        """
-
-    @abstractmethod
-    def make(self, content: Mapping[str, Any]) -> Problem:
-        """Make the problem again from its `content`."""
-
-    @property
-    @abstractmethod
-    def solver(self) -> type[Method]:
-        """The method of a user function that has an argument `problem`."""
-
-    def describe(self, stated: str | Mapping[str, Any]) -> str:
-        """Return HTML that shows the problem, list items; empty for what it cannot read.  Executes no user code."""
-        return ""
-
-
-PROBLEM_KINDS: Registry[Any] = Registry("kind", "evogt_study.problems")
-"""`ProblemKind` objects by name."""
-DEFAULT_KIND = "pde"
-"""The kind of a problem that a study states by a name, by a function, or by a table without the key `kind`."""
-
-
 def kind_of(problem: object) -> ProblemKind:
-    """Return the kind of a problem, or of what a study states.  Raises ParameterError for a kind that is not there."""
+    """Return the kind of a problem, or of the problem that a study states.  Raises ParameterError if it is unknown."""
     stated = problem.get("kind") if isinstance(problem, Mapping) else getattr(problem, "problem_kind", None)
     kind: ProblemKind = PROBLEM_KINDS[DEFAULT_KIND if stated is None else str(stated)]
     return kind

@@ -1,4 +1,4 @@
-"""Records of what a function of one's own returns: anything that has numbers, strings or truth values in it."""
+"""Convert the object that a user function returns to a record."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from evogt_study.schema.records import Datum, Record
 from evogt_study.schema.variables import OWN_VALUES, holds_attribute, objection
 
 ALONE = "value"
-"""Name of a value that is returned without one."""
+"""Name of a value that is returned without a name."""
 LARGEST = 2**53
-"""Integers above are not all floats, which the result has in place of them where other runs have none."""
+"""Largest integer.  A result stores integers as floats if some runs have no value."""
+_STORAGE = """
+    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
+"""
+STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())
+"""Attributes that say how a file stores values.  They are not copied."""
 
 
 def as_record(returned: Any) -> Record:
-    """A record from a mapping of names to values, a Dataset, a DataFrame, or a value alone, whose name is `value`.
+    """Return the record of a mapping of names to values, a Dataset, a DataFrame, or one value, which is named `value`.
 
-    Values are numbers, truth values, words, arrays, lists and tuples of them, ``(dims, array)`` pairs, DataArrays,
-    Series and DataFrames, or mappings again, whose names follow theirs.  A complex value becomes two.  Raises
-    ReturnError, naming the variable, for what a result file cannot hold.
+    Values are numbers, booleans, strings, arrays, lists and tuples of them, ``(dims, array)`` pairs, DataArrays, Series
+    and DataFrames.  A mapping inside a mapping gives names with an underscore.  A complex value becomes two variables.
+    Raises ReturnError with the name of the variable if a result file cannot hold its values.
     """
     variables: dict[str, Datum] = {}
     coordinates: dict[str, Datum] = {}
@@ -42,19 +47,33 @@ def as_record(returned: Any) -> Record:
     return record
 
 
-# of which nothing else has to be looked at: most values are numbers, and looking takes a third of a quick run
+def check_names(record: Record, parameters: Collection[str]) -> None:
+    """Raise ReturnError if a variable, coordinate or dimension has the name of a parameter.
+
+    Parameters are coordinates of the result.  The values of a coordinate that differ between runs become a variable,
+    whose name must be free too.
+    """
+    dims = [name for datum in record.variables.values() for name in datum.dims]
+    coordinates = [*record.coordinates, *(name + OWN_VALUES for name in record.coordinates)]
+    for kind, names in (("variable", record.variables), ("coordinate", coordinates), ("dimension", dims)):
+        taken = sorted(name for name in names if name in parameters)
+        if taken:
+            raise ReturnError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
+
+
+# most values are numbers: the other tests would take a third of a quick run
 def _is_a_number(value: Any) -> bool:
     kind = type(value)
     return kind is float or kind is bool or (kind is int and -LARGEST <= value <= LARGEST)
 
 
 def _named(returned: Any) -> Iterator[tuple[str, Any]]:
-    """Split what is returned into values with their names."""
-    if type(returned) is dict:  # as a rule
+    """Split the returned object into values with their names."""
+    if type(returned) is dict:  # the usual case
         yield from _flat("", returned)
         return
-    # known by what they have: a worker imports neither pandas nor xarray for it
-    if hasattr(returned, "to_xarray"):  # of pandas
+    # recognised by attributes: a worker imports neither pandas nor xarray
+    if hasattr(returned, "to_xarray"):  # pandas
         returned = returned.to_xarray()
     if hasattr(returned, "data_vars"):
         for name, value in returned.data_vars.items():
@@ -73,7 +92,7 @@ def _named(returned: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(prefix: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """The values of a mapping, and of those in it, whose names follow its own."""
+    """Yield the values of a mapping and of the mappings in it, whose names follow its own."""
     for name, value in values.items():
         if _is_a_number(value):
             yield f"{prefix}{name}", value
@@ -88,7 +107,7 @@ def _flat(prefix: str, values: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Datum]]:
-    """The value itself, or the real and imaginary part of a complex one."""
+    """Yield the value, or the real and imaginary part of a complex value."""
     if _is_a_number(value):
         _check_name("variable", name)
         yield name, Datum((), np.asarray(value))
@@ -125,7 +144,7 @@ def _datum(name: str, value: Any) -> Datum:
 
 
 def _is_pair(value: Any) -> bool:
-    """True of (dims, array): the first part is a string, or a list of strings, and the other has entries."""
+    """Return True for (dims, array): a string or a list of strings, and anything but a string."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     names = value[0] if isinstance(value[0], (list, tuple)) else [value[0]]
@@ -137,12 +156,12 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except ValueError:
         raise ReturnError(f"the method returned `{name}`, lists of different lengths; return an array") from None
-    # texts of pandas and of xarray come as objects
+    # strings of pandas and xarray are objects
     if array.dtype.kind == "O" and all(isinstance(entry, str) for entry in array.ravel()):
         array = array.astype(str)
     if not np.ma.is_masked(value):
         return array
-    # what is masked is no value, which of numbers but floats nothing can say
+    # a masked entry has no value; only floats have NaN
     if array.dtype.kind != "f":
         raise ReturnError(f"the method returned `{name}` with masked entries of type {array.dtype}; return floats")
     return np.asarray(np.ma.filled(value, np.nan))
@@ -155,7 +174,7 @@ def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
         raise ReturnError(
             f"the method returned `{name}` of type {array.dtype}; return numbers, truth values or strings"
         )
-    # as integers of Python: the magnitude of the least int64 is none
+    # as integers of Python: the magnitude of the smallest int64 is no int64
     if array.dtype.kind in "iu" and array.size and max(abs(int(array.min())), abs(int(array.max()))) > LARGEST:
         raise ReturnError(
             f"the method returned `{name}` with an integer above 2^53, which a float cannot hold; return text"
@@ -165,9 +184,9 @@ def _check_values(name: str, array: np.ndarray[Any, Any]) -> None:
 
 
 def _check_dimensions(record: Record) -> None:
-    """A dimension has one length in a record, and is no variable of it; its coordinate has its name.
+    """Raise ReturnError if a dimension has two lengths or the name of a variable.
 
-    A coordinate that differs between runs becomes a variable of its own values, whose name has to be free.
+    The values of a coordinate that differ between runs become a variable, whose name must be free.
     """
     if not record.coordinates and not any(datum.dims for datum in record.variables.values()):
         return
@@ -191,19 +210,6 @@ def _check_dimensions(record: Record) -> None:
             )
 
 
-def check_names(record: Record, parameters: Collection[str]) -> None:
-    """Parameters are coordinates of the result, so neither a variable nor a dimension can have their names.
-
-    Nor can the values of a coordinate, which become a variable where they differ between runs.  Raises ReturnError.
-    """
-    dims = [name for datum in record.variables.values() for name in datum.dims]
-    coordinates = [*record.coordinates, *(name + OWN_VALUES for name in record.coordinates)]
-    for kind, names in (("variable", record.variables), ("coordinate", coordinates), ("dimension", dims)):
-        taken = sorted(name for name in names if name in parameters)
-        if taken:
-            raise ReturnError(f"the method returned a {kind} named `{taken[0]}`, which is a parameter; rename it")
-
-
 @lru_cache(maxsize=1024)  # runs return the same names
 def _check_name(kind: str, name: str) -> None:
     if not _is_word(name):
@@ -222,7 +228,7 @@ def _is_word(name: str) -> bool:
 
 
 def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes that mean the same in a file: words and numbers, but none that tells how values are stored."""
+    """Return the attributes that a file can have: strings and numbers, except `STORAGE_ATTRIBUTES`."""
     return {
         str(key): value
         for key, value in attributes.items()
@@ -234,15 +240,9 @@ def _kept(attributes: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_storable(value: Any) -> bool:
-    """True of a value that an attribute of NetCDF can have."""
+    """Return True for a value that an attribute of NetCDF can have."""
     if isinstance(value, str):
         return _is_unicode(value) and "\0" not in value
     if isinstance(value, int):
         return not isinstance(value, bool) and -(2**63) <= value < 2**63
     return isinstance(value, float)
-
-
-_STORAGE = """
-    missing_value scale_factor add_offset dtype calendar coordinates bounds grid_mapping valid_min valid_max valid_range
-"""
-STORAGE_ATTRIBUTES = frozenset(_STORAGE.split())
