@@ -190,7 +190,7 @@ def winners_without(units: Array, better: str) -> Array:
 
 
 def winner(numbers: Array, better: str) -> int:
-    """Place of the best number, -1 where none is: infinitely bad ones are not told apart."""
+    """Return the index of the best number, or -1 if all are infinitely bad or missing."""
     towards = numbers if better == "lower" else -numbers
     known = towards < np.inf
     return int(np.where(known, towards, np.inf).argmin()) if known.any() else -1

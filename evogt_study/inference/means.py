@@ -48,13 +48,13 @@ def unit_sums(values: Array) -> tuple[Array, Array]:
 def complete_groups(*columns: Array) -> Iterator[tuple[npt.NDArray[np.intp], list[Array]]]:
     """Rows of columns (m, n) by the number of units that all columns have, if two or more: positions, these units.
 
-    Rows with an infinite value in such a unit are left out: of these there is no spread.
+    Rows with an infinite value in such a unit are left out: they have no spread.
     """
     stacked = np.stack(columns)
     ok: npt.NDArray[np.bool_] = np.asarray(~np.isnan(stacked).any(axis=0))
     counts = ok.sum(axis=-1)
     counts[(np.isinf(stacked).any(axis=0) & ok).any(axis=-1)] = 0
-    # as a rule nothing is missing, and nothing is copied
+    # usually nothing is missing, and nothing is copied
     if len(ok) and counts.min() == ok.shape[1] > 1:
         yield np.arange(len(ok)), list(columns)
         return
@@ -154,7 +154,7 @@ def studentised(fit: Fit, logs: npt.NDArray[np.bool_], resamples: int, seed: int
 
 
 def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
-    """Of each resample: R* - R, the share of the denominators that it has, and its sum of squared residuals."""
+    """Return, for each resample, R* - R, its share of the denominators, and its sum of squared residuals."""
     e, c = fit.residuals, fit.shares
     n = e.shape[-1]
     if (c == c[:, :1]).all():  # as many values in each unit: two sums instead of five
@@ -167,7 +167,7 @@ def _moved(fit: Fit, resamples: int, seed: int) -> tuple[Array, Array, Array]:
 
 
 def _on_logarithms(fit: Fit, logarithmic: bool) -> npt.NDArray[np.bool_]:
-    """Mask of rows with their interval on logarithms: ratios of which every part is positive."""
+    """Return the mask of rows whose interval uses logarithms: every part of the ratio is positive."""
     whole = fit.residuals + fit.ratio[:, None] * fit.shares
     return np.asarray(logarithmic & (whole > 0.0).all(axis=-1) & (fit.shares > 0.0).all(axis=-1))
 

@@ -24,8 +24,8 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
     """Interval of a quantile of samples of n units of k values, (m, n, k) -> (m, 2).
 
     An end beyond the least or the greatest value is infinite: the sample does not bound the quantile there.  Values of
-    one unit are dependent: where units have several, the binomial distribution is that of the effective number of
-    values (Korn & Graubard, Survey Methodology 24, 1998).
+    one unit are dependent.  If units have several values, the binomial distribution has the effective number of values
+    (Korn & Graubard, Survey Methodology 24, 1998).
     """
     flat = values.reshape(len(values), values.shape[1] * values.shape[2])
     ordered = np.sort(np.where(np.isnan(flat), np.inf, flat), axis=-1)
@@ -40,8 +40,8 @@ def quantile_interval(values: Array, probability: float, confidence: float) -> A
 def quantile_error(values: Array, probability: float) -> Array:
     """Standard error of a quantile, (m, n) -> (m,): the spread of the resampled order statistic, without resampling.
 
-    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: those of a beta distribution
-    with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
+    Maritz & Jarrett (J. Am. Stat. Assoc. 73, 1978), with the weights of Harrell and Davis: increments of a beta
+    distribution with parameters (n + 1) p and (n + 1) (1 - p).  NaN below two values.
     """
     found = np.full(len(values), np.nan)
     counts = kernels.count(values)
@@ -70,8 +70,8 @@ def _ranks(n: Counts, probability: float, confidence: float) -> tuple[Counts, Co
 def _effective_ranks(values: Array, n: Counts, probability: float, confidence: float) -> tuple[Counts, Counts]:
     """Ranks of the n values by the limits of Clopper and Pearson for the effective number of values.
 
-    This is p (1 - p) / v, with v the variance between units of the share of values below the quantile: the number of
-    units where the values of each are alike, the number of values where they are independent.
+    This is p (1 - p) / v, with the variance v between units of the share of values below the quantile.  It is
+    the number of units if the values of each unit are equal, and the number of values if they are independent.
     """
     there = ~np.isnan(values)
     counts = there.sum(axis=-1)

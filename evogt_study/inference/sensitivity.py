@@ -137,7 +137,7 @@ def indices(values: Array, parameters: int, how: Interval) -> Shares:
         upper = np.triu_indices(parameters, 1)
         second[upper], second_ci[upper] = found[2 * parameters : -1], limits[2 * parameters : -1]
     first, total = slice(0, parameters), slice(parameters, 2 * parameters)
-    # the last count is that of the seed's share, which one seed alone does not have
+    # the last count belongs to the share of the seed, which does not exist for one seed
     least = int(counts[: len(counts) - (values.shape[-1] < 2)].min())
     return Shares(
         found[first], limits[first], found[total], limits[total], second, second_ci, found[-1], limits[-1], 0.0, least
@@ -150,7 +150,7 @@ def _scaled(values: Array) -> Array | None:
     numbers = values[known]
     if not numbers.size or numbers.max() == numbers.min():
         return None
-    # the indices are those of the values, but less cancels in the products that they are made of
+    # scaling does not change the indices, and less cancels in the products
     return np.asarray((np.where(known, values, np.nan) - numbers.mean()) / numbers.std())
 
 

@@ -23,9 +23,9 @@ from evogt_study.inference.kernels import Array
 
 OF = ("mean", "median", "ratio")
 FIRST = 20
-"""Default number of seeds in the first batch of a cell: fewer show no reliable spread, and the paper has 20."""
+"""Default number of seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20."""
 GROWTH = 2.0
-"""Largest factor by which a batch multiplies the seeds of a cell.  It limits the cost of an early spread that is too
+"""Largest factor by which a batch multiplies the seeds of a setup.  It limits the cost of an early spread that is too
 large."""
 STEP = 1.05
 """Sizes of samples are powers of this times the first: the last batch is too large by 2.5 % on average."""
@@ -36,11 +36,10 @@ LOOKS = 10
 
 @dataclass(frozen=True)
 class Goal:
-    """Target precision of every cell: half the width of its interval, relative or absolute.
+    """Target precision of every setup: half the width of its interval, relative or absolute.
 
-    of: mean, median, or ratio, the ratio of means of two labels over common seeds.  at_most, first: seeds of a
-    cell, and of its first batch.
-    Raises ParameterError for values that are none of these.
+    of: mean, median, or ratio (of the means of two axis values over common seeds).  at_most: largest number of seeds of
+    a setup.  first: seeds of its first batch.  Raises ParameterError if a value is not valid.
     """
 
     of: str = "mean"
@@ -62,7 +61,7 @@ class Goal:
 
 
 class Look(NamedTuple):
-    """A number after n seeds: its value, its interval, and half the interval's width, in terms of the goal."""
+    """A number after n seeds: its value, its interval, and half the width of the interval, relative or absolute."""
 
     n: int
     value: float
@@ -73,9 +72,10 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """A cell look by look: seeds wanted in all for the next look or, at the end, used; and expected to be used.
+    """Decision about a setup, with all its looks.
 
-    reason: "known", "at most" where the cell has as many seeds as it may, "" where more are wanted.
+    wanted: seeds in total for the next look or, at the end, the seeds used.  expected: seeds that it will probably use.
+    reason: "known", "at most" if the setup has the largest number of seeds, "" if it needs more.
     """
 
     looks: tuple[Look, ...]
@@ -85,15 +85,15 @@ class Decision:
 
 
 def decide(values: Array, goal: Goal, *, truths: bool = False) -> Decision:
-    """Decide from the values of a cell, in the order of its seeds, whether it is known, and else what it needs.
+    """Decide from the values of a setup, in the order of its seeds, whether it needs more seeds.
 
-    values: (n,), for a ratio (2, n); NaN for seeds that have none.  Values beyond those that the goal needed are left
-    alone: they may have come with a stricter goal.  truths: they are truth values, whose mean is a share with Wilson's
-    interval; a bootstrap's is a point as long as all are alike.
+    values: (n,), for a ratio (2, n); NaN for seeds without a value.  Values beyond the number that the goal needs are
+    ignored: they may come from a stricter goal.  truths: the values are booleans.  Their mean is a share with Wilson's
+    interval, because a bootstrap interval is a point while all values are equal.
     """
     columns = np.atleast_2d(values)
     size, looks = goal.first, []
-    # all looks again, from the first: what a resumed study decides does not depend on when it was stopped
+    # repeat all looks from the first: the decision of a resumed study must not depend on the time of the stop
     while size <= columns.shape[1]:
         seen = Look(size, *(float(each[0]) for each in look(columns[None, :, :size], goal, truths=truths)))
         looks.append(seen)
@@ -107,9 +107,9 @@ def decide(values: Array, goal: Goal, *, truths: bool = False) -> Decision:
 
 
 def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Array, Array, Array]:
-    """Value, ends of the interval and its half width, of cells of one size, (m, 1 or 2, n) -> four of (m,).
+    """Return value, lower end, upper end and half width for m setups of equal size, (m, 1 or 2, n) -> four of (m,).
 
-    The interval has the confidence that keeps that of the goal over all looks: see `confidence_of_a_look`.
+    The interval has the confidence of `confidence_of_a_look`.
     """
     how = Interval("median" if goal.of == "median" else "mean", "", confidence_of_a_look(goal.confidence))
     if goal.of == "ratio":
@@ -126,18 +126,18 @@ def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Ar
             limits = interval(samples[:, 0, :, None], how)
     with np.errstate(divide="ignore", invalid="ignore"):
         half = 0.5 * (limits[:, 1] - limits[:, 0]) / (np.abs(value) if goal.relative else 1.0)
-    # a cell without an interval is the one that is known worst
+    # a setup without an interval has the worst precision
     return value, limits[:, 0], limits[:, 1], np.where(np.isnan(half), np.inf, half)
 
 
 def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
-    """Seeds that a cell needs whose interval has that half width after `size`: it falls like their root."""
+    """Return the seeds that setups need if `half_widths` are after `size` seeds: they fall like 1 / sqrt(n)."""
     with np.errstate(over="ignore"):
         return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.at_most)
 
 
 def next_sizes(half_widths: Array, size: int, goal: Goal) -> npt.NDArray[np.int64]:
-    """Seeds of cells at their next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
+    """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
     wanted = np.clip(predicted(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
     return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.at_most), dtype=np.int64)
@@ -145,12 +145,12 @@ def next_sizes(half_widths: Array, size: int, goal: Goal) -> npt.NDArray[np.int6
 
 @lru_cache
 def confidence_of_a_look(confidence: float) -> float:
-    """Confidence of the interval at each look that keeps `confidence` over all of them.
+    """Return the confidence of the interval at each look that gives `confidence` over all looks.
 
-    Stopping when an interval is narrow stops early where the spread happens to be small.  The boundary of O'Brien and
-    Fleming (Biometrics 35, 1979) for `LOOKS` looks holds the chance that the estimate at any look, on its way to the
-    final information, is further than it allows from the truth; at the final look, the one that is reported, it is
-    a constant: 2.087 standard errors instead of 1.960 at 95 %.
+    A rule that stops at a narrow interval stops early if the spread is small by chance.  The boundary of O'Brien and
+    Fleming (Biometrics 35, 1979) for `LOOKS` looks limits the probability that the estimate at any look is further from
+    the true value than the boundary allows.  At the final look the boundary is 2.087 standard errors instead of 1.960
+    at 95 %.
     """
     return float(2.0 * scipy.special.ndtr(boundary(confidence, LOOKS)) - 1.0)
 
