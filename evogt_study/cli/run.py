@@ -233,7 +233,7 @@ def work_on(
     told: Callable[[str], None],
 ) -> None:
     """Compute parts of a study as one task of an array, and join the result if all is there."""
-    from evogt_study.workers.folder_executor import work  # 0.3 s, with Dask, which `evogt run` may do without
+    from evogt_study.operations.array_task import work  # 0.3 s, with Dask, which `evogt run` may do without
     from evogt_study.workers.limits import Limits
     from evogt_study.workers.signals import winding_down
 

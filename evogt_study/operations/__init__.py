@@ -1,19 +1,13 @@
 """Operations on studies and results.
 
-- `evaluate`: the solution of one run at any points
-- `solve`: one run, labelled
-- `progress`: events while a study runs
-- `notebook_display`: progress in a notebook
-- `watching`: a study that another process computes
-- `complete`: a result that is all that its study asks for, recognised by its text
-- `trial`: one case of a study computed before all of them
-- `reuse`: which finished runs are taken up, and which are tried again
-- `run`: a study computed and its result written
-- `array`: studies on arrays of tasks without a scheduler
-- `advise`: what limits the error of a study, and what a change would gain
-- `compare_runs`: two runs compared bit for bit
-- `replay`: one case of a result computed again
-- `joining`: results of several machines, or of different studies, joined
-- `checks`: what can be checked of a result without computing
+- `complete`: a complete result, recognised by its text before heavy imports
+- `run`: `run`: the loop over phases, plan, workers and table
+- `array_task`: a study computed by the tasks of an array
+- `progress`: `Event`; the progress file; display in a notebook
+- `forecast`: time and memory of a study, from a few timed cases
+- `compare`: two runs compared bit for bit
+- `replay`: one case computed again, or tried before the others
 - `verify`: a result checked, and a sample of it computed again
+- `merge`: results of one study from several machines joined
+- `concat`: results of different studies joined along a new dimension
 """

@@ -1,4 +1,4 @@
-"""Runs compared with runs: bit for bit, and by how much they differ where they do."""
+"""Compare runs bit for bit, and describe their differences."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from evogt_study.schema.records import RunRecords, Stack
 
 @dataclass(frozen=True)
 class Difference:
-    """One variable of which some runs have other values.
+    """A variable with different values in some pairs of runs.
 
-    pairs: the numbers of the pairs of runs that differ.  The rest describes the first of them: how many of its `size`
-    values are different, and position and values of the one that differs most.
-    relative: largest difference over largest stored value; infinite where it is no number.
+    pairs: the numbers of the pairs that differ.  The other fields describe the first of them: how many of its `size`
+    values differ, and the position and the values of the largest difference.  relative: largest difference divided by
+    the largest stored value; infinite if it is not a number.
     """
 
     name: str
@@ -47,7 +47,7 @@ def _shown(value: Any) -> str:
 def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, int]] = ((0, 0),)) -> list[Difference]:
     """The variables and recorded coordinates in which pairs of runs, by their numbers in `stored` and `now`, differ.
 
-    Two values are equal where their bits are; one NaN is like another, and like a variable that a run does not have.
+    Two values are equal if their bits are equal.  All NaN are equal, also to a variable that a run does not have.
     """
     left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
     ours, theirs = ({stack.name: stack for stack in records.stacks} for records in (stored, now))
@@ -60,19 +60,19 @@ def differences(stored: RunRecords, now: RunRecords, pairs: Sequence[tuple[int, 
 
 
 def variables(records: RunRecords) -> tuple[str, ...]:
-    """Names of what the runs have values of, recorded coordinates left out."""
+    """Names of the variables of the runs, without recorded coordinates."""
     return tuple(stack.name for stack in records.stacks if not stack.coordinate)
 
 
 def software_changes(stored: str, now: str) -> str:
-    """Describe the differences of two version sets; empty where they are the same."""
+    """Describe the differences of two version sets; empty if they are equal."""
     old, new = (json.loads(text) if text else {} for text in (stored, now))
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return "; ".join(f"{name} {old.get(name, 'unknown')}, here {new.get(name, 'none')}" for name in names)
 
 
 def _values(stack: Stack | None, runs: npt.NDArray[np.intp]) -> npt.NDArray[Any] | None:
-    """The values of these runs, NaN or "" where one has none; None where no run has any."""
+    """The values of these runs, NaN or "" for a run without a value; None if no run has one."""
     if stack is None:
         return None
     rows = np.full(1 + max(runs.max(initial=-1), stack.rows.max(initial=-1)), -1, dtype=np.intp)
@@ -104,7 +104,7 @@ def _difference(name: str, stored: npt.NDArray[Any] | None, now: npt.NDArray[Any
     return _largest(name, tuple(map(int, runs)), *(np.asarray(each[first]) for each in (unequal, stored, now)))
 
 
-# relative to the variable's largest value, not to each: an entry near zero is rounding of the large ones
+# relative to the largest value of the variable, since an entry near zero is a rounding error of the large ones
 def _largest(
     name: str, runs: tuple[int, ...], unequal: npt.NDArray[np.bool_], stored: npt.NDArray[Any], now: npt.NDArray[Any]
 ) -> Difference:
@@ -125,7 +125,7 @@ def _kind(values: npt.NDArray[Any]) -> str:
 
 
 def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """The arrays, padded as a result pads those of runs that are shorter than others."""
+    """Pad the arrays to one shape, as a result pads the shorter arrays of some runs."""
     shape = tuple(np.max([array.shape for array in arrays], axis=0))
     padded = []
     for array in arrays:
@@ -135,8 +135,7 @@ def _of_one_shape(*arrays: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     return padded
 
 
-# as integers, since == takes 0.0 for -0.0, which is another computation; the bits of two NaN may differ and mean
-# nothing
+# as integers, since 0.0 == -0.0, although these are different results; NaN with different bits are equal
 def _same(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if one.dtype.kind == "U":
         return np.asarray(one == other)

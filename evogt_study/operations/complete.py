@@ -1,4 +1,7 @@
-"""A result that is all that its study asks for, recognised by its text: no formula is read, no case is made."""
+"""Recognise a complete result by the text of its study, before heavy imports.
+
+No formula is parsed and no case is created.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import default_result, shard_folder
 
 
-# The lock is taken before the content is read: a result that is being replaced is neither complete nor incomplete.
+# the lock first: a result that is being replaced is neither complete nor incomplete
 def complete_result(study_file: Path, output: Path | None) -> Path | None:
-    """Return the path of the study's result, if every run of it was tried and no byte of it was changed since.
+    """Return the path of the result if all of its runs have been tried and no byte has changed since.
 
-    Study, code and Python files have to be those by which it was planned.  None wherever that is not sure: the study
-    is then run, which reports what is wrong.  Raises ResultError where another process writes the result.
+    The study, the package and the Python files must be unchanged since it was planned.  Returns None in all other
+    cases; running the study then reports any mistake.  Raises ResultError if another process is writing the result.
     """
     try:
         text = study_file.read_text(encoding="utf-8-sig")
@@ -31,7 +34,7 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
         plan = plan_digest(text, _sources(table, study_file.parent))
     except (OSError, ValueError, EvogtError):
         return None
-    from evogt_study.results.seal import holds_all  # 0.3 s, with NumPy, which a study without a result saves
+    from evogt_study.results.seal import holds_all  # 0.3 s, with NumPy, only if there is a result
 
     with only_writer(path):
         remove_unfinished(followed(path).parent, followed(path).name)
@@ -39,10 +42,10 @@ def complete_result(study_file: Path, output: Path | None) -> Path | None:
 
 
 def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
-    """The text of the Python files that a study names, and what they depend on, as `UserCode.sources`."""
+    """The text of the Python files of a study and of their dependencies, as in `UserCode.sources`."""
     for reference in (table.get("method"), table.get("problem")):
         if isinstance(reference, str) and ":" in reference:
             file = folder / reference.rpartition(":")[0]
-            if not file.is_file():  # a pipe would be waited for, and a device may never end
+            if not file.is_file():  # reading a pipe or a device may not end
                 raise FileNotFoundError(file)
             yield from python_file_sources(file, folder, table.get("depends", []))

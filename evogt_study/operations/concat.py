@@ -1,4 +1,4 @@
-"""Results of different studies joined along a new dimension, to be compared as one."""
+"""Join results of different studies along a new dimension."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ from evogt_study.study.phases import STUDY
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
 NOT_PLANNED = {"status": Status.not_run, "attempts": 0, "software": -1}
-"""Values at a point that a result does not have; others are NaN, or "" among strings."""
-
+"""Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
 OF_ONE_STUDY = {DIGESTS, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
-"""Global attributes that say nothing of joined results."""
+"""Global attributes that have no meaning for joined results."""
 
 
 def concat(
@@ -47,14 +46,14 @@ def concat(
 ) -> xr.Dataset:
     """Join results of different studies along a new dimension `dim`, whose labels are the keys of `results`.
 
-    results: Datasets as `run` and `open` return them, or files.  A constant that differs, or that one of them lacks,
-    becomes a coordinate along `dim`, and so does what follows other axes differently.  An axis of one that is a
-    constant of another is an axis of both.  Along each dimension the result has the labels of all; at those that one
-    of them lacks it has no run, as the empty case key says.  Pilots are left out.  output: a new file for the result,
-    which commands read as they read others; it is that of no one study, so that nothing can be run for it.
+    results: Datasets from `run` or `open`, or files.  A constant that differs, or that some results do not have,
+    becomes a coordinate along `dim`.  A dependent parameter with different rules does the same.  An axis of one result
+    that is a constant of another becomes an axis of both.  Each dimension has the values of all results.  A point that
+    is not in a result has no run and an empty run key.  Pilots are left out.  output: a new file for the result.
+    Commands read it as any other result, but it has no study that can be run.
 
-    Raises InputError that names what cannot be joined: an axis that is no parameter elsewhere, a variable with other
-    dimensions, units or kind of values; ResultError where a file cannot be read or written.
+    Raises InputError if something cannot be joined: an axis that is not a parameter elsewhere, or a variable with other
+    dimensions, units or types; ResultError if a file cannot be read or written.
     """
     given = {label: _read(label, result) for label, result in _checked(results).items()}
     _check_dimension(dim, given)
@@ -121,7 +120,7 @@ def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) 
 
 
 def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, Any]:
-    """The labels of a dimension in all results: as they come, or in the order of numbers."""
+    """The labels of a dimension in all results, in their own order or sorted."""
     found = {label: data.indexes[name] for label, data in parts.items() if name in data.indexes}
     kinds = {label: "words" if index.dtype.kind in "OU" else "numbers" for label, index in found.items()}
     own = {label: "has values of each run" for label, data in parts.items() if name + OWN_VALUES in data.coords}
@@ -129,13 +128,13 @@ def _all_labels(name: str, parts: Results, keep_order: bool) -> np.ndarray[Any, 
         kinds |= {label: own.get(label, "has common values") for label in found}
     _check_same(f"`{name}`", kinds)
     every = list(dict.fromkeys(value for index in found.values() for value in index.tolist()))
-    # axes stay in the order of their study; along other dimensions, as time, numbers are expected to rise
+    # axes keep the order of their study; along other dimensions, such as time, numbers increase
     ordered = every if keep_order or "words" in kinds.values() else sorted(every)
     return np.array(ordered, dtype=object if "words" in kinds.values() else None)
 
 
 def _check_same(what: str, facts: Mapping[Any, str]) -> None:
-    """Raise InputError where one thing is different in different results."""
+    """Raise InputError if `facts` differ between results."""
     labels = list(facts)
     other = next((label for label in labels if facts[label] != facts[labels[0]]), None)
     if other is not None:
@@ -146,7 +145,7 @@ def _check_same(what: str, facts: Mapping[Any, str]) -> None:
 
 
 def _filled(data: xr.Dataset, labels: Mapping[Hashable, np.ndarray[Any, Any]]) -> xr.Dataset:
-    """The result with these labels of its dimensions, those that it lacks without a run."""
+    """The result with these labels of its dimensions; new points have no run."""
     fill = {name: _missing(str(name), variable) for name, variable in data.variables.items() if name not in data.dims}
     return data.reindex({name: each for name, each in labels.items() if name in data.dims}, fill_value=fill)
 
@@ -174,13 +173,13 @@ def _joined(parts: Results, dim: str) -> xr.Dataset:
 
 
 def _differs(name: str, parts: Results) -> bool:
-    """Tell whether a coordinate is not the same in all results, or one of them lacks it."""
+    """Return True if a coordinate differs between results, or if a result does not have it."""
     found = [data[name].variable for data in parts.values() if name in data.coords]
     return len(found) < len(parts) or not all(each.equals(found[0]) for each in found)  # type: ignore[no-untyped-call]
 
 
 def _along(name: str, parts: Results, dim: str) -> xr.Variable:
-    """A variable or coordinate of all results, with the dimensions of all, along the new one."""
+    """Join a variable or coordinate of all results along the new dimension."""
     found = {label: data[name].variable for label, data in parts.items() if name in data.variables}
     _check_same(f"`{name}`", {label: _described(each) for label, each in found.items()})
     if name not in BOOKKEEPING and any(name in data.data_vars for data in parts.values()):
@@ -208,7 +207,7 @@ def _described(variable: xr.Variable) -> str:
 
 
 def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str, Any]:
-    """Encoding of whole numbers, which are floats in memory to hold NaN, if all results store them so."""
+    """Encoding of integers, which are floats in memory to represent NaN, if all results store integers."""
     stored = [np.dtype(each.encoding.get("dtype", each.dtype)) for each in variables]
     if joined.dtype.kind != "f" or any(dtype.kind != "i" for dtype in stored):
         return {}
@@ -216,7 +215,7 @@ def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str
     return {"dtype": dtype, "_FillValue": missing_value(dtype)}
 
 
-# -1, of runs that were not run, picks the last entry of the new numbers, and stays
+# -1, for cases that have not run, picks the last entry of the new numbers, which is -1
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
@@ -226,7 +225,7 @@ def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
 
 
 def _attributes(parts: Results, dim: str) -> dict[str, Any]:
-    """Global attributes: what all results have in common, where each comes from, and what was done."""
+    """Global attributes: common ones, the origin of each result, and the history."""
     each = {str(label): data.attrs for label, data in parts.items()}
     first = next(iter(each.values()))
     common = {key for key in first if all(other.get(key) == first[key] for other in each.values())}
@@ -254,7 +253,7 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _write(output: Path, joined: xr.Dataset) -> None:
-    """Write to a new file.  Raises ResultError where there is one."""
+    """Write to a new file.  Raises ResultError if the file exists."""
     check_result_place(output)
     with only_writer(output) as check_alone:
         if output.exists():

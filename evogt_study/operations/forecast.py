@@ -1,4 +1,7 @@
-"""Prediction of a study's time: a few of its cases are timed, and others compared with them by their rough work."""
+"""Predict the time and the memory of a study.
+
+A few cases are timed.  The time of the others follows from the rough work that their method declares.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,21 @@ from evogt_study.study.study import Study
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
 T = TypeVar("T")
-
 START_SECONDS = 3.0
-"""Seconds of a command without its runs: it imports and reads the study, workers start, a result is written.
+"""Seconds of a command without its runs: it imports, reads the study, starts workers and writes the result.
 
-With two workers on idle cores 2.3 s of a function of one's own, 3.2 s of a problem stated by formulas.
+With two workers on idle cores it takes 2.3 s for a user function and 3.2 s for a problem in formulas.
 """
 SAMPLED_CASES = 500
-"""Cases that stand for all: drawn evenly, they meet each of a hundred sizes; a look at them takes 50 ms."""
+"""Number of cases that represent all.  They contain each of a hundred sizes, and binding them takes 50 ms."""
 TIMED_CASES = 7
-"""Cases that are timed at most: with 4 of them the predictions of the paper's studies scattered twice as much."""
+"""Largest number of timed cases.  With 4, the predictions for the studies of the paper varied twice as much."""
 BUDGET = 1.5
-"""Seconds for timing the cases of a phase; the cheapest case is timed if it takes no more than `PATIENCE` by its rough
-work, a guess that is right to within a factor of three."""
+"""Seconds for timing the cases of a phase."""
 PATIENCE = 10.0
+"""Largest rough work, in seconds, for which the cheapest case is timed.  It is right within a factor of 3."""
+WORKER_BYTES = 130 * 2**20
+"""Memory of an idle worker process: the interpreter with NumPy, SciPy, SymPy and Dask."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +45,22 @@ class Prediction:
     longest: float
 
     def wall(self, workers: int) -> float:
-        """Time on that many workers: none is idle but while the longest run is still going."""
+        """Time on `workers` workers, which are idle only while the longest run still runs."""
         return max(self.seconds / workers, self.longest)
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of each stage in some cases, by the case's rough work; a stage takes its part of other work likewise.
+    """Seconds of each stage in some cases, by the rough work of the case.
 
-    Without any, the rough work is taken for seconds of the case itself, which share nothing.
+    Without timed cases, the rough work counts as the seconds of the unshared stage.
     """
 
     cases: Mapping[float, Mapping[str, float]]
 
-    # rates are interpolated, not times: beyond the timed sizes the rough work extrapolates, which times would not
+    # rates are interpolated, not times, so that the rough work extrapolates beyond the timed sizes
     def seconds(self, stage: str, work: float) -> float:
-        """Time of a stage in a case of this `work`: seconds for each of work between those of the timed cases."""
+        """Time of a stage in a case of this `work`, by the interpolated rate of the timed cases."""
         if not self.cases:
             return work if stage == OWN else 0.0
         known = sorted(self.cases)
@@ -68,7 +72,7 @@ class Timings:
         return sum(self.seconds(stage, work) for stage in {OWN}.union(*self.cases.values()))
 
 
-# a stage that is new in the second half of the counted cases goes on being new; one that is not has been seen in full
+# a stage with new results in the second half of the counted cases has new results in the others; any other is complete
 def predicted(
     plan: Plan,
     shared: Sequence[SharedWork],
@@ -77,11 +81,10 @@ def predicted(
 ) -> Prediction | None:
     """Predict the time of the plan's runs, each stage computed once for the cases that share it.
 
-    None where only running them shows it.
+    None if only running them shows it.
 
-    shared: what `shared_work` counted over some of the cases.  A stage that the others need anew has the same part of
-    their work as of those; one that they do not is done.  timings: `timed_cases`, asked where there is something to
-    predict.  numbers: of the cases to be run; None: all.
+    shared: `shared_work` of some of the cases.  A stage with new results in the other cases has the same part of their
+    work.  timings: `timed_cases`, called only if there is something to predict.  numbers: the cases to run; None: all.
     """
     sample, count = sampled_work(plan, numbers), plan.count if numbers is None else len(numbers)
     if not shared or sample is None:
@@ -100,12 +103,12 @@ def predicted(
 
 
 def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, Values]] | None:
-    """Some cases, the cheapest first, each with its rough work; None where that is not known, or there is no case.
+    """Some cases, the cheapest first, each with its rough work; None if it is unknown or there is no case.
 
-    numbers: of the cases among which they are; None: all.
+    numbers: the cases to choose from; None: all.
     """
     size = plan.space.size if numbers is None else len(numbers)
-    # with one seed, so that a prediction is the same when it is asked for again
+    # with a fixed seed, so that a prediction can be repeated
     every = np.arange(size) if size <= SAMPLED_CASES else np.random.default_rng(0).integers(size, size=SAMPLED_CASES)
     every = every if numbers is None else numbers[every]
     found = []
@@ -118,13 +121,13 @@ def sampled_work(plan: Plan, numbers: Order | None = None) -> list[tuple[float, 
     return sorted(found, key=lambda entry: entry[0]) or None
 
 
-# cheapest first, so that the rate that they show says whether the next one still fits into the budget
+# cheapest first, so that their rate shows whether the next one fits into the budget
 def timed_cases(plan: Plan) -> Timings:
     """Run a few cases of all sizes in this process with one BLAS thread, the cheapest first, within `BUDGET`.
 
     The first is run twice, so that what it imports does not count; a case that fails counts with what it took.
     """
-    # of no work is a case whose parameters do not fit together, which fails at once and shows no rate
+    # a case with inconsistent parameters has no work, fails at once and shows no rate
     sample = [entry for entry in sampled_work(plan) or [] if entry[0] > 0.0]
     if not sample or sample[0][0] > PATIENCE:
         return Timings({})
@@ -144,12 +147,12 @@ def timed_cases(plan: Plan) -> Timings:
 
 
 def _timed(plan: Plan, values: Values) -> dict[str, float]:
-    """Seconds of each stage of one case, and of what is its own."""
+    """Seconds of each stage of one case, and of its unshared part."""
     case = plan.method.bind(values)
     stages, started = StageTimes(frozenset(case.stages)), time.perf_counter()
     try:
         case.run(stages)
-    except Exception as error:  # noqa: BLE001  # whatever it is, running the study records it
+    except Exception as error:  # noqa: BLE001  # running the study records any exception
         del error
     return {**stages.seconds, OWN: time.perf_counter() - started - stages.inside}
 
@@ -158,11 +161,11 @@ def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {stage: sum(each.get(stage, 0.0) for each in several) / len(several) for stage in set().union(*several)}
 
 
-# caches stages of this case only: what is shared by cases is counted by `shared_work`, not timed here
+# caches the stages of this case only: `shared_work` counts the stages that cases share
 class StageTimes:
-    """A `Share` for one case: `seconds` of the stages of these names, each without the others, `inside` of all.
+    """A stage cache for one case: `seconds` of each stage in `names` without the others, `inside` of all.
 
-    A stage of another name counts as a part of the one that asks for it.
+    A stage with another name counts for the stage that needs it.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
@@ -171,7 +174,7 @@ class StageTimes:
         self._known: dict[tuple[str, Hashable], Any] = {}
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """As `evogt_study.methods.protocol.Share`."""
+        """Return the result of a stage, and time it."""
         if (stage, key) not in self._known:
             self._known[stage, key] = self._timed(stage, compute) if stage in self.names else compute()
         return self._known[stage, key]  # type: ignore[no-any-return]  # the key determines the stage's type
@@ -187,7 +190,7 @@ class StageTimes:
 
 
 def longest_studies_first(studies: Sequence[Study]) -> list[Study]:
-    """The studies by their rough work; those of which nothing is known before all others."""
+    """Sort the studies by rough work, the longest first; studies with unknown work come before all others."""
     return sorted(studies, key=lambda study: -sum(map(_rough_seconds, provisional_plans(study))))
 
 
@@ -196,19 +199,15 @@ def _rough_seconds(plan: Plan) -> float:
     return np.inf if sample is None else plan.count * sum(work for work, _ in sample) / len(sample)
 
 
-WORKER_BYTES = 130 * 2**20
-"""Bytes of a worker process that has computed nothing: the interpreter with NumPy, SciPy, sympy and Dask."""
-
-
-# a quarter of a run's arrays: the retained space and the matrices; trial functions and their SVD are gone by then
+# a quarter of the arrays of a run: the retained space and the matrices, without trial functions and their SVD
 def worker_memory(plan: Plan) -> float:
-    """Bytes of a worker process at its peak: itself, the arrays of a run, and results of stages that are kept.
+    """Peak memory of a worker process in bytes: the process, the arrays of a run, and cached results of stages.
 
-    What is kept of a run for later ones is taken to be a quarter of its arrays.  0 where nothing is known of the runs.
+    The cached results of a run count as a quarter of its arrays.  0 if the memory of the runs is unknown.
     """
     arrays = peak_memory(plan)
     if not arrays:
         return 0.0
     first = next(values for values in plan.space.each(np.arange(plan.space.size)) if values is not None)
-    keeping = set(plan.method.bind(first).stages) - {"problem"}  # which has no arrays
+    keeping = set(plan.method.bind(first).stages) - {"problem"}  # it has no arrays
     return WORKER_BYTES + arrays + (min(KEPT_BYTES, plan.count * arrays / 4.0) if keeping else 0.0)

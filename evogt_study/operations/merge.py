@@ -1,4 +1,7 @@
-"""Results of one study from several machines joined into one: runs are matched by their keys, conflicts are refused."""
+"""Join the results of one study from several machines.
+
+Runs are matched by their keys.  Two different values for one run are an error.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
 from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
+from evogt_study.results.netcdf import loaded, opened, read_result, write_result
 from evogt_study.results.provenance import package_version
-from evogt_study.results.reopened import CODE, choice_in, point, study_in
+from evogt_study.results.reopened import CODE, choice_in, opened_so_far, point, study_in
 from evogt_study.results.seal import contents
 from evogt_study.results.sources import check_runs
 from evogt_study.results.table import Table
@@ -48,9 +51,10 @@ class Source:
 
     @staticmethod
     def read(path: Path) -> Source:
-        """Read a result to merge, or what is finished of it.
+        """Read a result to merge, or its finished runs.
 
-        Raises ResultError where it is no result, its runs are not what was written, or no run of the study is known.
+        Raises ResultError if it is not a result, if its runs have changed since they were written, or if it has no
+        runs of the main phase.
         """
         with opened_so_far(path) as found:
             groups = {phase: loaded(path, data) for phase, data in found.items()}
@@ -64,21 +68,22 @@ class Source:
 def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study: Study | None = None) -> xr.Dataset:
     """Join results of one study, write them to the new file `output`, and return the study's runs.
 
-    study: what the merged result is to be the result of.  None takes the study of the first file whose axes have every
-    value of the others.  Runs are matched by case key.  One that is ok is taken before one that failed, was lost or was
-    not run; runs with equal keys must have equal values, bit for bit.  Attempts add up.
+    study: the study of the merged result; None: the study of the first file whose axes have every value of the others.
+    Runs are matched by their run keys.  A run that is ok replaces one with another status.  Runs with equal keys must
+    have equal values, bit for bit.  Attempts add up.
 
-    An `output` that is this merge already, which was killed after its last write, stays as it is.
+    An `output` with this merged result stays as it is: an earlier merge may have been killed after its last write.
 
-    Raises ResultError, and writes nothing, where the files are results of different studies, none asks for what all
-    hold, two have different values for one run, or `output` is another file or is being written by another process.
+    Raises ResultError, and writes nothing, if the files are results of different studies, if no study includes the runs
+    of all files, if two files have different values for one run, or if `output` is another file or is being written by
+    another process.
     """
     if study is not None:
         check_study(study)
     output, sources = Path(output), paths_of(paths)
     _check_places(sources, output)
     with only_writer(output) as check_alone:
-        _check_places(sources, output)  # nobody else writes it from here on
+        _check_places(sources, output)  # from here on, this process is the only writer
         remove_unfinished(followed(output).parent, followed(output).name)
         whole = _joined(sources, study)
         if not output.exists():
@@ -99,7 +104,7 @@ def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Datase
 
 
 def _is_held(output: Path, whole: Mapping[str, xr.Dataset]) -> bool:
-    """Return True for a file that has these runs; only its history, which records the time, may be another."""
+    """Return True for a file with these runs; only its history, which contains the time, may differ."""
     found = read_result(output)
     return found.keys() == whole.keys() and all(contents(found[phase]) == contents(whole[phase]) for phase in whole)
 
@@ -128,9 +133,9 @@ def _is_merged(path: Path) -> bool:
         return False
 
 
-# by name, before anything is compared: files of two studies have no keys in common, which would look like missing runs
+# by name, before any comparison: two studies have no common keys, which would look like missing runs
 def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
-    """Raise ResultError where the files are not results of one study."""
+    """Raise ResultError if the files are results of different studies."""
     first = sources[0].groups["study"].attrs.get("id", "") if study is None else study.name
     owner = str(sources[0].path) if study is None else study.file
     for source in sources:
@@ -139,11 +144,11 @@ def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
             raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
 
 
-# --- the study that asks for everything -------------------------------------------------------------------------------
+# --- the study that includes all runs ---------------------------------------------------------------------------------
 
 
 def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
-    """The plans of the first file's study that asks for all runs of all files.  Raises ResultError."""
+    """The first study of a file that includes the runs of all files, with its plans.  Raises ResultError."""
     lacking = _lacking_values(sources)
     refusals: list[str] = []
     for source, lacks in zip(sources, lacking, strict=True):
@@ -160,7 +165,7 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
 
 
 def _lacking_values(sources: Sequence[Source]) -> list[str]:
-    """Describe for each file the values that its axes lack and other files have."""
+    """Describe for each file the axis values that only other files have."""
     names = dict.fromkeys(str(name) for source in sources for name in source.groups["study"]["status"].dims)
     lacking: list[list[str]] = [[] for _ in sources]
     for name in names:
@@ -175,7 +180,7 @@ def _lacking_values(sources: Sequence[Source]) -> list[str]:
 
 # 15 digits as in `text_label`: 0.1 + 0.2 in one file is 0.3 in another
 def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
-    """Labels of the values that a parameter has in a file; None where it follows other axes, or is not in it."""
+    """Labels of the values of a parameter in a file; None if it depends on other axes, or is not in the file."""
     if name not in data.coords or data[name].dims not in ((), (name,)):
         return None
     values = data[name].values.ravel().tolist()
@@ -183,14 +188,14 @@ def _values_in(data: xr.Dataset, name: str) -> list[str] | None:
 
 
 def _plans(study: Study, sources: Sequence[Source]) -> dict[str, Plan]:
-    """The study's plans by phase.  Raises ResultError where a file holds runs that are in none of them."""
+    """The study's plans by phase.  Raises ResultError if a file has runs that are in none of them."""
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for phase in study.phases:
         seeds = planned_seeds(phase, [source.groups[phase.name] for source in sources if phase.name in source.groups])
         plans[phase.name] = phase_plan(study, phase, chosen if seeds is None else [*chosen, seeds])
         if phase.choice is not None:
             chosen.append(_joint_choice(study, phase.name, phase.choice, sources))
-    # the study first, as in a result: it becomes the file's root group
+    # the main phase first, since it becomes the root group of the file
     plans = dict(reversed(plans.items()))
     asked = {phase: {case.key for case in plan.cases()} for phase, plan in plans.items()}
     for source in sources:
@@ -222,13 +227,13 @@ def _other_constants(one: Source, other: Source) -> list[str]:
 
 
 def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[Source]) -> Chosen:
-    """Join the choices of a phase.  Raises ResultError where two disagree, or none chose for some point."""
+    """Join the choices of a phase.  Raises ResultError if two differ, or if a point has no choice."""
     table: dict[tuple[str, ...], Candidate] = {}
     names = in_words(choice.parameters)
     chooser: dict[tuple[str, ...], Path] = {}
     for source in sources:
         if phase not in source.groups:
-            continue  # its runs' keys hold the chosen values, wherever these come from
+            continue  # the run keys contain the chosen values
         for at, candidate in choice_in(source.path, source.groups["study"], study, choice).table.items():
             if table.setdefault(at, candidate) != candidate:
                 both = f"{in_words(table[at])} in {chooser[at]}, {in_words(candidate)} in {source.path}"
@@ -260,9 +265,10 @@ def _place(data: xr.Dataset, key: str) -> str:
 # --- conflicts --------------------------------------------------------------------------------------------------------
 
 
-# only fates that numbers decide are compared: a run that timed out here and is ok there is no conflict
+# only a status that the numbers determine is compared: a run that timed out in one file and is ok in another is no
+# conflict
 def _check_no_conflict(plan: Plan, phase: str, sources: Sequence[Source]) -> None:
-    """Raise ResultError where two files have different values for one run."""
+    """Raise ResultError if two files have different values for one run."""
     owners: dict[str, tuple[int, int]] = {}
     for number, source in enumerate(sources):
         shared: dict[int, list[tuple[int, int]]] = {}
@@ -313,7 +319,7 @@ def _conflict(plan: Plan, ours: RunRecords, theirs: RunRecords, pair: tuple[int,
 def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> xr.Dataset:
     table = Table(plan)
     having = [source for source in sources if phase in source.runs]
-    # attempts on different machines are different attempts; within one study they count on instead
+    # attempts on different machines add up
     table.add_all([source.runs[phase] for source in having], attempts=np.add)
     data = dataset(table, study)
     data.attrs = {**global_attributes(study, phase), **data.attrs, **_provenance(having, phase)}
@@ -321,10 +327,10 @@ def _merged(plan: Plan, phase: str, sources: Sequence[Source], study: Study) -> 
 
 
 def _provenance(sources: Sequence[Source], phase: str) -> dict[str, str]:
-    """History of all files, and under `merged_from` where each comes from."""
+    """History of all files, and the provenance of each under `merged_from`."""
     attributes = [source.groups[phase].attrs for source in sources]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    # each line once: two files may have a merge in common
+    # each line once: two files may contain the same earlier merge
     lines = dict.fromkeys(line for known in attributes for line in str(known.get("history", "")).splitlines())
     origins: list[dict[str, str]] = []
     for source, known in zip(sources, attributes, strict=True):

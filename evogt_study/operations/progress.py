@@ -1,4 +1,4 @@
-"""Progress of a study while it runs: one event whenever something is finished, and its description for a person."""
+"""Report the progress of a study: events for a listener, a display in notebooks, and a file for other processes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from evogt_study.errors import ResultError
 from evogt_study.storage.atomic import written_whole
 from evogt_study.storage.lease import Writer, living, writer_of
 from evogt_study.storage.paths import claims_folder, progress_file
-from evogt_study.text import shown
+from evogt_study.text import duration, shown
 
 Listener = Callable[["Event"], None]
+DISPLAY_SECONDS = 0.2
+"""Seconds between two updates of the display.  Each update is a message to the page."""
+WATCH_SECONDS = 1.0
+"""Seconds between two events in the progress file.  Writing one takes 0.2 ms."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Event:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate of the time left, None before the first run is done."""
+        """Estimate of the remaining time; None before the first run is done."""
         left = self.total - self.reused - self.done  # reused runs took no time of this session
         return left / self.rate if self.rate > 0 else (0.0 if left == 0 else None)
 
@@ -85,23 +89,8 @@ def in_words(event: Event) -> str:
     return ", ".join(words)
 
 
-def duration(seconds: float) -> str:
-    """ "8 s", "3 min 20 s", "5 h 12 min"."""
-    # rounded first, else 119.6 s would be 1 min 60 s
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-DISPLAY_SECONDS = 0.2
-"""Between two changes of the output, which a person cannot tell from continuous ones; each is a message to the page."""
-
-
 def notebook_display() -> Listener | None:
-    """Return a new display where this process is the kernel of a notebook, else None."""
+    """Return a new display if this process is the kernel of a notebook, else None."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if getattr(shell, "kernel", None) is None else NotebookDisplay()
@@ -139,7 +128,7 @@ class NotebookDisplay:
 
 
 def _row(event: Event) -> str:
-    """Make the bar of a phase, red where runs failed, with its words."""
+    """Make the bar of a phase with its text.  It is red if runs have failed."""
     colour = "firebrick" if event.failed else "seagreen"
     return (
         f'<div><progress max="{max(event.total, 1)}" value="{event.reused + event.done}" '
@@ -147,14 +136,10 @@ def _row(event: Event) -> str:
     )
 
 
-WATCH_SECONDS = 1.0
-"""Between two events that are written down: a person looks no oftener, and writing one takes 0.2 ms."""
-
-
 def written_down(result: Path, listener: Listener | None) -> Listener:
-    """Make a listener that writes events down beside the shards of `result`, and gives them to `listener`.
+    """Return a listener that writes events to a file beside the shards of `result` and passes them to `listener`.
 
-    Before the first run is finished nothing is written: a result that is complete needs no folder.
+    It writes nothing before the first run is finished, so a complete result needs no folder.
     """
     path, last = progress_file(result), float("-inf")
 
@@ -163,7 +148,7 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
         now = time.monotonic()
         if event.done and not event.final and now - last >= WATCH_SECONDS:
             last = now
-            with suppress(OSError, ResultError), written_whole(path) as temporary:  # a full disk is found by others
+            with suppress(OSError, ResultError), written_whole(path) as temporary:  # the shards report a full disk
                 temporary.write_text(json.dumps({"process": os.getpid(), "at": time.time(), "event": asdict(event)}))
         if listener is not None:
             listener(event)
@@ -173,9 +158,9 @@ def written_down(result: Path, listener: Listener | None) -> Listener:
 
 @dataclass(frozen=True)
 class Computation:
-    """Computation of a result that is not finished: its writer, if any is left to see, and its latest event.
+    """State of a result that is not finished: the process that writes it, if known, and its latest event.
 
-    age: seconds since that event.  parts: those that tasks of `evogt work` hold.
+    age: seconds since the event.  parts: number of parts that tasks of `evogt work` hold.
     """
 
     writer: Writer | None
@@ -185,7 +170,7 @@ class Computation:
 
     @property
     def runs(self) -> bool:
-        """True while a process computes it."""
+        """True if a process is computing the result."""
         return self.parts > 0 or (self.writer is not None and self.writer.lives)
 
     def described(self) -> str:
@@ -201,20 +186,20 @@ class Computation:
 
 
 def computation_of(result: Path) -> Computation:
-    """Look at the lock and the latest event of a result."""
+    """Read the lock and the latest event of a result."""
     writer = writer_of(result)
     try:
         told = json.loads(progress_file(result).read_text())
-        # an event of a process that was killed tells nothing of the one that goes on
+        # the event may be from an earlier process that was killed
         if writer is not None and str(told["process"]) == writer.process:
             return Computation(writer, _event(told["event"]), max(0.0, time.time() - told["at"]))
-    except (OSError, ValueError, LookupError, TypeError, OverflowError):  # none yet, or that of another version
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):  # no file yet, or a file of another version
         pass
     return Computation(writer, None, 0.0, living(claims_folder(result)))
 
 
 def _event(told: Mapping[str, Any]) -> Event:
-    """Make the event that a file tells of.  Raises ValueError, LookupError or TypeError where it tells of none."""
+    """Read an event from the progress file.  Raises ValueError, LookupError or TypeError if it contains none."""
     reused, done, failed, total = (int(told[name]) for name in ("reused", "done", "failed", "total"))
     seconds = float(told["seconds"])
     if not 0.0 < seconds < math.inf:

@@ -1,4 +1,4 @@
-"""One case of a result computed again, in this process, and compared bit for bit with what the file has."""
+"""Compute one case in this process: again, to compare it with a result bit for bit, or as a trial before all others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.netcdf import opened_so_far
-from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.reopened import Stored, any_phase, code_beside, opened_so_far, point, stored
 from evogt_study.schema.records import Case, RunRecords, Stack
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.schema.variables import PILOT, Status
@@ -24,15 +23,18 @@ from evogt_study.study.study import Study
 from evogt_study.workers.batch import Batch, computed
 from evogt_study.workers.stage_cache import StageCache
 
+MOST_VALUES = 6
+"""Number of printed values of an array; with name and dimensions they fit on a line."""
+
 
 @dataclass(frozen=True, eq=False)
 class Replay:
     """A case computed again.
 
-    point: its description.  case: what the study asks for now, with its key.  stored_key, stored_status,
-    stored_message: what the file has; status, message, raised: what became of the run now, `raised` being the traceback
-    or "".  compared: the variables of both runs; differences: those that are not equal bit for bit.  software: how the
-    versions that computed the file differ from the ones here, "" where they do not.
+    point: description of the case.  case: the case of the study, with its key.  stored_key, stored_status,
+    stored_message: values in the file.  status, message, raised: status, message and traceback (or "") of the new run.
+    compared: variables of both runs.  differences: variables that are not equal bit for bit.  software: differences
+    between the versions that computed the file and the versions here, or "".
     """
 
     point: str
@@ -49,7 +51,7 @@ class Replay:
 
     @property
     def equal(self) -> bool:
-        """True where the run is ok, as it was, with the same values bit for bit."""
+        """True if both runs are ok and have the same values bit for bit."""
         return self.status == self.stored_status == Status.ok and not self.differences
 
     def told(self) -> list[str]:
@@ -74,16 +76,16 @@ class Replay:
         return lines
 
 
-# code from beside the study only, and with the content that is recorded: a result names no file to be run
+# only code beside the study, with the recorded content: a result must not decide which file is run
 def replay(
     path: str | Path, at: Mapping[str, object] | None = None, *, pilot: bool = False, code: str | Path | None = None
 ) -> Replay:
     """Compute one case of the result `path` again and compare it with the file.
 
-    at: a value for each axis, where the axis has more than one.  pilot: a case of the pilot.  code: the study's own
-    Python file, or its folder; left out, it is imported only from beside the study file, and if its content is what
-    computed the result.  What a pilot chose is read from the file.  Raises ResultError for a file that is no result,
-    or whose code is not there, and InputError for a point that is not in it.
+    at: a value for each axis with more than one value.  pilot: replay a case of the pilot.  code: the Python file of
+    the study, or its folder; by default it is imported from beside the study file, if its content computed the result.
+    The choice of a pilot is read from the file.  Raises ResultError if the file is not a result or its code is missing,
+    and InputError for a point that is not in the result.
     """
     path, phase = Path(path), PILOT if pilot else "study"
     with opened_so_far(path) as groups:
@@ -129,7 +131,7 @@ def _software(before: RunRecords, now: RunRecords) -> str:
 
 
 def index_at(space: CaseSpace, at: Mapping[str, object], path: Path) -> int:
-    """The number of the case at this point.  Raises InputError, saying what there is."""
+    """The number of the case at this point.  Raises InputError, which names the values of the axis."""
     known = ", ".join(space.names)
     for name in at:
         if name not in space.names:
@@ -148,13 +150,9 @@ def index_at(space: CaseSpace, at: Mapping[str, object], path: Path) -> int:
     return int(np.ravel_multi_index(positions, space.shape))
 
 
-MOST_VALUES = 6
-"""Values of an array that are printed; with their name and dimensions they fit on a line."""
-
-
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A case that was computed: `point` in words, its parameters `values`, its `record`, and the traceback `raised`."""
+    """A computed case: the description `point`, the parameters `values`, the `record`, and the traceback `raised`."""
 
     point: str
     values: Mapping[str, Value]
@@ -172,7 +170,7 @@ class Trial:
 
 
 def tried(study: Study, at: Mapping[str, object]) -> Trial:
-    """Compute the case at this point, in this process.  Raises InputError for a point that the study does not have."""
+    """Compute the case at this point, in this process.  Raises InputError for a point that is not in the study."""
     plan = provisional_plans(study)[-1]
     first = {axis.name: text_label(axis.values[0]) for axis in plan.space.axes}
     index = index_at(plan.space, {**first, **at}, Path(study.file))
@@ -186,7 +184,7 @@ def tried(study: Study, at: Mapping[str, object]) -> Trial:
 
 
 def _described(stack: Stack) -> str:
-    """A variable's dimensions, type and first values on one line."""
+    """Describe dimensions, type and first values of a variable on one line."""
     values, kind = stack.values[0], "coordinate " if stack.coordinate else ""
     sizes = ", ".join(f"{dim}: {size}" for dim, size in zip(stack.dims, values.shape, strict=True))
     flat = np.ravel(values)

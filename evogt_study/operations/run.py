@@ -1,4 +1,4 @@
-"""Running a study: its phases in turn, their cases in batches on Dask workers, and the result file."""
+"""Run a study: reuse finished runs, compute the missing ones in batches, and write the result file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import as_completed as finished_in_turn
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,19 +45,22 @@ from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
-from evogt_study.workers.executor import quick_records
-from evogt_study.workers.limits import NO_LIMITS, Limits, is_number
-from evogt_study.workers.worker_server import end_if_being_started
+from evogt_study.workers.executor import Workers, quick_records
+from evogt_study.workers.limits import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from distributed import Client
 
+# The last runs of a study leave workers idle.  A second study fills them, and a third one at the end of the second.
+# More studies would only need memory for their tables.
+STUDIES_AT_ONCE = 3
+
 
 @dataclass(frozen=True)
 class Reuse:
-    """Rule for finished runs: by default all that were tried are taken up.  others: more places to look for them.
+    """Rule for finished runs: by default all of them are reused.
 
-    keep_old_code: those are taken, too, that the study's own code computed before it was changed.
+    others: more places to search for runs.  keep_old_code: also reuse runs of an older version of the user's code.
     """
 
     retry_failed: bool = False
@@ -67,19 +69,14 @@ class Reuse:
     keep_old_code: bool = False
 
     def keeps(self, status: Status) -> bool:
-        """True where a run of this status needs no other try: one that diverged would do so again."""
+        """Return True if a run with this status is not tried again; a diverged run would diverge again."""
         return status in FINAL if self.retry_failed else status != Status.not_run
 
     def usable(self, records: RunRecords) -> RunRecords:
-        """Select the runs of the software that is here now, where others are to be computed again."""
+        """Select the runs to reuse: all, or only the runs of the software that is here now."""
         if not self.rerun_outdated:
             return records
         return records.selected(np.flatnonzero([software == software_set() for software in records.software]))
-
-
-# one ends with few runs, which leave workers idle; a second fills them, and a third the end of the second.  More would
-# only take memory: each has a table of its runs
-STUDIES_AT_ONCE = 3
 
 
 def run(
@@ -95,24 +92,23 @@ def run(
     others: str | Path | Sequence[str | Path] = (),
     keep_old_code: bool = False,
 ) -> xr.Dataset:
-    """Compute what is missing of a study and return its labelled result.
+    """Compute the missing runs of a study and return its labelled result.
 
-    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores), unless all
-    is done before those would be there: until then one process, forked from this one, computes.  output: the
-    NetCDF file to write; runs that it, its store or other results in its folder hold are reused by content.  None keeps
-    nothing on disk, but where the study is interrupted: a `StoreWarning` then says where the finished runs are.
-    listener is called with an `Event` whenever a batch is finished; None shows progress in a notebook, and nowhere
-    else.  limits stop a run, or the study, early.  rerun_outdated takes up no run that other versions of the software
-    computed; else they are kept, and `software` marks them.  others: more results, or folders of them, from which runs
-    are taken.  keep_old_code: take the runs of `output` that the study's own code computed before it was
-    changed; `software` marks them.
+    client: any `distributed.Client`; None starts `workers` processes on this machine (default: its cores).  Until they
+    have started, one forked process computes, which may be enough.  output: the NetCDF file to write.  Runs in this
+    file, its store or other results of its folder are reused by their keys.  None keeps nothing on disk, except if the
+    study is interrupted: a `StoreWarning` then names the place of the finished runs.  listener: called with an `Event`
+    after each batch; None shows progress in a notebook only.  limits: stop a run, or the study, early.  rerun_outdated:
+    do not reuse runs of other software versions; otherwise `software` marks them.  others: more results, or folders of
+    results, with runs to reuse.  keep_old_code: also reuse runs of `output` that an older version of the user's code
+    computed; `software` marks them.
 
-    Gives a `evogt_study.errors.DoubtWarning` where runs show that their numbers are to be doubted, and a `StoreWarning`
-    where runs of `output` that the study does not ask for now were put into the store beside it.
+    Warns with `evogt_study.errors.DoubtWarning` if values of runs may be inaccurate, and with `StoreWarning` if runs of
+    `output` were moved to the store because the study no longer includes them.
 
-    A run that fails, takes too long or takes its worker process with it is recorded in `status` and `message`; the
-    study goes on.  Raises ResultError where `output` cannot be written, is being written by another process, or holds
-    another study; PilotError where the pilot cannot choose; SweepError where the study cannot go on.
+    If a run fails, times out or ends its worker process, `status` and `message` record it and the study goes on.
+    Raises ResultError if `output` cannot be written, is being written by another process, or holds another study;
+    PilotError if the pilot cannot choose; SweepError if the study cannot go on.
     """
     check_study(study)
     if client is not None and not _is_client(client):
@@ -127,12 +123,12 @@ def run(
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
         data = with_text_keys(sweep.result().load())
     warn_of_doubts(data)
-    return data.set_coords("case_key")  # values that are taken from it know which runs they are of
+    return data.set_coords("case_key")  # each variable has the run keys of its values
 
 
 @contextmanager
 def _place(output: str | Path | None, name: str) -> Iterator[Path]:
-    """The file that is given, or one in a folder of this process, which is removed unless the body is interrupted."""
+    """The given file, or a file in a temporary folder, which is removed unless the body is interrupted."""
     if output is not None:
         yield Path(output).absolute()  # a run in this process may change its folder
         return
@@ -154,7 +150,7 @@ def _place(output: str | Path | None, name: str) -> Iterator[Path]:
 
 
 def _is_client(value: object) -> bool:
-    """True of a Dask client, of which there is none where Dask has not been imported."""
+    """Return True for a Dask client.  Without an import of Dask there is none."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(value, distributed.Client)
 
@@ -172,13 +168,13 @@ def run_to_file(
     others: Sequence[Path] = (),
     keep_old_code: bool = False,
 ) -> None:
-    """As `run`, but the result is in the file alone: memory does not grow with the size of the study."""
+    """Run a study as `run`, but keep the result in its file only: memory does not grow with the study."""
     reuse = Reuse(retry_failed, rerun_outdated, tuple(others), keep_old_code)
     with Workers(client, workers) as cluster:
         _Sweep(study, output, cluster, reuse, listener, limits=limits).result()
 
 
-# by rough work, not timed: the order has to be known before the first run, and a wrong one only costs idle workers
+# by rough work, not timed: the order is needed before the first run, and a wrong order only costs idle workers
 def run_all(
     studies: Iterable[Study],
     folder: Path,
@@ -190,13 +186,13 @@ def run_all(
 ) -> Iterator[Path]:
     """Run several studies on the same workers and yield their result files, NAME.nc in `folder`, as they are written.
 
-    A few run at a time, those that take longest first, so that one's last runs do not leave workers idle.  The
-    arguments, and what is raised, are those of `run`; events name the study in their phase.
+    A few studies run at a time, the longest first, so that the last runs of a study do not leave workers idle.  The
+    arguments and the errors are as in `run`; events name the study in their phase.
     """
     studies, stop = longest_studies_first(list(studies)), threading.Event()
     for study in studies:
         check_result_place(folder / f"{study.name}.nc")
-    make_folder(folder)  # at once, for studies that would make and unmake it beside each other
+    make_folder(folder)  # first: studies that run at once would create and remove it
     cluster = Workers(client, workers, alone=False)
     with ThreadPoolExecutor(STUDIES_AT_ONCE) as threads, cluster:
 
@@ -223,7 +219,7 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
 
 
 class _Sweep:
-    """One call of `run`; write: whether the result is wanted in its file too."""
+    """One call of `run`; write: write the result file too."""
 
     def __init__(
         self,
@@ -247,9 +243,9 @@ class _Sweep:
             raise ResultError(f"cannot write in {self.shards}: it is a file; choose another place with -o")
 
     def result(self) -> xr.Dataset:
-        """Run the phases, write the file, remove the shards; nobody else writes here meanwhile.
+        """Run the phases, write the file and remove the shards, as the only writer of the result.
 
-        What is large of the result is read from files without a name, as long as it is used.
+        Large variables of the result are read on access from files without a name.
         """
         with only_writer(self.path) as self.check_alone:
             if tasks := living(claims_folder(self.path)):
@@ -258,7 +254,7 @@ class _Sweep:
                     "for them, or choose another place with -o"
                 )
             remove_unfinished(followed(self.path).parent, followed(self.path).name)
-            # before anything is read: a half-written file is nobody's result, and this process is the only writer now
+            # first: a file that is half written is not a result, and this process is the only writer now
             remove_unfinished(self.shards)
             remove_unfinished(store_folder(self.path))
             self.known = FinishedRuns(self.study, self.path, self.reuse.others, keep_old_code=self.reuse.keep_old_code)
@@ -266,16 +262,16 @@ class _Sweep:
             return self.written()
 
     def written(self) -> xr.Dataset:
-        """The result, written."""
+        """Compute the phases and write the result."""
         tables = self.tables()
         whole = {phase: dataset(tables[phase], self.study, key_bytes=True) for phase in reversed(tables)}
         for phase, data in whole.items():
             data.attrs = {**global_attributes(self.study, phase), **data.attrs}
             data.attrs["history"] = self.known.history_of(phase, data.attrs["history"], self.computed)
-        # the lock may have been taken over while this process was stopped: then nothing is written
+        # while this process was stopped, another one may have acquired the lock: then nothing is written
         self.check_alone()
-        # this order: runs that the study does not ask for are in the store before the result that holds them is
-        # replaced, and shards go only after the result that holds their runs is on disk
+        # in this order: unplanned runs are in the store before their result is replaced, and shards are removed after
+        # the result with their runs is on disk
         kept = self.known.keep_unasked()
         if self.write:
             write_result(self.path, whole)
@@ -284,7 +280,7 @@ class _Sweep:
         return whole[STUDY]
 
     def tables(self) -> dict[str, Table]:
-        """The finished runs of each phase in turn; what one chooses holds for the next."""
+        """The finished runs of each phase in turn; the next phase uses the choice of the one before."""
         tables, chosen = dict[str, Table](), list[Chosen]()
         for phase in self.study.phases:
             tables[phase.name] = filled_as_needed(self.study, phase, chosen, self.filled, computing=True)
@@ -292,7 +288,7 @@ class _Sweep:
         return tables
 
     def filled(self, plan: Plan) -> Table:
-        """The plan's table with every case's record, reusing what is on disk and computing the rest."""
+        """The table of a plan with the record of every case, reused from disk or computed."""
         table = self.known.fill(Table(plan, self.path), wanted=self.reuse.keeps, usable=self.reuse.usable)
         missing = table.missing()
         counts = table.counts()
@@ -304,7 +300,7 @@ class _Sweep:
             self.computed = True
             for computed in self.records(table, first=not counts[Status.ok]):
                 records = table.counted_on(computed)
-                # on disk before it counts: what is reported as finished survives a crash
+                # on disk before it counts: a run that is reported as finished survives a crash
                 write_shard(self.shards, records)
                 new = table.add(records)
                 if self.stop.is_set():
@@ -315,10 +311,10 @@ class _Sweep:
         return table
 
     def records(self, table: Table, first: bool) -> Iterator[RunRecords]:
-        """Compute the cases that `table`, into which records go as they are given, does not have.
+        """Compute the missing cases of `table`, which gets the records as they are yielded.
 
-        first: of each method of one's own one case is computed before the others, and before anything is written:
-        what it returns may be nothing that can be stored.  Raises StudyError then.
+        first: compute one case of each user function before the others, and before anything is written.  Raises
+        StudyError if its result cannot be stored.
         """
         plan, missing = table.plan, table.missing()
         if self.workers.may_wait:
@@ -326,7 +322,7 @@ class _Sweep:
                 if first:
                     self.check_names([records], plan)
                 describe(self.path, self.study)
-                first = False  # what can be stored is known
+                first = False  # the results can be stored
                 yield records
             missing = table.missing()
             if not len(missing):
@@ -334,8 +330,8 @@ class _Sweep:
         yield from self.by_cluster(plan, missing, first)
 
     def by_cluster(self, plan: Plan, missing: Order, first: bool) -> Iterator[RunRecords]:
-        """As `records`, on Dask workers."""
-        # here: a study that is done before this needs none of it, and with Dask it takes 0.3 s to import
+        """Compute as `records`, on Dask workers."""
+        # imported here, since it takes 0.3 s with Dask, and a quick study does not need it
         from evogt_study.workers.dask_executor import Flow
 
         client, begun = self.workers.client, list[RunRecords]()
@@ -350,14 +346,14 @@ class _Sweep:
             yield from Flow(plan, plan.cases(missing), len(missing), client, self.limits).records()
 
     def check_names(self, records: Sequence[RunRecords], plan: Plan) -> None:
-        """Raise StudyError where runs return something under the name of a dimension of the study."""
+        """Raise StudyError if runs return a variable with the name of a dimension of the study."""
         for stack in (stack for each in records for stack in each.stacks):
             for name in sorted({*plan.space.names} & {stack.name, *stack.dims}):
                 told = f"`{name}` must be another name, since the method returns something of this one"
                 raise StudyError(f"{told} ({self.study.file}); rename the dimension")
 
     def check_failures(self, failed: int, table: Table) -> None:
-        """Stop a study whose runs fail again and again: more of them would not show what is wrong."""
+        """Stop a study with too many failed runs, since more of them would not help to find the mistake."""
         most = self.limits.failures
         if most is not None and failed > most:
             told = table.commonest_message()
@@ -366,51 +362,3 @@ class _Sweep:
                 + (f", most often: {told}" if told else "")
                 + "; finished runs are kept, the same command goes on"
             )
-
-
-class Workers:
-    """A client that is connected when it is first needed: a result that is complete starts no cluster.
-
-    alone: whether one study has them, whose first runs this machine may compute before they are there.
-    """
-
-    def __init__(self, client: Client | None, workers: int | None, *, alone: bool = True) -> None:
-        # a worker that imports a script without a main guard comes here too, and would start workers of its own
-        if client is None:
-            end_if_being_started()
-        # Dask takes -1 for none, which a study would wait for
-        if workers is not None and not (is_number(workers, Integral) and workers > 0):
-            raise ParameterError("workers", "an integer > 0", workers, remedy="leave it out for this machine's cores")
-        self.given, self.workers, self.alone = client, workers, alone
-        self._context: AbstractContextManager[Client] | None = None
-        self._client: Client | None = None
-        self._closed = False
-        self._connecting = threading.Lock()  # studies that run at once share the client
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self._connecting:
-            self._closed = True
-            if self._client is not None and self._context is not None:
-                # closed as after success, whatever was raised: what is finished is on disk already
-                self._context.__exit__(None, None, None)
-
-    @property
-    def may_wait(self) -> bool:
-        """True until some are there, unless the user has said which there are to be."""
-        return self.alone and self.given is None and self._client is None
-
-    @property
-    def client(self) -> Client:
-        """The client, connected now if it was not before."""
-        with self._connecting:
-            if self._closed:
-                raise SweepError("stopped because another study could not go on; what is finished is kept")
-            if self._client is None:
-                from evogt_study.workers.clusters import connected  # 0.3 s, as in `by_cluster`
-
-                self._context = connected(self.given, self.workers)
-                self._client = self._context.__enter__()
-            return self._client

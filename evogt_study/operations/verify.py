@@ -1,4 +1,4 @@
-"""A result checked: its bytes, its schema, its keys, that nothing is missing, and some of its runs computed again."""
+"""Verify a result: its bytes, schema, run keys, completeness and values, and a sample of its runs computed again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import RECORDED, axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
-from evogt_study.results.netcdf import loaded, opened, opened_so_far
-from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.netcdf import loaded, opened
+from evogt_study.results.reopened import Stored, any_phase, code_beside, opened_so_far, point, stored
 from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, Status
@@ -28,190 +28,25 @@ from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
 from evogt_study.study.phases import STUDY, Choice, in_words
 
-SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
-"""Global attributes that the study's text determines; others have to be there."""
-ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
-"""Fates that say what came of the run; the others are runs that are missing."""
-
-
-# extra variables are allowed: a later minor version, or a user's function, may record more
-def check_schema(result: Stored) -> Iterator[str]:
-    """Dimensions, variables and attributes are those that are documented, and coordinates those of the study."""
-    yield from _global_attributes(result)
-    yield from _coordinates(result)
-    names, data = result.plan.space.names, result.data
-    for name, variable in data.data_vars.items():
-        if variable.dims[: len(names)] != names or (name in BOOKKEEPING and variable.dims != names):
-            yield f"`{name}` must be over the axes ({', '.join(names)}), got ({', '.join(map(str, variable.dims))})"
-        yield from _attributes(result, str(name), variable)
-    for dim in data.dims:
-        if dim not in data.coords:
-            yield f"the dimension `{dim}` has no coordinate"
-
-
-def _global_attributes(result: Stored) -> Iterator[str]:
-    expected, found = global_attributes(result.study, result.phase), result.data.attrs
-    for name in (*expected, RECORDED):
-        if name not in found:
-            yield f"the attribute `{name}` is missing"
-        elif name in SETTLED_ATTRIBUTES and found[name] != expected[name]:
-            yield f"the attribute `{name}` must be {shortened(expected[name])}, got {shortened(found[name])}"
-
-
-def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[str]:
-    declared: Mapping[str, Any] = {}
-    if name in BOOKKEEPING:
-        declared = BOOKKEEPING[name].attributes
-    elif name in result.study.method.variables:
-        declared = result.study.method.variables[name].attributes
-    for attribute, wanted in declared.items():
-        if variable.attrs.get(attribute) != wanted:
-            got = shortened(variable.attrs.get(attribute))
-            yield f"`{name}` must have the attribute {attribute} = {wanted!r}, got {got}"
-    if not variable.attrs.get("long_name"):
-        yield f"`{name}` must have a long_name, got none"
-    if name == "status":
-        flags = [int(value) for value in np.ravel(variable.attrs.get("flag_values", []))]
-        meanings = str(variable.attrs.get("flag_meanings", "")).split()
-        if flags != [int(status) for status in Status] or meanings != [status.name for status in Status]:
-            yield f"the flags of `status` must be {', '.join(status.name for status in Status)}, got {meanings}"
-
-
-def _coordinates(result: Stored) -> Iterator[str]:
-    """The study's own coordinates are in the file; `check_choice` checks those that earlier phases chose."""
-    for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
-        found = result.data.coords.get(name)
-        wanted = np.asarray(values)
-        dims = (dims,) if isinstance(dims, str) else tuple(dims)
-        if found is None or found.dims != dims or not _equal(found.values, wanted):
-            got = "none" if found is None else f"{listed(list(map(str, found.values.ravel())))} over {found.dims}"
-            yield f"the coordinate `{name}` must be {listed(list(map(str, wanted.ravel())))}, got {got}"
-        elif any(found.attrs.get(key) != text for key, text in attributes.items()):
-            yield f"the attributes of the coordinate `{name}` must be {dict(attributes)}, got {found.attrs}"
-
-
-def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    words = [values.dtype.kind in "OU" for values in (one, other)]  # strings are not cast to numbers
-    if all(words):
-        return bool(one.astype(str).tolist() == other.astype(str).tolist())
-    return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
-
-
-def check_keys(result: Stored) -> Iterator[str]:
-    """Case keys are those that the study asks for."""
-    plan = result.plan
-    asked = plan.keys.astype(str)
-    found = result.data["case_key"].values.ravel().astype(str)
-    wrong = np.flatnonzero(asked != found)
-    if wrong.size:
-        first = int(wrong[0])
-        yield (
-            f"{wrong.size} of {plan.space.size} case keys are not those that the study asks for, e.g. at "
-            f"{point(plan.space, first)}: {found[first] or 'none'} in the file, {asked[first] or 'none'} asked for; "
-            "the method's Python file, this package, or the result was changed"
-        )
-
-
-# equal keys come of parameters that a case does not use: the values were computed once and copied, so they are equal
-# bit for bit whatever the software
-def check_twins(result: Stored) -> Iterator[str]:
-    """Cases with equal keys, which are one computation, have equal values."""
-    keys = result.keys[result.keys != ""]
-    if len(np.unique(keys)) == len(keys):
-        return
-    records = records_of(result.data)
-    first_of: dict[str, int] = {}
-    pairs = [
-        (first_of[key], row)
-        for row, key in enumerate(records.keys)
-        if first_of.setdefault(key, row) != row and records.status[row] == records.status[first_of[key]] == Status.ok
-    ]
-    for difference in differences(records, records, pairs) if pairs else ():
-        yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.told('there')}"
-
-
-# `check_twins` and the sample compare numbers; this finds what another program has changed in the file
-def check_values(result: Stored) -> Iterator[str]:
-    """Each run's fate and its numbers fit together: only runs that are ok have values, and these have an error."""
-    data = result.data
-    status = data["status"].values
-    planned = data["case_key"].values != ""
-    ok = status == Status.ok
-    measured = [name for name in data.data_vars if name not in BOOKKEEPING]
-    # one's own method may return a word of this name
-    if "error" in measured and data["error"].dims == data["status"].dims and data["error"].dtype.kind in "iufb":
-        yield from _where(
-            result, ok & ~np.isfinite(data["error"].values.astype(float)), "are ok without finite `error`"
-        )
-    for name in measured:
-        there = np.zeros_like(ok)
-        # an array variable may be larger than memory
-        for slab in slabs(data[name].shape):
-            present = _present(data[name].variable[slab])
-            there[slab[: status.ndim]] |= present.any(axis=tuple(range(status.ndim, data[name].ndim)))
-        yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
-    run = status != Status.not_run
-    yield from _where(result, run & ~planned, "were run where none is planned")
-    yield from _where(result, (data["message"].values == "") == (run & ~ok), "have a `message` that does not fit")
-    yield from _where(result, run != (data["attempts"].values > 0), "have `attempts` that do not fit their status")
-    yield from _where(result, run != np.isfinite(data["wall_seconds"].values), "have `wall_seconds` that do not fit")
-    yield from _where(result, run != (data["software"].values >= 0), "have a `software` that does not fit their status")
-
-
-def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
-    found = variable.values
-    return np.asarray(found != "") if found.dtype.kind in "OU" else ~np.isnan(found.astype(float))
-
-
-def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[str]:
-    if wrong.any():
-        first = int(np.flatnonzero(wrong.ravel())[0])
-        yield f"{np.count_nonzero(wrong)} runs {told}, e.g. {point(result.plan.space, first)}"
-
-
-def check_completeness(result: Stored) -> Iterator[str]:
-    """Every planned run was run, and something came of it."""
-    planned = result.plan.keys.reshape(result.plan.space.shape) != b""
-    status = result.data["status"].values
-    for fate in Status:
-        if fate not in ATTEMPTED:
-            told = f"of {np.count_nonzero(planned)} are {fate.name}; `evogt run` computes them (--retry-failed)"
-            yield from _where(result, planned & (status == fate), told)
-
-
-def check_choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
-    """The earlier phase's choice in the file is the one that its runs lead to."""
-    table = Table(earlier.plan)
-    table.add_all([records_of(earlier.data)])  # as `run` fills it, so that ties go the same way
-    try:
-        chosen = choose(section, table)
-    except PilotError as error:
-        yield str(error)
-        return
-    stated = next(known for known in study.plan.space.chosen if known.names == section.parameters)
-    for at, candidate in chosen.table.items():
-        if stated.table.get(at) != candidate:
-            place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
-            both = f"{in_words(candidate)} for {place}, the file has {in_words(stated.table.get(at, ('none',)))}"
-            yield f"the {earlier.phase}'s runs choose {in_words(section.parameters)} = {both}"
-
-
-# a slip in package or result shows in any run; three are enough to meet the pilot or a second dictionary, and end in
-# seconds
 SAMPLE = 3
+"""Number of runs that are computed again.  A mistake shows in any run, and three take a few seconds."""
 OTHER_SOFTWARE_TOLERANCE = 1e-8
-"""Relative difference that other versions, above all another BLAS, may make in a number that has digits.
+"""Relative difference that other software versions, above all another BLAS, may cause.
 
 BLAS kernels of other processors change errors by at most 6e-9.
 """
+SETTLED_ATTRIBUTES = ("Conventions", "title", "summary", "id", "study", "study_sha256", "phase")
+"""Global attributes that the study text determines.  Of the others only the presence is checked."""
+ATTEMPTED = (Status.ok, Status.failed, Status.diverged)
+"""Status of a run with an outcome.  A run with any other status is missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """Outcome of a check: `findings` has a line for each thing that is wrong, `recomputed` one for each run recomputed.
+    """Result of a check: `findings` has a line for each mistake, `recomputed` a line for each run computed again.
 
-    phases: the bookkeeping of the file's runs, empty where its bytes are damaged.  left_out: what could not be checked
-    because of the findings, "" if nothing.
+    phases: the run metadata of the file, empty if its bytes are damaged.  left_out: the checks that were not possible,
+    or "".
     """
 
     path: Path
@@ -222,7 +57,7 @@ class Verification:
 
     @property
     def well(self) -> bool:
-        """True where nothing is wrong."""
+        """True if there is no finding."""
         return not self.findings
 
 
@@ -234,21 +69,20 @@ def verify(
     code: str | Path | None = None,
     folder: str | Path | None = None,
 ) -> Verification:
-    """Check a result: checksums, schema, case keys, completeness, values, and `sample` of its runs computed again.
+    """Check a result: checksums, schema, run keys, completeness, values, and `sample` of its runs computed again.
 
-    The sample is drawn with `seed` from the runs that are ok, the pilot's among them.  A run is to come out equal bit
-    for bit with the software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the
-    study's own Python file, or its folder; left out, it is imported for a sample only, from beside the study file, and
-    if its content is what computed the result.  folder: of the study here; left out, the recorded one.
+    The sample is drawn with `seed` from the runs of all phases that are ok.  A run must be equal bit for bit with the
+    software that computed it, and within `OTHER_SOFTWARE_TOLERANCE` with other versions.  code: the Python file of the
+    study, or its folder; by default it is imported only for a sample, from beside the study file, if its content
+    computed the result.  folder: the folder of the study; by default the recorded one.
 
-    Of a result that is not written yet what is finished is checked, and what is not run is told.
+    For a result that is not finished, the finished runs are checked, and the other runs are findings.
 
-    Raises ResultError for a file that is no result, or whose study or code cannot be used here.
+    Raises ResultError for a file that is not a result, or if its study or code cannot be used here.
     """
     path = Path(path)
-    followed(path)  # which refuses what reading would wait for
-    # bytes first: nothing else of a damaged file can be trusted, or even opened; shards are held against their digests
-    # when they are read
+    followed(path)  # it refuses pipes, which reading would wait for
+    # bytes first, since a damaged file cannot be trusted or even opened; reading a shard checks its checksum
     damage = damaged_parts(path) if path.exists() or not description(path).exists() else []
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
@@ -262,12 +96,11 @@ def verify(
         return Verification(path, {}, (str(error),), (), "nothing else was checked")
 
 
-# Values are checked before runs are computed again: where they do not fit their status, every run would differ, and the
-# difference would blame the wrong thing.
+# values are checked before runs are computed again: if status and values disagree, every run would differ
 def _checked(
     path: Path, groups: Mapping[str, xr.Dataset], sample: int, seed: int, code: Path | None, folder: Path | None
 ) -> Verification:
-    """As `verify`, of a result whose bytes are sound; its phases are left out."""
+    """Check as `verify` a result with intact bytes; `phases` stays empty."""
     damage = [f"{phase}: {line}" for phase, data in groups.items() for line in (*changed(data), *_study_text(data))]
     if damage:
         return Verification(path, {}, tuple(damage), (), "nothing else was checked")
@@ -313,9 +146,9 @@ def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
             yield from check_choice(last, phases[phase.name], phase.choice)
 
 
-# the sample depends on the seed and the file alone, so that a finding can be shown to others
+# the sample depends only on the seed and the file, so that others can repeat a finding
 def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[Stored, int]]:
-    """Runs to compute again: `sample` of those that are ok and are what the study asks for."""
+    """Draw `sample` runs to compute again, from the runs that are ok and planned."""
     pool = [
         (result, int(index))
         for result in phases.values()
@@ -323,7 +156,7 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
     found: list[tuple[Stored, int]] = []
-    # points whose keys are not the study's are passed over: the check of keys tells of them
+    # runs with other keys than the study are left out: `check_keys` reports them
     for number in order:
         if len(found) == sample:
             break
@@ -335,19 +168,180 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
 
 
 def judged(run: Replay, result: Stored) -> tuple[str, list[str]]:
-    """Describe the outcome of a run computed again on one line, with a line for each thing that is wrong with it."""
+    """Describe a run computed again on one line, with a further line for each mistake."""
     told = f"{result.phase} run {run.point}"
     if run.status != Status.ok:
         return f"{told}: {run.message}", [f"{told} is ok in the file, but computed again: {run.message}"]
     if not run.differences:
         return f"{told}: equal bit for bit", []
-    # with the same versions every digit is the same, so any difference is wrong
+    # with the same versions every difference is a mistake
     if not run.software:
         return f"{told}: differs", [f"{told}, computed again: {each.told()}" for each in run.differences]
     declared = result.study.method.variables
     judgeable = [each for each in run.differences if each.name not in declared or declared[each.name].is_determined]
     largest = max((each.relative for each in judgeable), default=0.0)
-    # `not <=`, so that NaN, which compares as false, is wrong
+    # `not <=`, so that NaN counts as a mistake
     wrong = [each for each in judgeable if not each.relative <= OTHER_SOFTWARE_TOLERANCE]
     told += f": relative difference at most {largest:.1e} with other software ({run.software})"
     return told, [f"{told}: {each.told()}" for each in wrong]
+
+
+# extra variables are allowed: a later minor version, or a user function, may record more
+def check_schema(result: Stored) -> Iterator[str]:
+    """Check that dimensions, variables and attributes are as documented, and the coordinates as in the study."""
+    yield from _global_attributes(result)
+    yield from _coordinates(result)
+    names, data = result.plan.space.names, result.data
+    for name, variable in data.data_vars.items():
+        if variable.dims[: len(names)] != names or (name in BOOKKEEPING and variable.dims != names):
+            yield f"`{name}` must be over the axes ({', '.join(names)}), got ({', '.join(map(str, variable.dims))})"
+        yield from _attributes(result, str(name), variable)
+    for dim in data.dims:
+        if dim not in data.coords:
+            yield f"the dimension `{dim}` has no coordinate"
+
+
+def _global_attributes(result: Stored) -> Iterator[str]:
+    expected, found = global_attributes(result.study, result.phase), result.data.attrs
+    for name in (*expected, RECORDED):
+        if name not in found:
+            yield f"the attribute `{name}` is missing"
+        elif name in SETTLED_ATTRIBUTES and found[name] != expected[name]:
+            yield f"the attribute `{name}` must be {shortened(expected[name])}, got {shortened(found[name])}"
+
+
+def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[str]:
+    declared: Mapping[str, Any] = {}
+    if name in BOOKKEEPING:
+        declared = BOOKKEEPING[name].attributes
+    elif name in result.study.method.variables:
+        declared = result.study.method.variables[name].attributes
+    for attribute, wanted in declared.items():
+        if variable.attrs.get(attribute) != wanted:
+            got = shortened(variable.attrs.get(attribute))
+            yield f"`{name}` must have the attribute {attribute} = {wanted!r}, got {got}"
+    if not variable.attrs.get("long_name"):
+        yield f"`{name}` must have a long_name, got none"
+    if name == "status":
+        flags = [int(value) for value in np.ravel(variable.attrs.get("flag_values", []))]
+        meanings = str(variable.attrs.get("flag_meanings", "")).split()
+        if flags != [int(status) for status in Status] or meanings != [status.name for status in Status]:
+            yield f"the flags of `status` must be {', '.join(status.name for status in Status)}, got {meanings}"
+
+
+def _coordinates(result: Stored) -> Iterator[str]:
+    """Check the coordinates of the study; `check_choice` checks the choices of earlier phases."""
+    for name, (dims, values, attributes) in axis_coordinates(result.plan.space, result.study).items():
+        found = result.data.coords.get(name)
+        wanted = np.asarray(values)
+        dims = (dims,) if isinstance(dims, str) else tuple(dims)
+        if found is None or found.dims != dims or not _equal(found.values, wanted):
+            got = "none" if found is None else f"{listed(list(map(str, found.values.ravel())))} over {found.dims}"
+            yield f"the coordinate `{name}` must be {listed(list(map(str, wanted.ravel())))}, got {got}"
+        elif any(found.attrs.get(key) != text for key, text in attributes.items()):
+            yield f"the attributes of the coordinate `{name}` must be {dict(attributes)}, got {found.attrs}"
+
+
+def _equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    words = [values.dtype.kind in "OU" for values in (one, other)]  # strings are not cast to numbers
+    if all(words):
+        return bool(one.astype(str).tolist() == other.astype(str).tolist())
+    return not any(words) and np.array_equal(one.astype(float), other.astype(float), equal_nan=True)
+
+
+def check_keys(result: Stored) -> Iterator[str]:
+    """Check that the run keys in the file are the run keys of the study."""
+    plan = result.plan
+    asked = plan.keys.astype(str)
+    found = result.data["case_key"].values.ravel().astype(str)
+    wrong = np.flatnonzero(asked != found)
+    if wrong.size:
+        first = int(wrong[0])
+        yield (
+            f"{wrong.size} of {plan.space.size} case keys are not those that the study asks for, e.g. at "
+            f"{point(plan.space, first)}: {found[first] or 'none'} in the file, {asked[first] or 'none'} asked for; "
+            "the method's Python file, this package, or the result was changed"
+        )
+
+
+# cases have equal keys if they differ only in parameters that they do not use: their values are copies of one run
+def check_twins(result: Stored) -> Iterator[str]:
+    """Check that cases with equal keys, which share a run, have equal values."""
+    keys = result.keys[result.keys != ""]
+    if len(np.unique(keys)) == len(keys):
+        return
+    records = records_of(result.data)
+    first_of: dict[str, int] = {}
+    pairs = [
+        (first_of[key], row)
+        for row, key in enumerate(records.keys)
+        if first_of.setdefault(key, row) != row and records.status[row] == records.status[first_of[key]] == Status.ok
+    ]
+    for difference in differences(records, records, pairs) if pairs else ():
+        yield f"{len(difference.pairs)} cases have the key of another, but other values: {difference.told('there')}"
+
+
+# this finds changes by another program, while `check_twins` and the sample compare numbers
+def check_values(result: Stored) -> Iterator[str]:
+    """Check that status and values agree: only runs that are ok have values, and these have an error."""
+    data = result.data
+    status = data["status"].values
+    planned = data["case_key"].values != ""
+    ok = status == Status.ok
+    measured = [name for name in data.data_vars if name not in BOOKKEEPING]
+    # a user function may return a string of this name
+    if "error" in measured and data["error"].dims == data["status"].dims and data["error"].dtype.kind in "iufb":
+        yield from _where(
+            result, ok & ~np.isfinite(data["error"].values.astype(float)), "are ok without finite `error`"
+        )
+    for name in measured:
+        there = np.zeros_like(ok)
+        # an array variable may be larger than memory
+        for slab in slabs(data[name].shape):
+            present = _present(data[name].variable[slab])
+            there[slab[: status.ndim]] |= present.any(axis=tuple(range(status.ndim, data[name].ndim)))
+        yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
+    run = status != Status.not_run
+    yield from _where(result, run & ~planned, "were run where none is planned")
+    yield from _where(result, (data["message"].values == "") == (run & ~ok), "have a `message` that does not fit")
+    yield from _where(result, run != (data["attempts"].values > 0), "have `attempts` that do not fit their status")
+    yield from _where(result, run != np.isfinite(data["wall_seconds"].values), "have `wall_seconds` that do not fit")
+    yield from _where(result, run != (data["software"].values >= 0), "have a `software` that does not fit their status")
+
+
+def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
+    found = variable.values
+    return np.asarray(found != "") if found.dtype.kind in "OU" else ~np.isnan(found.astype(float))
+
+
+def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[str]:
+    if wrong.any():
+        first = int(np.flatnonzero(wrong.ravel())[0])
+        yield f"{np.count_nonzero(wrong)} runs {told}, e.g. {point(result.plan.space, first)}"
+
+
+def check_completeness(result: Stored) -> Iterator[str]:
+    """Check that every planned run has an outcome."""
+    planned = result.plan.keys.reshape(result.plan.space.shape) != b""
+    status = result.data["status"].values
+    for fate in Status:
+        if fate not in ATTEMPTED:
+            told = f"of {np.count_nonzero(planned)} are {fate.name}; `evogt run` computes them (--retry-failed)"
+            yield from _where(result, planned & (status == fate), told)
+
+
+def check_choice(study: Stored, earlier: Stored, section: Choice) -> Iterator[str]:
+    """Check that the runs of the earlier phase lead to the choice in the file."""
+    table = Table(earlier.plan)
+    table.add_all([records_of(earlier.data)])  # filled as in `run`, so that the same candidate wins a tie
+    try:
+        chosen = choose(section, table)
+    except PilotError as error:
+        yield str(error)
+        return
+    stated = next(known for known in study.plan.space.chosen if known.names == section.parameters)
+    for at, candidate in chosen.table.items():
+        if stated.table.get(at) != candidate:
+            place = ", ".join(f"{name}={label}" for name, label in zip(section.by, at, strict=True)) or "all runs"
+            both = f"{in_words(candidate)} for {place}, the file has {in_words(stated.table.get(at, ('none',)))}"
+            yield f"the {earlier.phase}'s runs choose {in_words(section.parameters)} = {both}"

@@ -1,4 +1,4 @@
-"""From a table of runs to a labelled Dataset, and back to records when an existing result is extended."""
+"""Convert a table of runs to a labelled Dataset, and a Dataset back to records."""
 
 from __future__ import annotations
 
@@ -37,79 +37,28 @@ from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 RECORDED = "recorded_coordinates"
-"""Global attribute that names the coordinates that runs brought, as against those made for the file."""
+"""Global attribute: names of the coordinates that runs returned."""
 CONCATENATED = "concatenated_from"
-"""Global attribute of a result that joins those of several studies: their global attributes, as JSON."""
+"""Global attribute of a joined result: the global attributes of its parts, as JSON."""
 RESULT_SCHEMA = "result_schema"
-"""Global attribute: the version of the form of a result, MAJOR.MINOR."""
+"""Global attribute: version of the result schema, MAJOR.MINOR."""
 SCHEMA_VERSION = "1.1"
-"""What is written.  Later minor versions only add to a result, so that all of its readers read them."""
+"""Version that is written.  A later minor version only adds to a result, so today's readers can read it."""
 SOFTWARE_SETS = "software_sets"
-"""Attribute of `software`: the version sets that it is an index into, as JSON."""
-
-
-def recorded(data: xr.Dataset) -> dict[str, str]:
-    """The coordinates that the runs of a result brought, by name, and the names under which it holds them."""
-    names = str(data.attrs.get(RECORDED, "")).split()
-    return {name: name + OWN_VALUES if name + OWN_VALUES in data.coords else name for name in names}
-
-
-def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
-    """The version sets that computed the runs of a result."""
-    return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
-
-
-def other_schema(data: xr.Dataset) -> str:
-    """Return the version of a group's form if this package cannot read it, else ""."""
-    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
-    return "" if re.fullmatch(r"1\.[1-9]\d*", version) else version  # 1.0 was never released
-
-
-def lacking(data: xr.Dataset) -> bool:
-    """Return True for a group of a file that lacks something which every result has."""
-    told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["software"].attrs
-    return not (told and {"study", RESULT_SCHEMA} <= set(data.attrs))
-
-
-# every later reader indexes by these values: one that is out of range would fail there with a traceback, or be taken
-# for another run's
-def unsound(data: xr.Dataset) -> Iterator[str]:
-    """One line for each part of the bookkeeping that has no meaning, of a group that lacks none."""
-    status, software = data["status"].values, data["software"].values
-    known = np.isin(status, [int(each) for each in Status])
-    if not known.all():
-        yield f"`status` must be one of {', '.join(str(int(each)) for each in Status)}, got {status[~known].flat[0]}"
-    try:
-        count = len([dict(each) for each in software_sets(data)])
-    except (TypeError, ValueError, RecursionError):  # the last of JSON that is nested too deeply
-        yield f"`software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
-        return
-    used = software[known & (status != Status.not_run)]
-    outside = used[(used < 0) | (used >= count)]
-    if outside.size:
-        yield f"`software` must be an index into its {count} {SOFTWARE_SETS}, got {outside.flat[0]}"
-    for axis in map(str, data["status"].dims):
-        labels = data[axis].values
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
-    missing = [name for name, held in recorded(data).items() if held not in data.coords]
-    if missing:
-        yield f"`{RECORDED}` must name coordinates, got {missing[0]}"
-
-
+"""Attribute of `software`, which is an index into these version sets, as JSON."""
+DECLARATION = "study_code"
+"""Global attribute: the declarations of the user's code and its identity, as JSON."""
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 TRUTH: Mapping[str, Any] = {"flag_values": np.array([0, 1], dtype=np.int8), "flag_meanings": TRUTH_MEANINGS}
-"""Attributes (CF) of truth values, which are numbers in a file."""
-DECLARATION = "study_code"
-"""Global attribute: what the study's own code declares, with what identifies it, as JSON."""
+"""Attributes (CF) of booleans, which are numbers in a file."""
 
 
 def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Dataset:
     """Label the runs of a plan by the study's axes, with every coordinate and attribute of the result file's schema.
 
-    key_bytes: leave case keys as bytes, which take a quarter of the memory of text.
+    key_bytes: keep run keys as bytes, which need a quarter of the memory of text.
     """
-    # before anything is labelled: runs that disagree on what a name is become failed here
+    # first: runs that disagree on the shape of a variable fail here
     table.settle()
     space = table.plan.space
     meant = study.method.variables
@@ -136,14 +85,14 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
 
 
 def with_text_keys(data: xr.Dataset) -> xr.Dataset:
-    """Return the same runs with case keys as text, as they are read from a file."""
+    """Return the same runs with run keys as text, as in a file that was read."""
     return data.assign(case_key=data["case_key"].astype(str))
 
 
 def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
-    """Return the attributes that the method declares, else those that the runs bring; strings have no units.
+    """Return the attributes that the method declares, or else the attributes of the runs; strings have no units.
 
-    Runs of an earlier result bring what was declared then; the present declaration is preferred.
+    Runs of an earlier result have the attributes that were declared then.  The declaration of today wins.
     """
     if declared is not None:
         return {**column.attributes, **declared.attributes}
@@ -151,12 +100,12 @@ def _attributes(name: str, column: Column, declared: Variable | None) -> dict[st
 
 
 def _rank(name: str, known: list[str | None]) -> tuple[int, str]:
-    """Order of the variables in the file: those that the method declares, others, then bookkeeping."""
+    """Order of the variables in the file: variables that the method declares, others, run metadata."""
     return (known.index(name), "") if name in known else (known.index(None), name)
 
 
 def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
-    """Coordinates of the axes, of the dependent parameters, and scalar ones of the constants."""
+    """Coordinates of the axes and the dependent parameters, and scalar coordinates of the constants."""
     coords: dict[str, Any] = {}
     for axis in space.axes:
         coords[axis.name] = (axis.name, _array(labels(axis.values)), _axis_attributes(axis, study))
@@ -174,7 +123,7 @@ def axis_coordinates(space: CaseSpace, study: Study) -> dict[str, Any]:
 
 
 def _axis_attributes(axis: Axis, study: Study) -> dict[str, Any]:
-    """Attributes of an axis's coordinate; of a design `DESIGN` says how its points came about."""
+    """Attributes of the coordinate of an axis; for a design, `DESIGN` describes its points."""
     if axis.points is None:
         return dict(study.parameter(axis.name).attributes(labels(axis.values)[0]))
     if not axis.points.description:
@@ -183,7 +132,7 @@ def _axis_attributes(axis: Axis, study: Study) -> dict[str, Any]:
 
 
 def _following(space: CaseSpace, study: Study, name: str) -> Any:
-    """A dependent parameter over its axes, missing where it has no value."""
+    """A dependent parameter over its axes, missing at points without a value."""
     dims = space.dependence(name)
     axes = [space.axis(dim).values for dim in dims]
     others = {axis.name: axis.values[0] for axis in space.axes}  # any value: it does not depend on them
@@ -198,7 +147,7 @@ def _following(space: CaseSpace, study: Study, name: str) -> Any:
 
 
 def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
-    """Labels of the values; NaN, or "" among strings, where there is none."""
+    """Labels of the values; NaN, or "" among strings, for None."""
     present = labels([value for value in values if value is not None])
     if present and isinstance(present[0], str):
         present_iterator = iter(present)
@@ -209,7 +158,7 @@ def _with_holes(values: Sequence[Value | None]) -> npt.NDArray[Any]:
     return np.array([np.nan if value is None else float(next(numbers)) for value in values])
 
 
-# as objects: NumPy's own strings have one width, and xarray would write them as if they were of another type
+# as objects: xarray would write NumPy's strings of one width as another type
 def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     return array.astype(object) if array.dtype.kind == "U" else array
@@ -222,9 +171,9 @@ def _variable(
     attributes: Mapping[str, Any],
     as_returned: bool = False,
 ) -> Any:
-    """A variable over the axes; whole numbers become floats in memory, as when the file is read, to hold NaN.
+    """A variable over the axes; integers become floats in memory, as when the file is read, to represent NaN.
 
-    as_returned: no run lacks it, so that whole numbers and truth values can stay what they are.
+    as_returned: every run has the variable, so that integers and booleans keep their type.
     """
     cells = column.cells.reshape(space.shape + column.cells.shape[1:])
     encoding: dict[str, Any] = {}
@@ -242,9 +191,9 @@ def _variable(
 def _coordinate(
     name: str, dims: tuple[str, ...], column: Column, space: CaseSpace, attributes: dict[str, Any]
 ) -> dict[str, Any]:
-    """A recorded coordinate, along its dimension where all runs agree.
+    """A recorded coordinate, along its dimension if all runs agree.
 
-    Where they do not, the dimension is an index, and the runs' own values are a coordinate of another name.
+    Otherwise the dimension is an index, and the values of each run are a coordinate with another name.
     """
     common = column.common()
     if common is not None:
@@ -262,8 +211,7 @@ def _extra_dimensions(data: Mapping[str, xr.Variable]) -> dict[str, int]:
 def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     space, used = table.plan.space, set(np.unique(table.software).tolist()) - {-1}  # -1: not run
     sets = sorted({table.software_sets[number] for number in used})
-    # runs come back in any order, and their version sets with them: sorted, a result does not depend on it; the last
-    # entry is what -1 picks
+    # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
     columns: dict[str, npt.NDArray[Any]] = {
         "status": table.status,
@@ -281,13 +229,13 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
         if name == "software":
             attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
-        # as they are: xarray would send a million messages through pandas and back, which takes 42 bytes each
+        # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
         variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes, fastpath=True)
     return variables
 
 
 def global_attributes(study: Study, phase: str) -> dict[str, Any]:
-    """Title, provenance and the study itself, by the names of CF and ACDD."""
+    """Title, provenance and text of the study, by the names of CF and ACDD."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     known = environment()
     return {
@@ -301,7 +249,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
         "history": f"{now}: evogt-study {package_version()} ran {study.file}",
         "date_created": now,
         "product_version": package_version(),
-        # the text itself, by which a result is run, merged and checked where its file is not
+        # the text, so that a result can be run, merged and checked without its file
         "study": study.text,
         "study_sha256": hashlib.sha256(study.text.encode()).hexdigest(),
         "study_file": study.file,
@@ -318,10 +266,10 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     }
 
 
-# only runs that are ok have values: the rows of the others are fill values, and are left out
+# only runs with the status ok have values; the fill values of other runs are left out
 def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
-    # with sorted names, since sets of versions are known by their text
+    # with sorted names, since version sets are compared as text
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
     status = data["status"].values.ravel().astype(np.int8)
     done = np.flatnonzero(status != Status.not_run)
@@ -347,14 +295,14 @@ def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok:
     if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)
     if stored.kind in "bi" and np.isfinite(rows.astype(float)).all():
-        rows = rows.astype(stored)  # whole numbers are floats in memory, to hold NaN
+        rows = rows.astype(stored)  # integers are floats in memory, to represent NaN
     return Stack(name, tuple(map(str, variable.dims[axes:])), ok, _text(rows), dict(variable.attrs))
 
 
 def _coordinate_stack(
     data: xr.Dataset, name: str, held: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]
 ) -> Stack:
-    """A coordinate that the runs brought: their own values where they differ, else the common values once for each."""
+    """A coordinate that the runs returned: the values of each run, or the common values repeated for each run."""
     if held != name:
         return replace(_variable_stack(data, held, done, ok), name=name, coordinate=True)
     variable = data[name].variable
@@ -364,3 +312,51 @@ def _coordinate_stack(
 
 def _text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def recorded(data: xr.Dataset) -> dict[str, str]:
+    """The coordinates that the runs of a result returned, with the names that they have in the result."""
+    names = str(data.attrs.get(RECORDED, "")).split()
+    return {name: name + OWN_VALUES if name + OWN_VALUES in data.coords else name for name in names}
+
+
+def software_sets(data: xr.Dataset) -> list[dict[str, Any]]:
+    """The version sets that computed the runs of a result."""
+    return list(json.loads(data["software"].attrs[SOFTWARE_SETS]))
+
+
+def other_schema(data: xr.Dataset) -> str:
+    """Return the version of a group's form if this package cannot read it, else ""."""
+    version = str(data.attrs.get(RESULT_SCHEMA, SCHEMA_VERSION))
+    return "" if re.fullmatch(r"1\.[1-9]\d*", version) else version  # 1.0 was never released
+
+
+def lacking(data: xr.Dataset) -> bool:
+    """Return True if a group of a file has not all parts of a result."""
+    told = set(BOOKKEEPING) <= set(data.variables) and SOFTWARE_SETS in data["software"].attrs
+    return not (told and {"study", RESULT_SCHEMA} <= set(data.attrs))
+
+
+# readers use these values as indices: a value out of range would raise an error there, or point to another run
+def unsound(data: xr.Dataset) -> Iterator[str]:
+    """Yield one line for each invalid value in the run metadata of a complete group."""
+    status, software = data["status"].values, data["software"].values
+    known = np.isin(status, [int(each) for each in Status])
+    if not known.all():
+        yield f"`status` must be one of {', '.join(str(int(each)) for each in Status)}, got {status[~known].flat[0]}"
+    try:
+        count = len([dict(each) for each in software_sets(data)])
+    except (TypeError, ValueError, RecursionError):  # RecursionError: JSON that is nested too deeply
+        yield f"`software` must have its version sets in the attribute {SOFTWARE_SETS}, got other text"
+        return
+    used = software[known & (status != Status.not_run)]
+    outside = used[(used < 0) | (used >= count)]
+    if outside.size:
+        yield f"`software` must be an index into its {count} {SOFTWARE_SETS}, got {outside.flat[0]}"
+    for axis in map(str, data["status"].dims):
+        labels = data[axis].values
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            yield f"`{axis}` must have finite labels, got {labels[~np.isfinite(labels)][0]}"
+    missing = [name for name, held in recorded(data).items() if held not in data.coords]
+    if missing:
+        yield f"`{RECORDED}` must name coordinates, got {missing[0]}"

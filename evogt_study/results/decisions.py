@@ -1,7 +1,4 @@
-"""Decisions that rest on the finished runs of a phase: the pilot's choice, and the seeds that cells need.
-
-A pilot chooses for each point of `by` the candidate with the least mean, ties going to the smaller one.
-"""
+"""Decide from the finished runs of a phase: how many seeds each setup needs, and what the pilot chooses."""
 
 from __future__ import annotations
 
@@ -24,18 +21,17 @@ from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
 SEEDS, HALF_WIDTH, REASON = "precision_seeds", "precision_half_width", "precision_reason"
-"""Coordinates of a result: seeds that each cell used, half the width of its interval, and why no more were added."""
+"""Coordinates over the setups: number of seeds, half width of the confidence interval, reason to stop."""
 
 
-# Seeds are only ever added, in the order of the axis, so that what a resumed study plans does not depend on when it
-# stopped.
+# Seeds are only added, in the order of the axis: the plan of a resumed study does not depend on when it stopped.
 def filled_as_needed(
     study: Study, phase: Phase, chosen: Sequence[Chosen], fill: Callable[[Plan], Table], *, computing: bool = False
 ) -> Table:
-    """The table of a phase, filled by `fill`; where it has a precision, of as many seeds as its runs say it needs.
+    """Fill the table of a phase by `fill`; with a target precision, add seeds until each setup has enough.
 
-    Batches end where `fill` has runs no more, or every cell is known, or has as many seeds as it may.
-    computing: whether `fill` computes what is missing.  Raises StudyError then for a precision of what no run has.
+    It ends when `fill` returns no more runs, or when every setup has reached the precision or its largest number of
+    seeds.  computing: `fill` computes missing runs; then it raises StudyError if no run has the variable.
     """
     if phase.precision is None:
         return fill(phase_plan(study, phase, chosen))
@@ -51,9 +47,9 @@ def filled_as_needed(
         counts = counts | wanted
 
 
-# what a method of one's own returns is known from its runs alone
+# only its runs show what a user function returns
 def _check_variable(name: str, table: Table, file: str) -> None:
-    """Raise StudyError where runs are ok, and none has a number of this name."""
+    """Raise StudyError if some runs are ok and none has a number of this name."""
     known = sorted({own for (own, dims, words) in table.variables if not dims and not words})
     if name not in known and np.any(table.status == Status.ok):
         told = f"`variable` must be one of {', '.join(known) or 'none'}, got {shortened(name)}"
@@ -61,9 +57,9 @@ def _check_variable(name: str, table: Table, file: str) -> None:
 
 
 def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
-    """Decide for each cell by the finished runs of a table, by the labels of its points; see `decide`.
+    """Decide for each setup, by its labels, from the finished runs of a table; see `decide`.
 
-    Both labels of a ratio have the decision of their cell; other labels of its axis have none.
+    Both labels of a ratio have the same decision; other labels of its axis have none.
     """
     space = table.plan.space
     seed = space.names.index(SEED)
@@ -76,7 +72,7 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     for place in np.ndindex(values.shape[:-1]):
         labels = tuple(text_label(axis.values[i]) for axis, i in zip(others, place, strict=True))
         if at is None:
-            # up to the first seed that is not finished: decisions are by the seeds in their order
+            # up to the first seed that is not finished: decisions use the seeds in order
             found[labels] = decide(values[place][: there[place].cumprod().sum()], precision.goal, truths=truths)
         elif labels[at] == precision.pair[0]:
             shown = list(map(text_label, others[at].values))
@@ -88,10 +84,9 @@ def decisions(precision: Precision, table: Table) -> dict[Labels, Decision]:
     return found
 
 
-# a run that failed is finished without a value: it counts as tried, so that a cell of failures does not ask for seeds
-# for ever
+# a failed run is finished without a value, so that a setup with only failures does not need seeds without end
 def _values(name: str, table: Table) -> tuple[Array, Any]:
-    """The variable over all cases, NaN where a run has none, and which of them are finished."""
+    """The variable over all cases, NaN for a run without it, and which cases are finished."""
     values = np.full(table.size, np.nan)
     for (own, dims, words), column in table.variables.items():
         if own == name and not dims and not words:
@@ -101,13 +96,13 @@ def _values(name: str, table: Table) -> tuple[Array, Any]:
 
 
 def _are_truths(name: str, table: Table) -> bool:
-    """True of a variable of which every run that has it gave a truth value."""
+    """Return True if all runs with this variable returned a boolean."""
     kinds = [column.kinds for (own, dims, words), column in table.variables.items() if own == name and not dims]
     return bool(kinds) and all(each == {"b"} for each in kinds)
 
 
 def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
-    """Coordinates over the cells of a result: seeds used, half width reached, and why no more seeds were added."""
+    """Coordinates over the setups of a result: number of seeds, half width, and the reason to stop."""
     others = [axis for axis in table.plan.space.axes if axis.name != SEED]
     shape = tuple(len(axis.values) for axis in others)
     made = decisions(precision, table)
@@ -128,7 +123,7 @@ def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
 
 
 def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
-    """The seeds that results have planned between them, by their case keys; None for a phase without a precision."""
+    """The seeds that results have planned together, by their run keys; None for a phase without a target precision."""
     if phase.precision is None:
         return None
     names = [name for name in phase.space.names if name != SEED]
@@ -142,12 +137,13 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
     return phase.precision.seeds(phase.space, counts)
 
 
-# The plain mean over runs, not nanmean: a missing run must not make its candidate look better.
+# mean, not nanmean: a missing run must not make its candidate look better
 def choose(pilot: Choice, table: Table) -> Chosen:
     """Choose from the pilot's finished runs.
 
-    A candidate counts only if all of its runs are ok, so that no choice rests on survivors; a diverged run is an
-    infinite one.  Raises PilotError where some point has no candidate left.
+    The candidate with the smallest mean wins at each point of `by`; the smaller candidate wins a tie.  A candidate
+    counts only if all of its runs are ok.  A diverged run has an infinite value.  Raises PilotError if a point has no
+    candidate left.
     """
     names = table.plan.space.names
     table.settle()
@@ -172,36 +168,15 @@ def choose(pilot: Choice, table: Table) -> Chosen:
     return Chosen(pilot.parameters, pilot.by, choice)
 
 
-def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
-    """Choose for later phases what the finished runs of one decide.  Raises PilotError."""
-    return () if phase.choice is None else (choose(phase.choice, table),)
-
-
-def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
-    """As `chosen_by`; None where the phase decides and runs are missing, or there is nothing to choose from."""
-    try:
-        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
-    except PilotError:
-        return None
-
-
-def _commonest_message(table: Table) -> str:
-    """The message of most runs that are not ok, to be added to an error."""
-    told = table.commonest_message()
-    return f"; most often: {told}" if told else ""
-
-
-def _least(candidates: tuple[Candidate, ...], means: npt.NDArray[np.float64]) -> Candidate | None:
-    """The candidate of the least finite mean; None where no mean is finite.
-
-    Of equals the smaller, or the first where a candidate is of several parameters, which have no order.
-    """
-    usable = [
-        (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
-        for number, (each, mean) in enumerate(zip(candidates, means[: len(candidates)], strict=True))
-        if np.isfinite(mean)
-    ]
-    return candidates[min(usable)[2]] if usable else None
+def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
+    """The variable over all cases: infinite for a diverged run, NaN for a missing run."""
+    columns = [column for (own, _, _), column in table.variables.items() if own == name]
+    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
+        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
+    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
+    values[table.status == Status.diverged] = np.inf
+    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
+    return values
 
 
 def _no_number(name: str, table: Table) -> str:
@@ -213,12 +188,33 @@ def _no_number(name: str, table: Table) -> str:
     return f"the runs returned no such number (they have: {found})"
 
 
-def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
-    """The variable over all cases: infinite where a run diverged, NaN where it is missing."""
-    columns = [column for (own, _, _), column in table.variables.items() if own == name]
-    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
-        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
-    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
-    values[table.status == Status.diverged] = np.inf
-    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
-    return values
+def _least(candidates: tuple[Candidate, ...], means: npt.NDArray[np.float64]) -> Candidate | None:
+    """The candidate with the smallest finite mean; None if no mean is finite.
+
+    The smaller candidate wins a tie, or the first one if a candidate has several parameters.
+    """
+    usable = [
+        (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
+        for number, (each, mean) in enumerate(zip(candidates, means[: len(candidates)], strict=True))
+        if np.isfinite(mean)
+    ]
+    return candidates[min(usable)[2]] if usable else None
+
+
+def _commonest_message(table: Table) -> str:
+    """The most frequent message of runs that are not ok, as the end of an error message."""
+    told = table.commonest_message()
+    return f"; most often: {told}" if told else ""
+
+
+def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
+    """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
+    return () if phase.choice is None else (choose(phase.choice, table),)
+
+
+def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
+    """Choose as `chosen_by`; None if runs that the choice needs are missing, or if no candidate is left."""
+    try:
+        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
+    except PilotError:
+        return None

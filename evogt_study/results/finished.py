@@ -1,4 +1,8 @@
-"""Finished runs of those that a study asks for, wherever they lie; nothing is computed."""
+"""Find the finished runs of a study: in its result file, its shards, its store, and other results.
+
+`FinishedRuns` fills the table of a plan with them.  The store keeps finished runs that are no longer part of the study.
+Nothing here computes a run.
+"""
 
 from __future__ import annotations
 
@@ -27,127 +31,26 @@ from evogt_study.results.table import Table
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
-from evogt_study.storage.paths import STORE, store_folder
-from evogt_study.storage.paths import description as description
+from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
 from evogt_study.study.plan import Keys, Plan
 from evogt_study.study.sampled import check_growth
 from evogt_study.study.study import Study, changes
 
-
-# into the store before the new result replaces the old one: a crash in between leaves runs twice, never not at all
-def store_runs(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
-    """Put those runs into the store of `result` that are neither `asked` for nor in it, and return their number."""
-    folder, count = store_folder(result), 0
-    kept = set(ShardFolder(folder).keys().astype(str).tolist())
-    for records in found:
-        asked_for = asked(records.keys)
-        rows = [row for row, key in enumerate(records.keys) if not asked_for[row] and key not in kept]
-        kept.update(records.keys)
-        if rows:
-            write_shard(folder, records.selected(np.array(rows)), about)
-            count += len(rows)
-    return count
-
-
-def drop_stored(result: Path, asked: Knows) -> None:
-    """Remove what the store of `result` keeps of runs that are all `asked` for: the result holds them."""
-    folder = ShardFolder(store_folder(result))
-    for path, head in folder.heads():
-        if asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
-            path.unlink(missing_ok=True)
-    _remove_empty(folder.path)
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A store, its shards with what they are, and those that cannot be read."""
-
-    folder: Path
-    shards: Sequence[tuple[Path, Head]]
-    unread: Sequence[ResultError]
-
-    @property
-    def runs(self) -> int:
-        """Number of runs that are kept, each of which counts once."""
-        return len({key for _, head in self.shards for key in head.keys})
-
-    @property
-    def size(self) -> int:
-        """Bytes of the shards."""
-        return sum(head.size for _, head in self.shards)
-
-
-def stored_runs(result: Path) -> Kept:
-    """Read the heads of what is kept beside a result."""
-    folder = ShardFolder(store_folder(result))
-    return Kept(folder.path, list(folder.heads()), list(folder.unread.values()))
-
-
-def stores_in(folder: Path) -> Iterator[Path]:
-    """The results, whether they are there or not, that have a store in a folder."""
-    for path in sorted(folder.glob(f"*{STORE}")):
-        if path.is_dir():
-            yield path.with_suffix("")
-
-
-# unfinished files too: the lock of the result is held, so that nobody is writing them
-def prune_store(result: Path, before: float | None = None) -> Kept:
-    """Remove what is kept beside a result, and return it; before: only what was put there before this time."""
-    found = stored_runs(result)
-    gone = [(path, head) for path, head in found.shards if before is None or path.stat().st_mtime < before]
-    for path, _ in gone:
-        path.unlink(missing_ok=True)
-    if before is None:
-        for path in shard_files(found.folder):  # damaged ones too
-            path.unlink(missing_ok=True)
-        remove_unfinished(found.folder)
-    _remove_empty(found.folder)
-    return Kept(found.folder, gone, ())
-
-
-# Shards are copied and then removed, since a rename does not reach another disk.
-def move_store(result: Path, to: Path) -> Kept:
-    """Move what is kept beside one result to another, on whatever disk, and return it.
-
-    Raises ResultError where the disk refuses; each shard is in one of the places then.
-    """
-    found, folder = stored_runs(result), store_folder(to)
-    if folder == found.folder:
-        raise InputError(f"`TO` must be another result than FROM, got {to}")
-    try:
-        make_folder(folder)
-        for path in shard_files(found.folder):
-            with written_whole(folder / path.name) as temporary:
-                shutil.copy2(path, temporary)
-            path.unlink()
-    except OSError as error:
-        raise ResultError(f"cannot write in {folder}: {error.strerror or error}") from None
-    _remove_empty(found.folder)
-    return Kept(folder, found.shards, found.unread)
-
-
-# an empty folder would look to its owner as if runs were kept
-def _remove_empty(folder: Path) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
 UNUSABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors of a description that this package did not write."""
 
 
 class FinishedRuns:
-    """The one reader of what is finished for the result `path` of a study.
+    """Reader of the finished runs of a study with the result `path`.
 
-    Runs are taken by their keys from the result, its shards, its store, the other results of its folder with theirs,
-    and from the places in `others`, in this order, and no further than is needed.  taken: the number of runs from each
-    place, by phase.  left_out: what could not be read of other places, with the reason.  check: hold the content of
-    results against its digests.  keep_old_code: take runs of the result that the study's own code computed before it
-    was changed.
+    It looks for the run keys in the result, its shards, its store, the other results of the folder with their stores,
+    and the places in `others`, in this order, and stops when nothing is missing.  taken: number of runs from each
+    place, by phase.  left_out: places that could not be read, with the reason.  check: compare the content of results
+    with its checksums.  keep_old_code: also reuse runs of the result that an older version of the user's code computed.
 
-    Raises ResultError where the file at `path` is not a result, or is that of another study.
+    Raises ResultError if the file at `path` is not a result, or is the result of another study.
     """
 
     def __init__(
@@ -160,7 +63,7 @@ class FinishedRuns:
         keep_old_code: bool = False,
     ) -> None:
         self.study, self.path, self.check = study, path, check
-        # before any source is read: a result of another study is refused, not mixed with this one's
+        # first: the result of another study is an error
         self.history, self._before = _earlier(study, path, check)
         check_growth(self._before.get("study", ""), study.text, study.file)
         self.shards = ShardFolder(shard_folder(path))
@@ -172,14 +75,14 @@ class FinishedRuns:
         self.older = OlderCodeKeys(self._before.get("code", "") if keep_old_code else "")
 
     def own(self, among: frozenset[Path] | None = None) -> list[RunSource]:
-        """The result, as far as it is there, and its shards, or those `among` them."""
+        """The result, if it exists, and its shards, or only the shards `among` them."""
         shards = replace(self.shards, among=among)
         return [*([ResultFile(self.path)] if self.history else []), shards]
 
     def _own_records(
         self, source: RunSource, knows: Knows, variables: Sequence[str] | None = None
     ) -> Iterator[RunRecords]:
-        """Read one of `own`; runs of older code, if they are wanted, have the keys that their cases have now."""
+        """Read one of the `own` sources; runs of older code, if they are reused, get the keys of today."""
         for records in source.records(lambda keys: knows(self.older.now(keys)), variables):
             yield self.older.renamed(records)
 
@@ -189,7 +92,7 @@ class FinishedRuns:
 
     @cached_property
     def _beside(self) -> list[RunSource]:
-        """The other results of the result's folder, with what is kept beside them."""
+        """The other results in the folder of the result, with their stores."""
         return list(sources_in(self.path.parent, self.path))
 
     def fill(
@@ -199,25 +102,25 @@ class FinishedRuns:
         wanted: Callable[[Status], bool] = lambda status: status != Status.not_run,
         usable: Callable[[RunRecords], RunRecords] = lambda records: records,
     ) -> Table:
-        """Fill a plan's table with what there is and is `wanted`, as far as it is `usable`.
+        """Fill the table of a plan with the finished runs that are `wanted` and `usable`.
 
-        variables: those that the table gets beside the runs' bookkeeping; None: all.
+        variables: the variables that the table gets beside the run metadata; None: all.
         """
         self.asked_for.append(table)
         self.older.add(table.plan)
-        taken = self.taken[table.plan.phase] = {}  # a later plan of a phase asks for all that an earlier one did
+        taken = self.taken[table.plan.phase] = {}  # a later plan of a phase has all runs of an earlier one
 
         def take(source: RunSource, found: Iterable[RunRecords]) -> None:
             before = _count(table)
             table.add_all(map(usable, found), wanted)
             taken[source.path] = taken.get(source.path, 0) + _count(table) - before
 
-        # what is the study's own has to be readable, and refuses; what lies elsewhere is only left out, with a warning
+        # the study's own files must be readable; other places are left out with a warning
         for source in self.own():
             with _in_the_way():
                 take(source, self._own_records(source, table.knows, variables))
         others = self.elsewhere()
-        # keys first: most files of a folder have none of the runs, and are not opened
+        # keys first: most files of a folder have none of the runs and are not opened
         lacked = partial(table.knows, unless=FINAL)
         while table.lacks(FINAL) and (other := next(others, None)):
             try:
@@ -229,35 +132,35 @@ class FinishedRuns:
                 self.left_out[other.path] = error
         return table
 
-    # a second command that finds everything done must leave the history, and so the result, as it is
+    # a second command that computes nothing must not change the history
     def history_of(self, phase: str, now: str, computed: bool) -> str:
-        """The history of a phase of the result, with the line `now` where runs are new to it."""
+        """The history of a phase of the result, with the line `now` if it has new runs."""
         before = self.history.get(phase, "").splitlines()
         elsewhere = self.places(phase, but={source.path for source in self.own()})
         taken = f", with runs that were there: {elsewhere}" if elsewhere else ""
         return "\n".join([*before, now + taken] if computed or taken else before)
 
     def places(self, phase: str, but: Container[Path] = ()) -> str:
-        """Describe the places that a phase's runs were taken from: "4 from a.nc, 2 from b.nc.store", or "" for none."""
+        """Describe the sources of the reused runs of a phase: "4 from a.nc, 2 from b.nc.store", or "" for none."""
         taken = self.taken.get(phase, {}).items()
         return ", ".join(f"{count:,} from {path}" for path, count in taken if count and path not in but)
 
     def asked(self, keys: Sequence[str] | Keys) -> npt.NDArray[np.bool_]:
-        """Mark those of `keys` that a table asks for which was filled."""
+        """Return which of `keys` are planned, that is, in a table that was filled."""
         return np.asarray(np.any([table.knows(keys) for table in self.asked_for], axis=0))
 
     def unasked(self) -> int:
-        """Number of the result's runs that no table asks for."""
+        """Number of runs of the result that are not planned."""
         keys = self.older.now(ResultFile(self.path).keys()) if self.history else np.array([], dtype=np.bytes_)
         return len(np.unique(keys[~self.asked(keys)]))
 
     @property
     def changed(self) -> str:
-        """Describe on one line how the study was changed since its result was written."""
+        """Describe on one line how the study has changed since its result was written."""
         return changes(self._before, state(self.study)) if self._before else "another study's runs"
 
     def changed_helpers(self) -> list[str]:
-        """Files that the study's own code imports, and that were others when the result was computed; one line each."""
+        """Files that the user's code imports and that have changed since the result was computed; one line each."""
         found = []
         for code in self.study.spec.codes if self._before.get("code") else ():
             with suppress(StudyError):
@@ -272,8 +175,8 @@ class FinishedRuns:
         return found
 
     def keep_unasked(self) -> int:
-        """Put runs of the result and its shards that no table asks for into the store; their number."""
-        # a generator: one part of the result is in memory at a time; what was computed since was asked for
+        """Add runs of the result and its shards that are not planned to the store; return their number."""
+        # a generator: only one part of the result is in memory; runs computed since then are planned
         own = self.own(among=self.earlier_shards)
         lost: Iterable[RunRecords] = (
             records for source in own for records in self._own_records(source, lambda keys: ~self.asked(keys))
@@ -282,14 +185,14 @@ class FinishedRuns:
 
     # called once the result is on disk: until then its shards are the only copy of new runs
     def clear(self) -> None:
-        """Remove the shards, and what the store has of runs that are in the result now."""
-        # shards of another format are not ours to remove; damaged ones have nothing that could still be read
+        """Remove the shards, and the shards of the store whose runs are in the result now."""
+        # shards of another format stay; damaged ones have nothing that can be read
         foreign = {path for path, error in self.shards.unread.items() if not isinstance(error, DamagedShardError)}
         remove_shards(self.shards.path, foreign, description(self.path))
         drop_stored(self.path, self.asked)
 
     def warn(self, kept: int) -> None:
-        """Warn of runs that were put into the store, and of files that changed or were not read; one line each."""
+        """Warn of runs moved to the store, and of files that have changed or were not read; one line each."""
         for line in self.changed_helpers():
             warn(line, CodeWarning)
         if kept:
@@ -310,7 +213,7 @@ def _count(table: Table) -> int:
 
 
 def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """The history of the result at `path` by phase, and what it was made of; nothing where none is there."""
+    """The history of the result at `path` by phase, and its `state`; both are empty if there is no result."""
     if not path.exists():
         return {}, _begun(path)
     with _in_the_way(), opened(path) as groups:
@@ -328,7 +231,7 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
 
 
 def _begun(path: Path) -> dict[str, str]:
-    """Read what the shards of `path` were made of, as `state` has it."""
+    """Read the `state` of the study that wrote the shards of `path`."""
     with suppress(*UNUSABLE):
         known = json.loads(description(path).read_text(encoding="utf-8"))
         return {"study": str(known["text"]), "code": str(known[DECLARATION])}
@@ -336,7 +239,7 @@ def _begun(path: Path) -> dict[str, str]:
 
 
 def state(study: Study) -> dict[str, str]:
-    """State that the runs of a study follow from, as `changes` compares it."""
+    """The study text, the code declaration and the package version, which `changes` compares."""
     return {"study": study.text, "code": study.spec.declaration, "version": package_version()}
 
 
@@ -352,7 +255,7 @@ def _in_the_way() -> Iterator[None]:
 class Finished:
     """The finished runs of a study.
 
-    tables: the fate of each run by phase, the last first; one is left out until earlier ones have chosen.
+    tables: the runs by phase, the last phase first.  A phase is missing until earlier phases have chosen.
     """
 
     reader: FinishedRuns
@@ -360,20 +263,20 @@ class Finished:
 
     @property
     def study(self) -> Study:
-        """The study that asks for the runs."""
+        """The study of the runs."""
         return self.reader.study
 
     @property
     def unasked(self) -> int:
-        """Number of finished runs of the result that the study does not ask for; 0 where that is not known yet."""
+        """Number of finished runs of the result that are not planned; 0 if this is not known yet."""
         return self.reader.unasked() if "study" in self.tables else 0
 
     def runs(self) -> dict[str, xr.Dataset]:
-        """The runs labelled, by phase, with their bookkeeping and the variables that were read."""
+        """The labelled runs by phase, with their run metadata and the variables that were read."""
         return {phase: dataset(table, self.study) for phase, table in self.tables.items()}
 
     def count(self, phase: str) -> int | None:
-        """Number of runs of a phase that are finished, whatever came of them; None where its cases are not known."""
+        """Number of finished runs of a phase, with any status; None if its cases are not known."""
         if phase not in self.tables:
             return None
         return sum(count for status, count in self.tables[phase].counts().items() if status != Status.not_run)
@@ -383,16 +286,16 @@ class Finished:
 def finished(
     study: Study, path: Path, variables: Sequence[str] | None = (), others: Sequence[Path] = ()
 ) -> Finished | None:
-    """Read the finished runs that `study` asks for, for its result `path`; None where there is nothing.
+    """Read the finished runs of `study` with the result `path`; None if there are none.
 
-    variables: those that tables have beside the runs' bookkeeping; None: all.  others: as of `FinishedRuns`, whose
-    errors are raised.
+    variables: the variables of the tables beside the run metadata; None: all.  others: as in `FinishedRuns`, which also
+    lists the errors.
     """
     return steadily(path, lambda: _finished(FinishedRuns(study, path, others, check=variables is None), variables))
 
 
 def _finished(reader: FinishedRuns, variables: Sequence[str] | None) -> Finished | None:
-    """As `finished`, while nobody writes."""
+    """Do the work of `finished`."""
     study, tables, chosen = reader.study, dict[str, Table](), list[Chosen]()
     for phase in study.phases:
         wanted = None if variables is None else (*variables, *phase.deciding)
@@ -414,25 +317,25 @@ def _filled(reader: FinishedRuns, variables: Sequence[str] | None, plan: Plan) -
 
 
 def describe(result: Path, study: Study) -> None:
-    """Write the study down, so that its shards can be read without its file.  Raises ResultError."""
+    """Write the text of the study beside its shards, so that they can be read without its file.  Raises ResultError."""
     path = description(result)
     described = {"file": study.file, "text": study.text, DECLARATION: study.spec.declaration}
     write_file(path, json.dumps(described).encode())
 
 
 def unfinished(result: Path, variables: Sequence[str] | None = None) -> dict[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written, or whose writing was interrupted; None where none is.
+    """Read the finished runs of a result that is being written or was interrupted, by phase; None if there are none.
 
-    They are by phase.  Until earlier phases have chosen, the study's runs are those of the earlier result as it is.
+    Until earlier phases have chosen, the main phase has the runs of the earlier result.
 
-    variables: those that are read beside the runs' bookkeeping; None: all.  Raises ResultError where the description
-    cannot be read.
+    variables: the variables to read beside the run metadata; None: all.  Raises ResultError if the description cannot
+    be read.
     """
     return steadily(result, lambda: _unfinished(result, variables))
 
 
 def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.Dataset] | None:
-    """As `unfinished`, while nobody writes."""
+    """Do the work of `unfinished`."""
     study = _described(description(result))
     done = None if study is None else finished(study, result, variables)
     if study is None or done is None:
@@ -445,7 +348,7 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
 
 
 def _described(path: Path) -> Study | None:
-    """The study of a description, None where there is none.  Raises ResultError."""
+    """The study of a description; None if there is no description.  Raises ResultError."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         folder, written = Path(known["file"]).parent, known[DECLARATION]
@@ -460,10 +363,108 @@ def _described(path: Path) -> Study | None:
 
 
 def _as_they_are(result: Path, phases: Sequence[str], variables: Sequence[str] | None) -> dict[str, xr.Dataset]:
-    """Those of the phases that a result has."""
+    """Read the phases that a result has, without its study."""
     with opened(result) as groups:
         return {
             phase: loaded(result, data if variables is None else data[[*BOOKKEEPING, *variables]])
             for phase, data in groups.items()
             if phase in phases
         }
+
+
+# before the new result replaces the old one: after a crash in between, runs exist twice and none is lost
+def store_runs(result: Path, found: Iterable[RunRecords], asked: Knows, about: str) -> int:
+    """Add runs that are not planned to the store of `result`, and return the number of new runs."""
+    folder, count = store_folder(result), 0
+    kept = set(ShardFolder(folder).keys().astype(str).tolist())
+    for records in found:
+        asked_for = asked(records.keys)
+        rows = [row for row, key in enumerate(records.keys) if not asked_for[row] and key not in kept]
+        kept.update(records.keys)
+        if rows:
+            write_shard(folder, records.selected(np.array(rows)), about)
+            count += len(rows)
+    return count
+
+
+def drop_stored(result: Path, asked: Knows) -> None:
+    """Remove the shards of the store of `result` whose runs are all planned: the result holds them."""
+    folder = ShardFolder(store_folder(result))
+    for path, head in folder.heads():
+        if asked(head.keys).all():  # a shard is removed as a whole, or stays as a whole
+            path.unlink(missing_ok=True)
+    _remove_empty(folder.path)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A store: its shards with their heads, and the shards that cannot be read."""
+
+    folder: Path
+    shards: Sequence[tuple[Path, Head]]
+    unread: Sequence[ResultError]
+
+    @property
+    def runs(self) -> int:
+        """Number of different runs in the store."""
+        return len({key for _, head in self.shards for key in head.keys})
+
+    @property
+    def size(self) -> int:
+        """Bytes of the shards."""
+        return sum(head.size for _, head in self.shards)
+
+
+def stored_runs(result: Path) -> Kept:
+    """Read the heads of the shards in the store of a result."""
+    folder = ShardFolder(store_folder(result))
+    return Kept(folder.path, list(folder.heads()), list(folder.unread.values()))
+
+
+def stores_in(folder: Path) -> Iterator[Path]:
+    """Find the results in a folder that have a store.  The result itself may be missing."""
+    for path in sorted(folder.glob(f"*{STORE}")):
+        if path.is_dir():
+            yield path.with_suffix("")
+
+
+# unfinished files too: the caller holds the lock of the result, so no process is writing them
+def prune_store(result: Path, before: float | None = None) -> Kept:
+    """Empty the store of a result, and return what was in it; before: only shards older than this time."""
+    found = stored_runs(result)
+    gone = [(path, head) for path, head in found.shards if before is None or path.stat().st_mtime < before]
+    for path, _ in gone:
+        path.unlink(missing_ok=True)
+    if before is None:
+        for path in shard_files(found.folder):  # damaged ones too
+            path.unlink(missing_ok=True)
+        remove_unfinished(found.folder)
+    _remove_empty(found.folder)
+    return Kept(found.folder, gone, ())
+
+
+# copied and then removed, since a rename does not reach another disk
+def move_store(result: Path, to: Path) -> Kept:
+    """Move the store of one result to another result, also on another disk, and return what was in it.
+
+    Raises ResultError if the disk refuses; each shard is then in one of the two stores.
+    """
+    found, folder = stored_runs(result), store_folder(to)
+    if folder == found.folder:
+        raise InputError(f"`TO` must be another result than FROM, got {to}")
+    try:
+        make_folder(folder)
+        for path in shard_files(found.folder):
+            with written_whole(folder / path.name) as temporary:
+                shutil.copy2(path, temporary)
+            path.unlink()
+    except OSError as error:
+        raise ResultError(f"cannot write in {folder}: {error.strerror or error}") from None
+    _remove_empty(found.folder)
+    return Kept(folder, found.shards, found.unread)
+
+
+# an empty folder would look like a store with runs
+def _remove_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

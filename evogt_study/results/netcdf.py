@@ -1,4 +1,7 @@
-"""The result file: written whole, in one place, by one process; and read back."""
+"""Write and read the result file.
+
+One process writes a file completely, or not at all.  HDF5 is not thread-safe, so every access holds `HDF5_LOCK`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from errno import ENOMEM
 from functools import partial
@@ -26,31 +29,36 @@ from evogt_study.schema.variables import EARLIER_PHASES, Status
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
-from evogt_study.storage.paths import description
 from evogt_study.study.phases import STUDY
 
 UNFILLED = ("status", "attempts", "software")
-"""Whole numbers that have a value for every case, run or not."""
-
+"""Integer variables with a value for every case, also for a case that has not run."""
 CHUNK_CACHE = 2**22
-"""Bytes of each variable that HDF5 holds: one slab and more, since slabs are written and read in turn.
+"""Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
 
-netCDF4 would allow each 64 MiB, which is 6 GB for a hundred variables.
+The default of netCDF4 is 64 MiB, which is 6 GB for a hundred variables.
 """
+# Level 9 saves 1 % over level 1 on the results of the paper.  shuffle groups equal bytes of neighbouring numbers.
+# fletcher32 found 20 of 20 flipped bytes, which HDF5 otherwise reads as numbers.
+COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+TEXT = np.dtype(object, metadata={"element_type": str})
+"""Type that declares objects as strings to xarray, which would otherwise read all of them."""
+# dask.config.set changes the whole process: two threads that set and restore it could leave "synchronous" behind
+_DASK_SETTINGS = threading.Lock()
 
 
-# Digests are made of the data in memory, so that an error on the way to the disk shows too.  The attributes PHASE_group
-# list the groups for readers, so that none is opened in vain.
+# The checksums are computed from the data in memory, so that they detect an error of the disk too.  The attributes
+# PHASE_group list the groups that a reader can open.
 def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
-    """Write the study's runs, and those of earlier phases into groups.  Raises ResultError where the disk refuses.
+    """Write the main phase into the root group and earlier phases into groups.  Raises ResultError if the disk refuses.
 
-    What is large is written slab by slab.
+    Large variables are written slab by slab.
     """
     earlier = {name: data for name, data in phases.items() if name != STUDY}
     phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
     try:
         make_folder(path.parent)
-        # this lock first, as where a result that is written from was opened: else two threads may wait for each other
+        # HDF5_LOCK first, as when a result is opened: otherwise two threads may wait for each other
         with HDF5_LOCK, _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), _small_cache():
             encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             for name, data in earlier.items():
@@ -61,11 +69,11 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
 
 
-# as bytes: a quarter of the memory of text, and what the seal holds
+# as bytes, which the seal contains and which need a quarter of the memory of text
 def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
-    """Keys of the runs of one phase that are finished; none where data are not those of runs, or were joined.
+    """Keys of the finished runs of one phase; empty for data without runs and for joined results.
 
-    A study takes no runs from joined results, where each has the dimensions of all.
+    A study does not reuse runs of joined results, since each run has the dimensions of all results there.
     """
     if CONCATENATED in data.attrs or not {"case_key", "status"} <= set(data.variables):
         return np.array([], dtype=np.bytes_)
@@ -76,13 +84,13 @@ def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """Raise OSError where the disk refuses what HDF5 writes to `path`, which only tells that it failed."""
+    """Raise OSError with the reason if HDF5, which reports no reason, cannot write to `path`."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # HDF5's own errors are RuntimeErrors
         free = shutil.disk_usage(path.parent).free
         try:
-            with path.open("ab") as file:  # writes more, while all that was written is there: the disk names its reason
+            with path.open("ab") as file:  # write more before the file is removed: the disk gives its reason
                 file.write(bytes(CHUNK_CACHE))
                 os.fsync(file.fileno())
         except OSError as refusal:
@@ -90,16 +98,11 @@ def _refusals(path: Path) -> Iterator[None]:
         raise OSError(getattr(error, "strerror", None) or str(error)) from None
 
 
-# dask.config.set is of the whole process: two threads that set and restore it in turn could leave "synchronous" behind
-_DASK_SETTINGS = threading.Lock()
-
-
 @contextmanager
 def _by_this_thread() -> Iterator[None]:
-    """Have dask-backed arrays computed by this thread, one part after the other; one thread at a time may ask for that.
+    """Compute dask-backed arrays in this thread, one part after the other; one thread at a time can do this.
 
-    Else a default client would compute them, and xarray would ask it for a cluster-wide lock; and Dask's settings are
-    those of all threads.
+    Otherwise a default client would compute them, and xarray would request a lock from its cluster.
     """
     import dask  # 0.1 s, which readers of a result save
 
@@ -107,10 +110,10 @@ def _by_this_thread() -> Iterator[None]:
         yield
 
 
-# netCDF4's default is of the whole process: it is put back, since users' files are opened in this process too
+# the default of netCDF4 holds for the whole process, so it is restored for other files of the user
 @contextmanager
 def _small_cache() -> Iterator[None]:
-    """Give each variable of files that are opened in the body a small cache; the HDF5 lock is held."""
+    """Use a small cache for each variable of files opened in the body.  The caller holds `HDF5_LOCK`."""
     before = netCDF4.get_chunk_cache()
     netCDF4.set_chunk_cache(CHUNK_CACHE)
     try:
@@ -119,16 +122,11 @@ def _small_cache() -> Iterator[None]:
         netCDF4.set_chunk_cache(*before)
 
 
-# numbers of the paper's results take 1 % less at level 9 than at level 1; shuffle puts equal bytes of neighbouring
-# numbers together; fletcher32 found 20 of 20 flipped bytes, which HDF5 reads as numbers without it
-COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
-
-
 def encoded(data: xr.Dataset) -> xr.Dataset:
     """Return the same data with their encoding: checksummed and compressed numbers, no fill value on coordinates (CF).
 
-    Coordinates other than the dimensions' own are named by each variable that they belong to.  Their strings
-    are stored as characters: to CF a coordinate variable of one dimension is numeric, and see `_of_characters`.
+    Each variable names its coordinates that are not dimension coordinates.  Their strings are stored as characters,
+    since a coordinate variable with one dimension is numeric in CF; see also `_of_characters`.
     """
     beside = {str(name): coord for name, coord in data.coords.items() if name not in data.dims}
     data = in_slabs(data)
@@ -142,7 +140,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
         numbers = np.dtype(encoding.get("dtype", variable.dtype)).kind in "iufb"
         if (numbers or variable.dtype.kind == "S") and variable.ndim:
             encoding |= COMPRESSED
-        # a slab is a chunk, so that Dask's parts are written to chunks of their own, each compressed once
+        # a slab is a chunk, so that each part of Dask is compressed once
         if variable.chunks:
             width = (variable.dtype.itemsize,) if variable.dtype.kind == "S" else ()
             encoding["chunksizes"] = (*slab_shape(variable.shape), *width)
@@ -151,7 +149,7 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
             encoding["coordinates"] = " ".join(named) or None
         if name in data.coords and variable.dtype.kind in "OU":
             encoding["dtype"] = "S1"
-        whole = variable.dtype.kind in "iub"  # in memory too: none of them is missing
+        whole = variable.dtype.kind in "iub"  # integers in memory too: no value is missing
         if name in data.coords or not numbers or name in UNFILLED or whole:
             encoding["_FillValue"] = None
         else:
@@ -161,9 +159,9 @@ def encoded(data: xr.Dataset) -> xr.Dataset:
     return data.assign_attrs(_of_characters(data.attrs))
 
 
-# else netCDF4 makes a string of any length of what is not ASCII, which HDF5 may crash on (`opened`)
+# otherwise netCDF4 stores text with other characters than ASCII as variable-length strings; see `opened`
 def _of_characters(attributes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Attributes whose texts are stored as characters, in UTF-8."""
+    """Return attributes with text encoded in UTF-8, which is stored as characters."""
     return {
         name: value.encode() if isinstance(value, str) and not value.isascii() else value
         for name, value in attributes.items()
@@ -171,7 +169,7 @@ def _of_characters(attributes: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def in_slabs(data: xr.Dataset) -> xr.Dataset:
-    """Return the same data with arrays larger than a slab dask-backed, so that one slab is asked for at a time."""
+    """Return the same data with arrays larger than a slab dask-backed, so that one slab is computed at a time."""
     data = data.copy(deep=False)
     for name, variable in data.variables.items():
         if variable.size > SLAB and name not in data.dims:
@@ -180,31 +178,27 @@ def in_slabs(data: xr.Dataset) -> xr.Dataset:
 
 
 def _in_slabs(variable: xr.Variable) -> xr.Variable:
-    """Return the same values dask-backed, one slab a chunk.
+    """Return the same values dask-backed, with one slab for each chunk.
 
-    Dask's own way from an array copies the whole of it first, and so reads it all where it is mapped from a file.
+    `dask.array.from_array` would copy the whole array first, and so read all of it from its file.
     """
     slab = slab_shape(variable.shape)
     if variable.chunks:
         return variable.chunk(dict(zip(variable.dims, slab, strict=True)))
-    from dask.array import Array  # 0.25 s, which results of less than a slab a variable save
+    from dask.array import Array  # 0.25 s, only for a variable larger than a slab
 
     chunks = tuple(
         tuple(min(step, length - start) for start in range(0, length, step))
         for length, step in zip(variable.shape, slab, strict=True)
     )
-    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)  # a new name: equal names are equal values to Dask
+    name, array = uuid.uuid4().hex, cast(Callable[..., Any], Array)  # a new name: equal names mean equal values in Dask
     keys = itertools.product([name], *(range(len(lengths)) for lengths in chunks))
     parts = (variable.data[part] for part in slabs(variable.shape))
     return variable.copy(data=array(dict(zip(keys, parts, strict=True)), name, chunks, variable.dtype))
 
 
-TEXT = np.dtype(object, metadata={"element_type": str})
-"""Type that says to xarray that objects are strings: it would read them all to find out."""
-
-
 def fixed_width(words: xr.Variable) -> xr.Variable:
-    """Return the same strings in fields of one width, in UTF-8, unless one is so long that this would be large."""
+    """Return the same strings in fields of one width, in UTF-8, unless the fields would be too large."""
     if words.dtype.kind == "S":
         fields = words.copy(deep=False)
     else:
@@ -220,10 +214,10 @@ def fixed_width(words: xr.Variable) -> xr.Variable:
 def _by_parts(
     words: xr.Variable, made: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], dtype: np.dtype[Any]
 ) -> xr.Variable:
-    """Apply `made` to the strings, one slab at a time where they are dask-backed."""
+    """Apply `made` to the strings, one slab at a time if they are dask-backed."""
     if not words.chunks:
         return words.copy(data=made(words.values))
-    # with `meta` Dask need not call the function on an empty array to find the type out
+    # with `meta`, Dask does not call the function on an empty array to find the type
     return words.copy(data=words.data.map_blocks(made, dtype=dtype, meta=np.empty((0,) * words.ndim, dtype=dtype)))
 
 
@@ -238,9 +232,9 @@ def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """Read the runs by phase, the study's under "study", into memory.
+    """Read the runs by phase into memory; "study" is the main phase.
 
-    Raises ResultError where the file is not a result of this package.
+    Raises ResultError if the file is not a result of this package.
     """
     with opened(path) as groups:
         return {phase: loaded(path, data) for phase, data in groups.items()}
@@ -248,9 +242,9 @@ def read_result(path: Path) -> dict[str, xr.Dataset]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
-    """Open as `read_result`, with values in the file until they are asked for; then too ResultError is raised."""
-    # until it is closed: of a file that is open twice, HDF5 reads strings of any length by what the first to close has
-    # freed (netcdf4-python issue 1444), which ended three of nine reproductions
+    """Open as `read_result`, but read values on access, which may raise ResultError too."""
+    # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
+    # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, _reading(path), ExitStack() as open_:
         groups = {STUDY: open_.enter_context(_open(path, None))}
         for name in EARLIER_PHASES:
@@ -263,11 +257,11 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Raise ResultError where values of the open file `path`, asked for in the body, cannot be read or do not fit."""
+    """Raise ResultError if the body cannot read values of the open file `path`."""
     try:
         yield
     except (RuntimeError, UnicodeDecodeError, MemoryError) as error:
-        # HDF5 and the rest of Python share RuntimeError: only the library's own text marks its errors
+        # only its text marks a RuntimeError of the library
         if isinstance(error, RuntimeError) and not str(error).startswith("NetCDF:"):
             raise
         raise _unreadable(path, error) from None
@@ -278,8 +272,7 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
     try:
         with HDF5_LOCK, _small_cache():
             check_sizes(path)
-            # times are numbers in the problem's own unit, not dates; what is read is not kept, so that memory does not
-            # grow
+            # times are numbers in the unit of the problem, not dates; without a cache, memory does not grow
             data = xr.open_dataset(path.absolute(), engine="netcdf4", decode_times=False, group=group, cache=False)
     except UNREADABLE as error:
         raise _unreadable(path, error) from None
@@ -291,7 +284,7 @@ def _open(path: Path, group: str | None) -> Iterator[xr.Dataset]:
 
 
 def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
-    """Read `data`, which is of the open file `path`, into memory.  Raises ResultError where it cannot be."""
+    """Read `data` of the open file `path` into memory.  Raises ResultError if this fails."""
     try:
         with HDF5_LOCK:
             return data.load()
@@ -299,11 +292,10 @@ def loaded(path: Path, data: xr.Dataset) -> xr.Dataset:
         raise _unreadable(path, error) from None
 
 
-# `cache=False` at opening makes a variable read anew each time, so that its memory is free after use
 def with_numbers(data: xr.Dataset) -> xr.Dataset:
-    """Load of an open result what has one value for each run, or fewer; arrays stay in the file.
+    """Load the variables of an open result with at most one value for each run; arrays stay in the file.
 
-    Each time that an array is asked for, it is read, and it is kept no longer than it is used.
+    Each access reads an array again, since the file was opened without a cache, and its memory is free after use.
     """
     data, axes = data.copy(deep=False), set(data["status"].dims)
     with HDF5_LOCK:
@@ -313,46 +305,11 @@ def with_numbers(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def _unreadable(path: Path, error: Exception) -> ResultError:
-    if isinstance(error, ResultError):
-        return error
-    lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
-    if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
-        return ResultError(f"there is not enough memory to read {path}")
-    return no_netcdf(path, error)
-
-
-def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
-    """The finished runs of a result that is being written, by phase; None where it is not, or nothing is finished.
-
-    variables: those that are needed beside the runs' bookkeeping; None: all.
-    """
-    if not description(path).exists():
-        return None
-    from evogt_study.results.finished import unfinished  # 0.3 s: it reads the study, as no finished result needs
-
-    return unfinished(path, variables)
-
-
-@contextmanager
-def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """As `opened`; of a result that is being written, or whose writing was interrupted, what is finished.
-
-    variables: as of `finished_so_far`.
-    """
-    found = finished_so_far(path, variables)
-    if found is not None:
-        yield found
-        return
-    with opened(path) as groups:
-        yield groups
-
-
 def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Dataset:
-    """Open the runs of one phase, of which values are read from the file when they are asked for.
+    """Open the runs of one phase.  Values are read on access.
 
-    chunks: as of xarray.open_dataset, for dask-backed values.  Raises ResultError where the file is not a result
-    of this package, or lacks the phase.
+    chunks: as in `xarray.open_dataset`, for dask-backed values.  Raises ResultError if the file is not a result of this
+    package, or has no runs of the phase.
     """
     group = phase if phase in EARLIER_PHASES else None
     try:
@@ -376,7 +333,7 @@ def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Datase
 
 
 def _check(path: Path, data: xr.Dataset) -> None:
-    """Raise ResultError where an open group is none of a result, or its bookkeeping has no meaning."""
+    """Raise ResultError if an open group is not part of a result, or has invalid run metadata."""
     version = other_schema(data)
     if version:
         raise ResultError(
@@ -392,3 +349,12 @@ def _check(path: Path, data: xr.Dataset) -> None:
         raise _unreadable(path, error) from None
     if damage is not None:
         raise DamagedResultError(f"{path} is damaged: {damage}")
+
+
+def _unreadable(path: Path, error: Exception) -> ResultError:
+    if isinstance(error, ResultError):
+        return error
+    lacks_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == ENOMEM
+    if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
+        return ResultError(f"there is not enough memory to read {path}")
+    return no_netcdf(path, error)

@@ -1,4 +1,4 @@
-"""Runs that an older version of the user's code computed: their keys, and the keys that these cases have now."""
+"""Map the run keys of an older version of the user's code to the keys of today."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from evogt_study.schema.values import canonical_json
 from evogt_study.study.plan import Keys, Plan
 
 OLDER = "older_code"
-"""Entry of a version set: the older code that computed a run."""
+"""Entry of a version set: the older code that computed the run."""
 
 
 @dataclass(eq=False)
 class OlderCodeKeys:
-    """The keys that cases have now, by their keys with older code.
+    """Keys of today, by the keys of the same cases with older code.
 
     declaration: text that a result holds of the older code; empty if its runs are not wanted.
     """
@@ -47,14 +47,14 @@ class OlderCodeKeys:
         return replace(code, stands_for=canonical_json(known.identity))
 
     def now(self, keys: Sequence[str] | Keys) -> Keys:
-        """Return the keys that cases have now; those of other cases as they are."""
+        """Return the keys of today; keys of other cases stay as they are."""
         given = np.asarray(keys, dtype=np.bytes_)
         if not self._now_of:
             return given
         return np.array([self._now_of.get(key, key) for key in given.astype(str).tolist()], dtype=np.bytes_)
 
     def renamed(self, records: RunRecords) -> RunRecords:
-        """Return the records by the keys that cases have now; `software` marks those of older code."""
+        """Return the records with the keys of today; `software` marks the runs of older code."""
         if not self._now_of:
             return records
         software = tuple(map(self._software, records.keys, records.software))

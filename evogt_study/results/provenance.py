@@ -1,4 +1,4 @@
-"""Provenance of numbers: versions of the software that computed a run, and the machine and revision of a file."""
+"""Record the provenance of a result: software versions, machine, and code revision."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from threadpoolctl import threadpool_info
 
 NUMERICAL = ("evogt-study", "numpy", "scipy", "sympy")
 FILE_FORMATS = ("xarray", "dask", "distributed", "netCDF4")
+PLAN = "plan_digest"
+"""Global attribute: `plan_digest` of the study when the keys of the result were computed."""
 
 
 @lru_cache(maxsize=1)
 def software_set() -> str:
-    """Versions of what determines a run's numbers, as JSON text: package, Python, NumPy, SciPy, sympy and BLAS."""
+    """Versions that determine the numbers of a run, as JSON text: package, Python, NumPy, SciPy, SymPy and BLAS."""
     return json.dumps({"python": platform.python_version(), **_versions(NUMERICAL), "blas": _blas()}, sort_keys=True)
 
 
-@lru_cache(maxsize=1)  # what this process runs does not change
+@lru_cache(maxsize=1)  # constant in this process
 def environment() -> Mapping[str, Any]:
     """Versions, machine and revision for a result file's attributes."""
     revision, dirty = git_state(Path(__file__).parents[1])
@@ -43,24 +45,20 @@ def package_version() -> str:
     return _versions(("evogt-study",))["evogt-study"]
 
 
-PLAN = "plan_digest"
-"""Global attribute: the `plan_digest` of the study when the result's cases and their keys were made."""
-
-
-# with the package's code, since a change of it may change what cases and keys follow from the same text
 def plan_digest(text: str, sources: Iterable[str]) -> str:
-    """Digest of all that the cases of a study and their keys follow from.
+    """Hash of everything that determines the cases of a study and their keys.
 
-    That is its text, those of the Python files it names, its method's before its problem's, and this package's code.
+    This is the study text, the text of its Python files (first the method, then the problem), and the code of this
+    package, since a change of the package may change the keys.
     """
     return hashlib.sha256(json.dumps([package_code(), text, *sources]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def package_code() -> str:
-    """Version of this package with a digest of its code, which distinguishes two states of a checkout."""
+    """Version of this package with a hash of its code, which distinguishes two states of a checkout."""
     folder = Path(__file__).parents[1]
-    # 8 digits: to notice a change, not to withstand an attempt; it is shown to people
+    # 8 digits, since people read it: it detects changes, not forgery
     digest = hashlib.blake2b(digest_size=4)
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -77,9 +75,9 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-# of the libraries that are loaded: NumPy and SciPy bring one each, and the processor's kernels decide the last digits
+# NumPy and SciPy load one library each; its kernels for the processor decide the last digits
 def _blas() -> str:
-    # loaded here, 0.2 s where nothing else did: what is listed must not follow from what a run happens to use
+    # 0.2 s if not loaded yet: the list must not depend on the libraries that a run happens to use
     import scipy.linalg.blas  # noqa: F401
 
     libraries = {
@@ -100,7 +98,7 @@ def _cpu() -> str:
 
 
 def git_state(folder: Path) -> tuple[str, str]:
-    """Revision and "true"/"false" for uncommitted changes of the checkout that holds the code, or "unknown" twice."""
+    """Revision of the checkout with the code, and "true" or "false" for uncommitted changes; or "unknown" twice."""
     try:
         _git(folder, "ls-files", "--error-unmatch", "__init__.py")  # fails where the code is only installed there
         revision = _git(folder, "rev-parse", "HEAD")

@@ -1,12 +1,13 @@
-"""A result file taken up again: its runs, the study whose text it holds, and the plan that gives them their keys.
+"""Reopen a result file: its runs, the study in its text, and the plan that gives the run keys.
 
-Of a study's own Python file the result holds what it declares.  That is enough, unless runs are to be computed again.
+A result contains the declaration of the user's code.  This is enough, except to compute runs again.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,10 @@ from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyEr
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.results.dataset import CONCATENATED, DECLARATION
 from evogt_study.results.decisions import planned_seeds
+from evogt_study.results.finished import unfinished
+from evogt_study.results.netcdf import opened
 from evogt_study.schema.values import find, text_label
+from evogt_study.storage.paths import description
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.model import read_table
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
@@ -29,12 +33,12 @@ from evogt_study.study.study import Study
 
 CODE = "--code FILE.py"
 TO_FILE = 'write it down with study.to_file("STUDY.toml"), and what `evogt run STUDY.toml` makes can be computed again'
-"""Remedy for a study whose function is in no file."""
+"""Remedy for a study whose function is not in a file."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """The runs of one phase in the file `path`, and the plan that they follow."""
+    """The runs of one phase in the file `path`, and their plan."""
 
     path: Path
     phase: str
@@ -52,7 +56,7 @@ class Stored:
         return str(self.keys[index])
 
     def run(self, index: int) -> xr.Dataset:
-        """The file's data of case `index`, every axis being kept with its one value."""
+        """The data of case `index` in the file; every axis keeps its one value."""
         positions = np.unravel_index(index, self.plan.space.shape)
         return self.data.isel({name: [int(i)] for name, i in zip(self.plan.space.names, positions, strict=True)})
 
@@ -60,16 +64,16 @@ class Stored:
 def stored(
     path: Path, groups: Mapping[str, xr.Dataset], code: Path | None = None, *, folder: Path | None = None
 ) -> dict[str, Stored]:
-    """Take up the phases of a result that was read from `path`.
+    """Return the phases of a result that was read from `path`, with their plans.
 
-    code: the study's own Python file, or its folder, which is imported then; None: what it declares is known.  folder:
-    the one to which paths in the study are relative here; None: where its file was.  Raises ResultError where the
-    file's axes are not those of its study, or the Python file is not there.
+    code: the Python file of the study, or its folder, which is then imported; None: the declaration in the result is
+    used.  folder: the base of relative paths in the study; None: the folder of its file.  Raises ResultError if the
+    axes of the file differ from the axes of its study, or if the Python file is missing.
     """
     study = study_in(path, any_phase(groups), code, folder=folder)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
-        if plans and STUDY not in groups:  # an earlier phase is not finished, whose choice the next needs
+        if plans and STUDY not in groups:  # an earlier phase, whose choice the next one needs, is not finished
             break
         seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
         plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
@@ -91,16 +95,16 @@ def stored(
 
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """The study's runs, or those of the phase that is there before them: each has the study's text."""
+    """The main phase, or else the pilot: each has the text of the study."""
     return groups[STUDY] if STUDY in groups else next(iter(groups.values()))
 
 
-# Nothing is imported for reading a result: a file from elsewhere must not run code.  Only `code`, which a person names,
-# is imported.
+# Reading a result imports nothing: a file from elsewhere must not run code.  Only `code`, which the user names, is
+# imported.
 def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: Path | None = None) -> Study:
-    """The study whose text a result holds; `code` and `folder` are as of `stored`.
+    """Return the study in the text of a result; `code` and `folder` are as in `stored`.
 
-    Raises ResultError where it cannot be used.
+    Raises ResultError if it cannot be used.
     """
     if CONCATENATED in data.attrs:
         raise ResultError(f"{path} joins results of several studies, and is that of none; use one of theirs instead")
@@ -119,7 +123,7 @@ def study_in(path: Path, data: xr.Dataset, code: Path | None = None, *, folder: 
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtWarning)  # its runs say so, with their number
+            warnings.simplefilter("ignore", DoubtWarning)  # the runs themselves give these warnings
             return Study.from_text(text, str(file), named=named, recorded=True)
     except StudyError as error:
         remedy = f"; {CODE} says which Python file is the study's" if ".py:" in text else ""
@@ -137,11 +141,11 @@ def _code_at(reference: str, depends: Sequence[str], code: Path, folder: Path) -
 
 
 def code_beside(path: Path, data: xr.Dataset, folder: Path | None = None) -> Path | None:
-    """The folder with the Python files of the study in a result, to compute runs again; None where it has none.
+    """Return the folder with the Python files of the study in a result, to compute runs again; None without files.
 
-    folder: of the study here; left out, the recorded one.  Raises ResultError unless the files are those that computed
-    the result, and lie in that folder or below: no other is imported unless a person names it.  Raises InPythonError
-    where there is no file.
+    folder: the folder of the study; by default the recorded one.  Raises ResultError unless the files computed the
+    result and are in that folder or below: other files are imported only if the user names them.  Raises InPythonError
+    if the code is not in a file.
     """
     study = study_in(path, data, folder=folder)
     folder, table = folder or Path(study.file).parent, read_table(study.text, study.file)
@@ -154,7 +158,7 @@ def code_beside(path: Path, data: xr.Dataset, folder: Path | None = None) -> Pat
 def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequence[str], remedy: str) -> None:
     """Raise ResultError, with the remedy, unless a Python file that computed a result lies in `folder` as it was.
 
-    Raises InPythonError where the code is in no file.  Nothing is imported.
+    Raises InPythonError if the code is not in a file.  Nothing is imported.
     """
     if declared.runs_in_python:
         raise InPythonError(
@@ -172,16 +176,16 @@ def check_beside(path: Path, declared: DeclaredCode, folder: Path, depends: Sequ
         raise ResultError(f"{error}; {remedy}") from None
     try:
         same = found.identity == declared.identity
-    except StudyError:  # it is no Python any more
+    except StudyError:  # the file is not valid Python
         same = False
     if not same:
         raise ResultError(f"{folder / file} must be the file that computed {path}, got other content; {remedy}")
 
 
 def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Chosen:
-    """Read what an earlier phase of a result chose, from the file's coordinates for it, without choosing again.
+    """Read the choice of an earlier phase from the coordinates of a result, without choosing again.
 
-    Raises ResultError where there is none, or it is no candidate of `study`.
+    Raises ResultError if there is no choice, or if it is not a candidate of `study`.
     """
     for name in choice.parameters:
         if name not in data.coords or set(data[name].dims) != set(choice.by):
@@ -194,7 +198,7 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Cho
         axes = [study.space.axis(name) for name in choice.by]
         found = [find(axis.values, text) for axis, text in zip(axes, shown, strict=True)]
         if any(i is None for i in found):
-            continue  # a point that `study` does not ask for
+            continue  # a point that is not part of `study`
         key = tuple(text_label(axis.values[i]) for axis, i in zip(axes, found, strict=True) if i is not None)
         candidates, texts = choice.candidates_at(key), [str(column[position]) for column in columns]
         fitting = [each for each in candidates if None not in map(find, [(value,) for value in each], texts)]
@@ -204,6 +208,28 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Cho
             raise ResultError(f"{chosen} must be one of the pilot's candidates ({wanted}), got {got}")
         table[key] = fitting[0]
     return Chosen(choice.parameters, choice.by, table)
+
+
+def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
+    """Read the finished runs of a result that is being written, by phase; None if there are none.
+
+    variables: the variables to read beside the run metadata; None: all.
+    """
+    return unfinished(path, variables) if description(path).exists() else None
+
+
+@contextmanager
+def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """Open a result as `opened`, or read the finished runs of a result that is being written or was interrupted.
+
+    variables: as in `finished_so_far`.
+    """
+    found = finished_so_far(path, variables)
+    if found is not None:
+        yield found
+        return
+    with opened(path) as groups:
+        yield groups
 
 
 def point(space: CaseSpace, index: int) -> str:

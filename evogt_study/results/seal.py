@@ -1,8 +1,8 @@
-"""The seal behind the end of a result: keys of its runs and a digest of its bytes, read without HDF5.
+"""Protect a result file: its seal, the checksums of its variables, and checks before it is opened.
 
-HDF5 ends where its own end is written; whoever opens the file to change it takes the seal away.  By it the keys of
-10,000 runs are read in 1 ms, and bytes are checked at 1 GB/s, before a damaged file is opened: of 300 that were damaged
-at random, HDF5 read 8 for ever.
+The seal is the end of the file: the run keys and a checksum of all bytes before it.  HDF5 ignores it.  A program that
+changes the file with HDF5 removes it.  The seal gives 10,000 keys in 1 ms and checks 1 GB/s.  A file without a valid
+seal is read in a process of its own, since HDF5 may not return from a damaged file.
 """
 
 from __future__ import annotations
@@ -40,6 +40,32 @@ END = struct.Struct(f"<QQ{DIGEST_SIZE}s{DIGEST_SIZE}s{len(MAGIC)}s")
 """Bytes of a key, length of the packed keys, digest of the file before them, digest of the seal, and its name."""
 BLOCK = 2**20
 """Bytes that are read at once: few beside a worker's memory, and enough that hashing, not calls, takes the time."""
+DIGESTS = "content_digests"
+"""Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
+# 64 bits: against damage, not against forgery; short, since each variable has one in the attribute
+DIGITS = 16
+# a file of a few kilobytes may declare terabytes of zeros, which reading would ask memory for
+DEFLATED = 1032
+"""Bytes for which one byte of DEFLATE, which compresses our variables, stands at most: 258 in two bits."""
+REFERENCE_BYTES = 16
+"""Bytes of the file for a string that is stored by itself: a reference, which HDF5 does not compress."""
+FIXED_WIDTH_BYTES = 256 * 2**20
+"""Size up to which a variable's strings are stored in fields of one width, checksummed and compressed like numbers.
+
+A million case keys take 20 MB, a million messages of 256 bytes all of it.  Beyond, strings are stored one by one: HDF5
+neither checksums nor compresses them then, and xarray reads them all to open the file.
+"""
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
+"""Errors of netCDF4 and xarray for a file that is not NetCDF, or is damaged."""
+SECONDS = 60
+SECONDS_OF_KEYS = 20
+"""Seconds that reading the keys of one file may take: a million keys take 0.3 s."""
+BYTES_PER_SECOND = 5_000_000
+"""Reading may take `SECONDS`, and one more for each so many bytes: a hundred times what it does take."""
+Keys = npt.NDArray[np.bytes_]
+Read = TypeVar("Read")
+Found = TypeVar("Found")
 
 
 def seal(path: Path, keys: Sequence[npt.NDArray[np.bytes_]]) -> None:
@@ -119,12 +145,6 @@ def _digest_of_file(path: Path, size: int) -> bytes:
             digest.update(block)
             size -= len(block)
     return digest.digest()
-
-
-DIGESTS = "content_digests"
-"""Global attribute: SHA-256 of each variable with its attributes, and under "" of the other global attributes."""
-# 64 bits: against damage, not against forgery; short, since each variable has one in the attribute
-DIGITS = 16
 
 
 def digests(data: xr.Dataset) -> dict[str, str]:
@@ -236,19 +256,6 @@ def _sha256(parts: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-# a file of a few kilobytes may declare terabytes of zeros, which reading would ask memory for
-DEFLATED = 1032
-"""Bytes for which one byte of DEFLATE, which compresses our variables, stands at most: 258 in two bits."""
-REFERENCE_BYTES = 16
-"""Bytes of the file for a string that is stored by itself: a reference, which HDF5 does not compress."""
-FIXED_WIDTH_BYTES = 256 * 2**20
-"""Size up to which a variable's strings are stored in fields of one width, checksummed and compressed like numbers.
-
-A million case keys take 20 MB, a million messages of 256 bytes all of it.  Beyond, strings are stored one by one: HDF5
-neither checksums nor compresses them then, and xarray reads them all to open the file.
-"""
-
-
 def check_sizes(path: Path) -> None:
     """Raise DamagedResultError where the file declares more than it can hold, or more than any result has.
 
@@ -284,19 +291,6 @@ def _least(variable: netCDF4.Variable[Any]) -> float:
     """Bytes of the file that a value takes at least."""
     fixed = isinstance(variable.dtype, np.dtype)
     return variable.dtype.itemsize / DEFLATED if fixed else REFERENCE_BYTES
-
-
-HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, TypeError, MemoryError)
-"""Errors of netCDF4 and xarray for a file that is not NetCDF, or is damaged."""
-Keys = npt.NDArray[np.bytes_]
-Read = TypeVar("Read")
-Found = TypeVar("Found")
-SECONDS = 60
-SECONDS_OF_KEYS = 20
-"""Seconds that reading the keys of one file may take: a million keys take 0.3 s."""
-BYTES_PER_SECOND = 5_000_000
-"""Reading may take `SECONDS`, and one more for each so many bytes: a hundred times what it does take."""
 
 
 def no_netcdf(path: Path, error: Exception) -> ResultError:

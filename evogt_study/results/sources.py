@@ -1,4 +1,7 @@
-"""Places of finished runs: result files, and folders of shards.  Each gives its keys before its runs are read."""
+"""Read finished runs from result files and from folders of shards.
+
+A source gives its run keys before its runs, so that files without a wanted run are not opened.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,15 @@ from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import FOLDERS_OF_SHARDS, store_folder
 from evogt_study.study.plan import Keys
 
-Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
-"""Which of several keys are asked for."""
-Read = TypeVar("Read")
-
 PART_BYTES = 2**22
-"""Bytes of the part of a result that is in memory, if it is more than a run: few beside the command itself."""
+"""Size of the part of a result that is in memory, at least one run.  It is small beside the command itself."""
+Knows = Callable[[Sequence[str] | Keys], npt.NDArray[np.bool_]]
+"""Returns which of several keys are wanted."""
+Read = TypeVar("Read")
 
 
 class RunSource(Protocol):
-    """A place that holds finished runs of whatever study."""
+    """A place with finished runs of any study."""
 
     @property
     def path(self) -> Path:
@@ -41,17 +43,17 @@ class RunSource(Protocol):
         ...
 
     def keys(self) -> Keys:
-        """Keys of the runs.  Raises ResultError where they cannot be read."""
+        """Keys of the runs.  Raises ResultError if they cannot be read."""
         ...
 
     def check(self) -> None:
-        """Raise ResultError where runs are not what was written."""
+        """Raise ResultError if runs have changed since they were written."""
         ...
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """The runs in parts of bounded size, those parts left out of which `knows` none.
+        """The runs in parts of bounded size, without parts in which `knows` accepts no key.
 
-        variables: those that are read beside the bookkeeping; None: all.  Raises ResultError where they cannot be read.
+        variables: the variables to read beside the run metadata; None: all.  Raises ResultError if they cannot be read.
         """
         ...
 
@@ -60,14 +62,14 @@ class RunSource(Protocol):
 class ResultFile:
     """The runs of a result, and of its pilot.
 
-    known: its keys, or the reason why they cannot be read, once that is known.
+    known: its keys, or the error of reading them; None: not read yet.
     """
 
     path: Path
     known: Keys | ResultError | None = field(default=None, compare=False)
 
     def keys(self) -> Keys:
-        """As of `RunSource`; none where a NetCDF file is not a result."""
+        """See `RunSource`; empty for a NetCDF file that is not a result."""
         known = self.known
         if known is None:
             known = sealed_keys(self.path)
@@ -76,7 +78,7 @@ class ResultFile:
         return np.array(read_keys(self.path), dtype=np.bytes_) if known is None else known
 
     def check(self) -> None:
-        """As of `RunSource`; first in a process of its own, which a damaged file may take with it."""
+        """See `RunSource`; without a seal the file is read in a separate process first, since HDF5 may crash."""
         damage = damaged_parts(self.path)
         if damage:
             raise DamagedResultError(f"{self.path} is damaged: {damage[0]}")
@@ -85,15 +87,15 @@ class ResultFile:
                 check_runs(self.path, data)
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """As of `RunSource`."""
+        """See `RunSource`."""
         with opened(self.path) as groups:
             for data in groups.values():
                 if variables is not None:
                     names = [*BOOKKEEPING, *(name for name in variables if name in data)]
-                    # coordinates that runs brought are of no use without the variables along them
+                    # recorded coordinates are of no use without the variables along them
                     data = data[names].assign_attrs({RECORDED: ""})
                 for part in parts(data):
-                    # the keys alone are read first: a part without a run that is asked for is not loaded
+                    # keys first: a part without a wanted run is not loaded
                     if knows(_case_keys(self.path, part)).any():
                         yield records_of(loaded(self.path, part))
 
@@ -104,9 +106,9 @@ def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
 
 @dataclass(frozen=True)
 class ShardFolder:
-    """The runs of shards in a folder; `unread` collects those that cannot be read, with the reason.
+    """The runs of the shards in a folder; `unread` has the shards that cannot be read, with the reason.
 
-    among: the files that count; None: all.
+    among: the shards that count; None: all.
     """
 
     path: Path
@@ -114,14 +116,14 @@ class ShardFolder:
     unread: dict[Path, ResultError] = field(default_factory=dict, compare=False)
 
     def keys(self) -> Keys:
-        """As of `RunSource`."""
+        """See `RunSource`."""
         return np.array([key for _, head in self.heads() for key in head.keys], dtype=np.bytes_)
 
     def check(self) -> None:
-        """Nothing: a shard is held against its digest when it is read."""
+        """Do nothing: reading a shard checks its checksum."""
 
     def records(self, knows: Knows, variables: Sequence[str] | None = None) -> Iterator[RunRecords]:
-        """As of `RunSource`, but what cannot be read is left out: it counts as not run."""
+        """See `RunSource`; shards that cannot be read are left out, so their runs count as not run."""
         for path, head in self.heads():
             records = self._tried(read_shard, path) if knows(head.keys).any() else None
             if records is not None:
@@ -129,7 +131,7 @@ class ShardFolder:
                 yield replace(records, stacks=tuple(stacks))
 
     def heads(self) -> Iterator[tuple[Path, Head]]:
-        """Read the heads of the shards, as far as that can be done."""
+        """Read the heads of the shards that can be read."""
         for path in shard_files(self.path):
             if self.among is not None and path not in self.among:
                 continue
@@ -146,14 +148,14 @@ class ShardFolder:
 
 
 def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
-    """Find the results in a folder, and the stores and shards beside them, but for those of `result`.
+    """Find the results in a folder with their stores and shards, except the files of `result`.
 
-    Pipes and devices, which may never end, are no results.
+    Pipes and devices are left out, since reading them may not end.
     """
     own = () if result is None else {path.resolve() for path in (result, shard_folder(result), store_folder(result))}
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")] if folder.is_dir() else []
     paths = [path for path in paths if path.resolve() not in own]  # a link to the result is the result
-    # of all files at once: those without a seal are read in one process, whose start takes longer than their keys
+    # all files together: files without a seal are read in one process, which takes longer to start than to read
     keys = keys_of([path for path in paths if path.suffix in RESULT_SUFFIXES[:-1] and path.is_file()])
     for path in paths:
         if path in keys:
@@ -163,7 +165,7 @@ def sources_in(folder: Path, result: Path | None = None) -> Iterator[RunSource]:
 
 
 def source_at(path: Path) -> Iterator[RunSource]:
-    """Find the places that a user names by `path`: a result, a store, or all in a folder.  Raises InputError."""
+    """Find the sources that a user names by `path`: a result, a store, or a folder of them.  Raises InputError."""
     if path.suffix in FOLDERS_OF_SHARDS and path.is_dir():
         yield ShardFolder(path)
     elif path.is_dir():
@@ -175,7 +177,7 @@ def source_at(path: Path) -> Iterator[RunSource]:
 
 
 def check_runs(path: Path, data: xr.Dataset) -> None:
-    """Raise ResultError where runs are not what was written: a new result would vouch for them."""
+    """Raise ResultError if runs have changed since they were written: a new result would confirm them."""
     try:
         with HDF5_LOCK:
             damage = next(changed_runs(data, recorded(data).values()), None)
@@ -185,7 +187,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
         raise DamagedResultError(f"in {path} {damage}; `evogt verify` lists what is")
 
 
-# bytes by the declared type and shape, which cost no reading; at least one run is a part
+# size by the declared type and shape, without reading; a part has at least one run
 def parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an open result in parts of bounded size."""
     status = data["status"]

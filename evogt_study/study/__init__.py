@@ -1,17 +1,15 @@
-"""The study file and its meaning.
+"""A study, its cases and its plan.
 
-- `study_file`: sections and keys
-- `declared_values`: raw values read as those of declared parameters
-- `case_space`: the product of the axes, with constants, rules and tables
-- `designs`: axes that list points: paired values, samples, tables
-- `formulas`: parameters computed from others
-- `precision`: the section that says how well a number is to be known
-- `pilot`: the section that has a parameter chosen
-- `publication`: the section that says who made the results
-- `phases`: plans that are run one after the other
-- `definition`: a study stated in Python, as text
-- `display`: a study in a few words
-- `study`: a study, every parameter checked
-- `study_changes`: differences of two states of a study
-- `typed_points`: points and lists as they are typed on the command line
+- `model`: pydantic models of a study file
+- `declared`: raw values read as values of declared parameters; the location of a mistake
+- `case_space`: axes, constants, rules and tables; the parameter values of one case
+- `computed`: parameters computed from other parameters
+- `listed`: points, ranges and point files that a study lists
+- `sampled`: samples: rules, distributions, growth
+- `designs`: all designs of a study; `evs.sample`, `evs.table`, `evs.together`
+- `phases`: the pilot and its choice; seeds until the target precision is reached
+- `reading`: from the models to a method specification and phases with checked values
+- `definition`: the arguments of `Study` as the text of a study file
+- `study`: `Study`: given in Python or read from TOML, displayed, compared
+- `plan`: cases of a phase, their keys, their order and the stages that they share
 """

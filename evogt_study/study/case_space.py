@@ -1,6 +1,7 @@
-"""The space of cases: the product of the axes, with every parameter resolved by constants, rules, tables and formulas.
+"""Define the cases of a study or of its pilot.
 
-An axis is a parameter, or numbers the points of a table of several parameters: candidates, paired values, samples.
+The cases are the product of the axes.  An axis is a parameter, or it numbers the points of a design: each point gives
+values to several parameters.  Constants, ``[[when]]`` rules, tables and formulas then set the other parameters.
 """
 
 from __future__ import annotations
@@ -17,42 +18,21 @@ from evogt_study.errors import InputError
 from evogt_study.schema.values import Value, Values, text_label
 
 MAX_CASES = 10_000_000
-"""Cases that a study, or its pilot, may have: their keys take 200 MB, and their other bookkeeping 250 MB."""
-
-
+"""Largest number of cases of a study or of its pilot.  Their keys take 200 MB, their other metadata 250 MB."""
 MAX_REPRESENTATIVES = 20_000
-"""Points at which combinations of rules are looked at one by one, in 0.05 s; more are sampled evenly."""
-
-
+"""Largest number of points at which the rules are checked, in 0.05 s.  More points are sampled evenly."""
 BLOCK = 4096
-"""Cases whose positions are found together, and combinations of rules that are remembered meanwhile.
+"""Cases whose positions are computed together, and combinations of rules that are cached meanwhile.
 
-Enough that NumPy's calls take no time, and few enough that what is remembered is a few MB.
+NumPy's calls take little time for so many cases, and the cache takes a few MB.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Points that the numbers of an index axis stand for: values of several parameters, those of number `first` first.
-
-    description: JSON of how they came about; empty where other tables say what a number stands for, as of candidates.
-    """
-
-    columns: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    first: int = 0
-    description: str = ""
-
-    def at(self, number: Value) -> dict[str, Value]:
-        """The parameters at a point."""
-        place = int(number) - self.first  # type: ignore[arg-type]  # an index axis has integers
-        return {name: values[place] for name, values in self.columns.items()}
 
 
 @dataclass(frozen=True)
 class Axis:
     """A parameter that varies; its values are canonical and different.
 
-    points: of an index axis, whose values are consecutive integers and no parameter of any run, what they stand for.
+    points: for an index axis, whose values are consecutive integers and not parameters of a run, the numbered points.
     """
 
     name: str
@@ -70,40 +50,57 @@ class Axis:
         return {name: [values[place] for place in places] for name, values in self.points.columns.items()}
 
 
-def _matches(match: Mapping[str, frozenset[str]], values: Values) -> bool:
-    """Return True where each parameter has one of the labels that `match` admits."""
-    return all(text_label(values[name]) in admitted for name, admitted in match.items())
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points of an index axis: values of several parameters, beginning with the point number `first`.
+
+    description: JSON of the design; empty for candidates, whose values are in other tables.
+    """
+
+    columns: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    first: int = 0
+    description: str = ""
+
+    def at(self, number: Value) -> dict[str, Value]:
+        """The parameters at a point."""
+        place = int(number) - self.first  # type: ignore[arg-type]  # an index axis has integers
+        return {name: values[place] for name, values in self.columns.items()}
 
 
 @dataclass(frozen=True)
 class When:
-    """A rule for dependent parameters: where everything in `match` has one of the values, `set` holds.
+    """A rule for dependent parameters: if everything in `match` has one of the values, `set` holds.
 
-    Values are matched by their labels, which distinguish an axis's values where ``==`` does not (true and 1).
+    Values are matched by their labels, which distinguish values that are equal under ``==`` (true and 1).
     """
 
     match: Mapping[str, frozenset[str]]
     set: Mapping[str, Value]
 
     def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return True where the rule holds at these values."""
-        return _matches(self.match, values)
+        """Return True if the rule holds at these values."""
+        return _has_labels(self.match, values)
 
 
 @dataclass(frozen=True)
 class Exclude:
-    """Points without a case: those where everything in `match` has one of the values."""
+    """Points without a case: everything in `match` has one of the values."""
 
     match: Mapping[str, frozenset[str]]
 
     def applies(self, values: Mapping[str, Value]) -> bool:
-        """Return True where there is no case."""
-        return _matches(self.match, values)
+        """Return True if there is no case at these values."""
+        return _has_labels(self.match, values)
+
+
+def _has_labels(match: Mapping[str, frozenset[str]], values: Values) -> bool:
+    """Return True if each parameter has one of the labels that `match` admits."""
+    return all(text_label(values[name]) in admitted for name, admitted in match.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A parameter computed from others, `names`, wherever no rule or table gives it."""
+    """A parameter computed from others, `names`, if no rule or table gives it."""
 
     name: str
     names: tuple[str, ...]
@@ -112,7 +109,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Parameters given by a table over the labels of some axes; where it has no entry there is no case.
+    """Parameters given by a table over the labels of some axes; without an entry there is no case.
 
     An entry is a value for each of `names`.
     """
@@ -177,12 +174,12 @@ class CaseSpace:
         return frozenset(matched | {name for choice in self.chosen for name in choice.over})
 
     def decides(self, axis: Axis) -> bool:
-        """Return True where something depends on the axis, or on a parameter along it."""
+        """Return True if something depends on the axis, or on a parameter along it."""
         along = () if axis.points is None else axis.points.columns
         return not self.deciding.isdisjoint((axis.name, *along))
 
     def values(self, index: int) -> dict[str, Value] | None:
-        """All parameters of case `index`; None where no case is planned there."""
+        """All parameters of case `index`; None if no case is planned there."""
         positions = np.unravel_index(index, self.shape)
         return self.resolved({axis.name: axis.values[int(i)] for axis, i in zip(self.axes, positions, strict=True)})
 
@@ -209,8 +206,8 @@ class CaseSpace:
                 rest = settled[key]
                 yield None if rest is None else rest | {name: values[position[number]] for number, name, values in free}
 
-    # later rules win over earlier ones, as in the study file; what a pilot chose wins over all but formulas, which are
-    # of what the others gave
+    # A later rule wins over an earlier one, as in the study file.  The choice of a pilot wins over both.  Formulas come
+    # last, since they use the other values.
     def resolved(self, at: Mapping[str, Value]) -> dict[str, Value] | None:
         """Constants, then the axes' values `at` a point, then rules in order, tables, and formulas."""
         values = {**self.constants, **at}
@@ -246,12 +243,12 @@ class CaseSpace:
         if not deciding:
             return self.size if some.resolved({}) is not None else 0
         planned = sum(values is not None for values in some.each(np.arange(some.size)))
-        # axes that decide nothing multiply what the others plan: they need not be gone through
+        # axes that decide nothing only multiply the cases of the others
         return planned * (self.size // some.size)
 
-    # the product of few values an axis: all values of all axes would be all cases, of which there may be millions
+    # a few values of each axis: there may be millions of cases
     def representatives(self, extra: Iterable[str] = ()) -> Iterator[dict[str, Value]]:
-        """Points that between them meet every combination of rules: few values of each axis, `extra` axes in full."""
+        """Points that together meet every combination of rules: few values of each axis, `extra` axes in full."""
         full = {*extra, *(name for choice in self.chosen for name in choice.over)}
         chosen = [[(axis.name, value) for value in self._few(axis, full)] for axis in self.axes]
         shape = [len(options) for options in chosen]
@@ -288,7 +285,7 @@ class CaseSpace:
     def dependence(self, parameter: str) -> tuple[str, ...]:
         """The axes on which the dependent `parameter` depends by rules, tables and formulas, in the order of the axes.
 
-        Of a parameter along an index axis, that axis.
+        A parameter along an index axis depends on that axis.
         """
         found = {self.columns[parameter]} if parameter in self.columns else set()
         names = {name for rule in self.rules if parameter in rule.set for name in rule.match}
@@ -299,9 +296,9 @@ class CaseSpace:
         return tuple(name for name in self.names if name in found)
 
     def carriers(self, parameters: Iterable[str]) -> tuple[str, ...]:
-        """The axes along which `parameters` vary, in the order of these; what follows by rules and tables is left out.
+        """The axes along which `parameters` vary, in the order of the parameters, without dependent parameters.
 
-        An index axis stands for the first of its parameters.
+        An index axis comes at the place of the first of its parameters.
         """
         return tuple(dict.fromkeys(self.columns.get(name, name) for name in parameters))
 
@@ -309,7 +306,7 @@ class CaseSpace:
     def followers(self) -> tuple[str, ...]:
         """Dependent parameters, set by rules, tables or formulas, in order of first mention.
 
-        What is an axis, or varies along an index axis, is none although a table may give it.
+        An axis, and a parameter along an index axis, is not a dependent parameter, although a table may give it.
         """
         mentioned = [name for rule in self.rules for name in rule.set]
         mentioned += [name for choice in self.chosen for name in choice.names]

@@ -1,4 +1,4 @@
-"""Constants that are formulas of other parameters: ``N1 = { formula = "4*N" }``."""
+"""Compute constants from other parameters: ``N1 = { formula = "4*N" }``."""
 
 from __future__ import annotations
 
@@ -16,36 +16,11 @@ from evogt_study.schema.values import Value, Values, text_label
 from evogt_study.study.case_space import Formula
 from evogt_study.study.declared import Declared
 
-
-@dataclass(frozen=True, eq=False)
-class ParameterFormula:
-    """A formula of parameters, `names`."""
-
-    text: str
-    names: tuple[str, ...]
-    _expression: Any
-
-    @staticmethod
-    def read(text: str) -> ParameterFormula:
-        """Read a formula.  Raises FormulaError for anything outside the grammar."""
-        from evogt_study.formulas import parse  # with SymPy, which a study without formulas does not need
-
-        expression = parse(text)
-        return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
-
-    def number(self, values: Mapping[str, float]) -> float:
-        """The formula's value; infinite or NaN where it has none."""
-        from evogt_study.formulas import evaluate
-
-        with np.errstate(all="ignore"):
-            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))
-
-
 KEY = "formula"
 
 
 def is_formula(raw: Any) -> bool:
-    """True for a constant that is stated by a formula."""
+    """Return True for a constant that a formula gives."""
     return isinstance(raw, dict) and KEY in raw
 
 
@@ -84,8 +59,32 @@ def _read(name: str, raw: Mapping[str, Any], declared: Declared) -> ParameterFor
     return formula
 
 
+@dataclass(frozen=True, eq=False)
+class ParameterFormula:
+    """A formula of parameters, `names`."""
+
+    text: str
+    names: tuple[str, ...]
+    _expression: Any
+
+    @staticmethod
+    def read(text: str) -> ParameterFormula:
+        """Read a formula.  Raises FormulaError for anything outside the grammar."""
+        from evogt_study.formulas import parse  # with SymPy, which a study without formulas does not need
+
+        expression = parse(text)
+        return ParameterFormula(text, tuple(sorted(map(str, expression.free_symbols))), expression)
+
+    def number(self, values: Mapping[str, float]) -> float:
+        """The value of the formula; infinite or NaN if it has none."""
+        from evogt_study.formulas import evaluate
+
+        with np.errstate(all="ignore"):
+            return float(evaluate(self._expression, {name: float(values[name]) for name in self.names}))
+
+
 def _valued(name: str, formula: ParameterFormula, declared: Declared) -> Callable[[Values], Value]:
-    """The function that gives the parameter its value in a case.  It raises StudyError where there is none."""
+    """The function that gives the parameter its value in a case.  It raises StudyError if there is none."""
     where = f"constants.{name}.{KEY}"
 
     def value(values: Values) -> Value:
@@ -107,7 +106,7 @@ def _valued(name: str, formula: ParameterFormula, declared: Declared) -> Callabl
     return value
 
 
-# 80.0 is no number of features: a whole number is one where the parameter is, or where it is made of whole numbers
+# 80.0 is not a number of features: an integral value becomes an integer if the parameter or all operands are integers
 def _typed(name: str, number: float, of_integers: bool, declared: Declared, where: str) -> Value:
     whole = number.is_integer()
     if whole and of_integers:

@@ -1,4 +1,7 @@
-"""Raw values of a study file read as the values of declared parameters; every refusal names file and place."""
+"""Read raw values of a study as values of declared parameters.
+
+Every error message names the file and the key.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,15 @@ from evogt_study.schema.parameters import anything
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 
+LARGEST = sys.float_info.max
+"""Largest number that can be stored.  An integer of Python may be larger."""
+
 
 @dataclass(frozen=True, eq=False)
 class Declared:
     """The parameters that a method declares, and the file in which they get values.
 
-    given: names of its ``[constants]``; lacking: parameters that are needed, to which the file gives no value.
+    given: names in its ``[constants]``; lacking: required parameters without a value in the file.
     """
 
     method: Method
@@ -51,7 +57,7 @@ class Declared:
         return values
 
     def column(self, name: str, entries: Iterable[Any], where: str, *, settled: bool = False) -> tuple[Value, ...]:
-        """Values that may repeat; sooner than one by one.  settled: they are canonical already.  Raises StudyError."""
+        """Values that may repeat, read together.  settled: they are canonical already.  Raises StudyError."""
         self.check_name(name, where)
         parameter = self.method.parameters[name]
         if parameter.resolve is not None:
@@ -63,7 +69,7 @@ class Declared:
             try:
                 found.append(parameter.read(entry))
             except (ValueError, TypeError, OverflowError, RecursionError):
-                found.append(self.value(name, entry, f"{where}[{i}]"))  # which says what is wrong
+                found.append(self.value(name, entry, f"{where}[{i}]"))  # raises the error with its place
         return tuple(found)
 
     # here, before anything runs: the result file would refuse the name when all runs are done
@@ -77,7 +83,7 @@ class Declared:
             raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")
 
     def _advice(self, name: str) -> str:
-        """The parameter that was meant by a name that is none, else those that lack a value, else all."""
+        """Suggest the parameter that an unknown name may mean, else the parameters without a value, else all."""
         near = difflib.get_close_matches(name, self.method.parameters, 1)
         if near:
             return f"did you mean `{near[0]}`?"
@@ -87,13 +93,9 @@ class Declared:
         return f"neither the method nor a problem uses it{more}"
 
 
-LARGEST = sys.float_info.max
-"""Of a number: an integer may be larger than any that is stored."""
-
-
 @dataclass(frozen=True)
 class Place:
-    """A key of a study file, such as ``sample[0].gamma`` in FILE."""
+    """Location of a key in a study file, such as ``sample[0].gamma`` in FILE."""
 
     file: str
     where: str
@@ -132,7 +134,7 @@ class Place:
         return value
 
     def interval(self, table: Mapping[str, Any], logarithmic: bool = False) -> tuple[float | int, float | int]:
-        """The numbers `from` < `to`, above zero where `logarithmic`.  Raises StudyError."""
+        """The numbers `from` < `to`, above zero if `logarithmic`.  Raises StudyError."""
         low, high = self.number(table, "from"), self.number(table, "to")
         if not low < high:
             raise self.at("from").mistake(f"below `to` = {high}", low)
@@ -143,7 +145,7 @@ class Place:
         return low, high
 
     def logarithmic(self, table: Mapping[str, Any]) -> bool:
-        """True for the scale "log".  Raises StudyError for another than "linear"."""
+        """Return True for the scale "log".  Raises StudyError for any other scale except "linear"."""
         scale = table.get("scale", "linear")
         if scale not in ("linear", "log"):
             raise self.at("scale").mistake('"linear" or "log"', scale)

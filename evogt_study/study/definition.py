@@ -1,4 +1,7 @@
-"""A study that is given in Python, as the text of a study file: there is one way from a text to a study."""
+"""Write the arguments of `Study` as the text of a study file.
+
+Each study is checked from its text, so a study in Python and a study in a file have the same meaning and the same keys.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ from evogt_study.study.model import (
 )
 
 POINTS = (*SECTIONS, "exclude")
-"""Sections of which there may be several."""
+"""Sections that may occur several times."""
 MERGED = ("axes", "constants")
-"""Sections of which a change names only what changes."""
+"""Sections in which `Study.replace` changes only the named entries."""
 FEWEST_CONSECUTIVE = 6
 """Consecutive integers are written as start and count if there are as many: then that is the shorter text."""
 
@@ -40,7 +43,7 @@ class Defined:
     codes: Mapping[str, UserCode]
 
     def named(self, reference: str, depends: Sequence[str]) -> UserCode:
-        """The code of this name with what it depends on.  Raises StudyError."""
+        """The code of this name with the files that it depends on.  Raises StudyError."""
         code, folder = self.codes.get(reference), Path(self.file).parent
         if not isinstance(code, PickledCode):
             return named_code(reference, folder, depends)
@@ -48,7 +51,7 @@ class Defined:
 
 
 def defined(given: Mapping[str, Any]) -> Defined:
-    """The text of a study of these arguments.  Raises StudyError for what no text can state."""
+    """Return the text of a study with these arguments.  Raises StudyError if a text cannot state one of them."""
     table = {key: value for key, value in given.items() if key != "designs" and not _left_out(value)}
     table |= sections(given.get("designs") or ())
     codes: dict[str, UserCode] = {}
@@ -70,17 +73,8 @@ def defined(given: Mapping[str, Any]) -> Defined:
     return Defined(_text(table), f"study {table['name']}", codes)
 
 
-def _left_out(value: Any) -> bool:
-    return value is None or (isinstance(value, (str, tuple)) and not value)
-
-
-def _is_code(value: object) -> bool:
-    # a problem in formulas is callable too: with the values of its parameters
-    return callable(value) and not is_problem(value)
-
-
 def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[str, Any]) -> Defined:
-    """The text of a study in which some arguments are changed.  Raises StudyError."""
+    """Return the text of a study with some arguments changed.  Raises StudyError."""
     table = tomllib.loads(text)
     if "designs" in changes:
         table = {key: value for key, value in table.items() if key not in (*SECTIONS, "table_files")}
@@ -99,8 +93,44 @@ def changed(text: str, file: str, codes: Iterable[UserCode], changes: Mapping[st
     return replace(made, file=file, codes={**{code.reference: code for code in codes}, **made.codes})
 
 
+def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:
+    """Write a study's text to the new file `path`, naming its code and its tables from there.  Raises StudyError."""
+    table, folder = tomllib.loads(text), path.resolve().parent
+    for each in table.get("table", []):
+        source = Path(file).parent.resolve() / each.get("file", "")
+        if "file" in each and source.is_file():  # the text keeps the content of a file that is not there
+            table["table_files"].pop(each["file"], None)
+            # relpath, since the file need not be below the folder
+            each["file"] = Path(os.path.relpath(source, folder)).as_posix()
+    for code in codes:
+        for key in ("method", "problem"):
+            if table.get(key) == code.reference:
+                table[key] = _reference_from(code, folder)
+        for key in (*MERGED, *SECTIONS, "when"):
+            if key in table:
+                table[key] = _with_text(table[key], code.reference, _reference_from(code, folder))
+        table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
+    if path.exists():
+        raise StudyError(f"`path` must be a new file, got {path}, which exists")
+    try:
+        with written_whole(path) as temporary:
+            temporary.write_text(_text(table), encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
+    return path
+
+
+def _left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, tuple)) and not value)
+
+
+def _is_code(value: object) -> bool:
+    # a problem in formulas is callable too, with the values of its parameters
+    return callable(value) and not is_problem(value)
+
+
 def _name_of(method: Any, reference: str) -> str:
-    """A study's name after its method's."""
+    """Return the name of a study, made from the name of its method."""
     name = getattr(method, "__name__", reference.rpartition(":")[2])
     return re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_") or "study"
 
@@ -150,7 +180,7 @@ def _no_mapping(key: str, value: Any) -> StudyError:
 
 
 def _axis(name: str, values: Any) -> Any:
-    """The values of an axis: of consecutive integers the first and their number."""
+    """The values of an axis; consecutive integers as the first one and their number."""
     one = np.ndim(values) == 0 if isinstance(values, np.ndarray) else not isinstance(values, (Iterable, Mapping))
     if one or isinstance(values, (str, bytes)):
         raise StudyError(
@@ -168,7 +198,7 @@ def _axis(name: str, values: Any) -> Any:
 
 
 def _value(where: str, value: Any) -> str:
-    """A value in TOML, of which JSON's texts, numbers and lists are a part.  Raises StudyError."""
+    """Return a value in TOML; its strings, numbers and lists are written as in JSON.  Raises StudyError."""
     # before the others, since np.float64 is a float, which NumPy 2 writes as np.float64(1.0)
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
@@ -195,33 +225,6 @@ def _key(name: Any) -> str:
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(str(name))
 
 
-def written(text: str, file: str, codes: Iterable[UserCode], path: Path) -> Path:
-    """Write a study's text to the new file `path`, naming its code and its tables from there.  Raises StudyError."""
-    table, folder = tomllib.loads(text), path.resolve().parent
-    for each in table.get("table", []):
-        source = Path(file).parent.resolve() / each.get("file", "")
-        if "file" in each and source.is_file():  # what is not there stays a part of the text
-            table["table_files"].pop(each["file"], None)
-            # relpath, since the file need not be below the folder
-            each["file"] = Path(os.path.relpath(source, folder)).as_posix()
-    for code in codes:
-        for key in ("method", "problem"):
-            if table.get(key) == code.reference:
-                table[key] = _reference_from(code, folder)
-        for key in (*MERGED, *SECTIONS, "when"):
-            if key in table:
-                table[key] = _with_text(table[key], code.reference, _reference_from(code, folder))
-        table["depends"] = [os.path.relpath(Path(code.folder) / name, folder) for name, _ in code.depends] or None
-    if path.exists():
-        raise StudyError(f"`path` must be a new file, got {path}, which exists")
-    try:
-        with written_whole(path) as temporary:
-            temporary.write_text(_text(table), encoding="utf-8")
-    except OSError as error:
-        raise StudyError(f"cannot write {path}: {error.strerror or error}") from None
-    return path
-
-
 def _with_text(value: Any, old: str, new: str) -> Any:
     """The value with every text `old` in it replaced by `new`."""
     if isinstance(value, dict):
@@ -232,7 +235,7 @@ def _with_text(value: Any, old: str, new: str) -> Any:
 
 
 def _reference_from(code: UserCode, folder: Path) -> str:
-    """Name the code as a study file in `folder` does.  Raises StudyError where it cannot."""
+    """Name the code as a study file in `folder` does.  Raises StudyError if a file cannot name it."""
     file = code.path if isinstance(code, PythonFile) else code.file if isinstance(code, PickledCode) else None
     if file is None:
         return code.reference

@@ -1,4 +1,7 @@
-"""All designs of a study with their names checked against each other, and the points that are excluded."""
+"""Define designs: dimensions along which several parameters change together.
+
+`together`, `sample` and `table` define a design in Python.  `read_designs` reads all designs of a study.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,65 @@ from evogt_study.study.model import StudyTable
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+SECTIONS = ("together", "sample", "table")
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design, by the `section` of a study file that states it, and that section's keys."""
+
+    section: str
+    table: Mapping[str, Any]
+
+
+def together(name: str, /, **parameters: Any) -> Design:
+    """Parameters that change together along the dimension `name`: a list of values for each, all of one length.
+
+    >>> together("level", N=[20, 40], quadrature=[100, 200]).section
+    'together'
+    """
+    return Design("together", {"name": name, **parameters})
+
+
+def sample(name: str, /, rule: str, count: int, **more: Any) -> Design:
+    """Points drawn in a box, along the dimension `name`.
+
+    rule: sobol, halton, latin_hypercube, random, saltelli or morris.  count: points, base points of saltelli,
+    trajectories of morris.  more: `sample_seed`, `start`, `extend`, `second_order`, `levels`, and the distribution of
+    each parameter as a study file has it.
+
+    >>> design = sample("point", "sobol", 512, gamma={"from": 2, "to": 30, "scale": "log"}, k={"choice": [1, 2]})
+    """
+    return Design("sample", {"name": name, "rule": rule, "count": count, **more})
+
+
+def table(name: str, /, points: Any) -> Design:
+    """Listed points along the dimension `name`: mappings of parameters to values, a data frame, or a CSV file.
+
+    >>> design = table("case", [{"N": 20, "tau": 1e-8}, {"N": 40, "tau": 1e-12}])
+    """
+    if isinstance(points, (str, PathLike)):
+        return Design("table", {"name": name, "file": fspath(points)})
+    if hasattr(points, "to_dict"):  # pandas need not be installed
+        points = points.to_dict(orient="records")
+    if not isinstance(points, Iterable) or isinstance(points, Mapping):
+        raise InputError(f"`points` must be a list of mappings, a data frame or a file, got {shortened(points)}")
+    return Design("table", {"name": name, "rows": list(points)})
+
+
+def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, Any]]]:
+    """The designs by their sections.  Raises InputError for anything else."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
+        if not isinstance(design, Design):
+            told = "`designs` must be made by evs.together, evs.sample or evs.table"
+            raise InputError(f"{told}, got {shortened(design)}")
+        found.setdefault(design.section, []).append(design.table)
+    return found
 
 
 def read_designs(table: StudyTable, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
-    """The index axes of a study, those of ``[[together]]`` first, then of ``[[sample]]`` and ``[[table]]``.
+    """The index axes of a study: first ``[[together]]``, then ``[[sample]]``, then ``[[table]]``.
 
     warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
     """
@@ -71,7 +129,7 @@ def stated_values(table: StudyTable, name: str, file: str) -> Iterator[Any]:
 
 
 def _check_name(name: str, declared: Declared, place: Place) -> None:
-    """Raise StudyError for the name of a dimension that the result cannot have."""
+    """Raise StudyError if the result cannot have a dimension of this name."""
     if not NAME.fullmatch(name):
         raise place.mistake("a word of letters, digits and _", name)
     if name in declared.method.parameters:
@@ -82,7 +140,7 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
 
 
 def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], place: Place) -> None:
-    """Raise StudyError where no point of an index axis has what `match` admits of the parameters along it."""
+    """Raise StudyError if no point of an index axis has the values that `match` admits for its parameters."""
     for axis in axes:
         names = [name for name in match if axis.points is not None and name in axis.points.columns]
         columns = zip(*(axis.parameters[name] for name in names), strict=True)
@@ -92,60 +150,3 @@ def check_occurs(match: Mapping[str, frozenset[str]], axes: Sequence[Axis], plac
         ):
             told = " and ".join(f"{name} = {', '.join(sorted(match[name]))}" for name in names)
             raise StudyError(f"the rule matches no case: no {axis.name} has {told} ({place})")
-
-
-SECTIONS = ("together", "sample", "table")
-
-
-@dataclass(frozen=True)
-class Design:
-    """A design, by the `section` of a study file that states it, and that section's keys."""
-
-    section: str
-    table: Mapping[str, Any]
-
-
-def together(name: str, /, **parameters: Any) -> Design:
-    """Parameters that change together along the dimension `name`: a list of values for each, all of one length.
-
-    >>> together("level", N=[20, 40], quadrature=[100, 200]).section
-    'together'
-    """
-    return Design("together", {"name": name, **parameters})
-
-
-def sample(name: str, /, rule: str, count: int, **more: Any) -> Design:
-    """Points drawn in a box, along the dimension `name`.
-
-    rule: sobol, halton, latin_hypercube, random, saltelli or morris.  count: points, base points of saltelli,
-    trajectories of morris.  more: `sample_seed`, `start`, `extend`, `second_order`, `levels`, and the distribution of
-    each parameter as a study file has it.
-
-    >>> design = sample("point", "sobol", 512, gamma={"from": 2, "to": 30, "scale": "log"}, k={"choice": [1, 2]})
-    """
-    return Design("sample", {"name": name, "rule": rule, "count": count, **more})
-
-
-def table(name: str, /, points: Any) -> Design:
-    """Listed points along the dimension `name`: mappings of parameters to values, a data frame, or a CSV file.
-
-    >>> design = table("case", [{"N": 20, "tau": 1e-8}, {"N": 40, "tau": 1e-12}])
-    """
-    if isinstance(points, (str, PathLike)):
-        return Design("table", {"name": name, "file": fspath(points)})
-    if hasattr(points, "to_dict"):  # pandas need not be installed
-        points = points.to_dict(orient="records")
-    if not isinstance(points, Iterable) or isinstance(points, Mapping):
-        raise InputError(f"`points` must be a list of mappings, a data frame or a file, got {shortened(points)}")
-    return Design("table", {"name": name, "rows": list(points)})
-
-
-def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, Any]]]:
-    """The designs by their sections.  Raises InputError for what is none."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
-        if not isinstance(design, Design):
-            told = "`designs` must be made by evs.together, evs.sample or evs.table"
-            raise InputError(f"{told}, got {shortened(design)}")
-        found.setdefault(design.section, []).append(design.table)
-    return found

@@ -1,4 +1,4 @@
-"""The sections ``[[together]]`` and ``[[table]]`` read into index axes: points that are listed."""
+"""Read the points and ranges that a study lists: ``[[together]]``, ``[[table]]`` and the CSV files of tables."""
 
 from __future__ import annotations
 
@@ -21,151 +21,14 @@ from evogt_study.study.model import PointsTable, TogetherTable, quoted
 DIGITS = 12
 """Significant digits of values that are computed by exponentials, logarithms or quantiles."""
 SLACK = 1e-9
-"""Part of a step by which rounding may leave `to` out of reach: 10 * 0.1 is 1."""
-
-
-def rounded(value: float) -> float:
-    """`value` to `DIGITS` significant digits."""
-    return float(f"{value:.{DIGITS}g}") + 0.0  # -0.0 is 0.0, as in canonical values
-
-
-def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
-    """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers where all are whole.
-
-    Raises StudyError.
-    """
-    if "step" in raw:
-        place.check_keys(raw, ("from", "to", "step"))
-        return _stepped(raw, place)
-    place.check_keys(raw, ("from", "to", "count"), ("scale",))
-    logarithmic = place.logarithmic(raw)
-    low, high = place.interval(raw, logarithmic)
-    count = raw["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
-        wanted = f"an integer from 2 to {MAX_CASES:,}"
-        raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
-    parts = [number / (count - 1) for number in range(count)]
-    inner = [_between(low, high, part, logarithmic) for part in parts[1:-1]]
-    # the ends as they are written: computed they would be rounded
-    return _whole([low, *inner, high], whole=isinstance(low, int) and isinstance(high, int))
-
-
-def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
-    if logarithmic:
-        return rounded(math.exp(math.log(low) + part * (math.log(high) - math.log(low))))
-    return low + part * (high - low)
-
-
-def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
-    low, high = place.interval(raw)
-    step = place.number(raw, "step")
-    if step <= 0:
-        raise place.at("step").mistake("above 0", step)
-    steps = (high - low) / step + SLACK
-    if steps >= MAX_CASES:
-        raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
-    whole = all(isinstance(number, int) for number in (low, high, step))
-    return _whole([low + number * step for number in range(int(steps) + 1)], whole)
-
-
-def _whole(values: list[int | float], whole: bool) -> list[int | float]:
-    """The values as integers, if the ends are and all are whole up to rounding; else all as floats."""
-    near = [round(value) for value in values]
-    if whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
-        return list(near)
-    return [float(value) for value in values]
-
-
+"""Part of a step that rounding may lose, so that the range still reaches `to`: 10 * 0.1 is 1."""
 SECTION = "table_files"
 DELIMITERS = (";", "\t", ",")
-"""What separates cells: the first of them that the header has, as spreadsheets write by country."""
+"""Separators of cells; the first of them in the header counts.  Spreadsheets write them by country."""
 TRUTH = {"true": True, "false": False}
 # from the narrowest: every int is a float too
 KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
-"""What the cells of a column may be, all of them; else they are strings."""
-
-
-def with_files(text: str, file: str) -> str:
-    """The study's text with the content of the files that its tables name, which lie beside `file`.
-
-    A text that names none, or has the content, stays as it is.  Raises StudyError where a file cannot be read.
-    """
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError):  # the reader of the text says what is wrong
-        return text
-    listed = table.get("table", [])
-    known = table.get(SECTION, {})
-    if not isinstance(listed, list) or not isinstance(known, dict):
-        return text
-    names = [each.get("file") for each in listed if isinstance(each, dict)]
-    missing = dict.fromkeys(name for name in names if isinstance(name, str) and name not in known)
-    if not missing:
-        return text
-    head = "" if SECTION in table else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
-    # appended and not written anew: the comments and the order of the study file stay
-    return text.rstrip("\n") + "\n" + head + "".join(_stated(name, file) for name in missing)
-
-
-def _stated(name: str, file: str) -> str:
-    lines = "".join(f"  {quoted(line)},\n" for line in _lines(name, file))
-    return f"{quoted(name)} = [\n{lines}]\n"
-
-
-def _lines(name: str, file: str) -> list[str]:
-    path = Path(file).parent / name
-    if is_special(path):
-        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StudyError(f"cannot read the table {path}: {reason} ({file}, table.file)") from None
-
-
-def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
-    """The columns of a CSV file by its header: numbers where all cells of a column are some.  Raises StudyError."""
-    try:
-        header, *rows = list(_cells(lines)) or [(1, [])]
-    except csv.Error as error:
-        raise StudyError(f"{name} must be a table of CSV, got one in which {error} ({place.at('file')})") from None
-    names = [cell.strip() for cell in header[1]]
-    for number, each in enumerate(names):
-        if not each or each in names[:number]:
-            told = "twice" if each else "an empty one"
-            raise StudyError(f"{name} must have a header of different names, got {each} {told} ({place.at('file')})")
-    if not rows:
-        raise StudyError(f"{name} must have a header and at least one row, got {len(lines)} lines ({place.at('file')})")
-    for line, cells in rows:
-        if len(cells) != len(names):
-            told = f"{len(cells)} cells in line {line}"
-            raise StudyError(f"{name} must have {len(names)} cells in each row, got {told} ({place.at('file')})")
-        for column, cell in zip(names, cells, strict=True):
-            if not cell.strip():
-                told = f"an empty one for `{column}` in line {line}"
-                raise StudyError(f"{name} must have a value in each cell, got {told} ({place.at('file')})")
-    columns = zip(*(cells for _, cells in rows), strict=True)
-    return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
-
-
-def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each line that has any, with its number from 1."""
-    first = next((line for line in lines if line.strip()), "")
-    delimiter = next((each for each in DELIMITERS if each in first), ",")
-    # strict: a quote that is not closed would swallow the rows behind it
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield reader.line_num, cells
-
-
-def _typed(cells: Sequence[str]) -> list[Any]:
-    for kind in KINDS:
-        try:
-            return [kind(cell) for cell in cells]
-        except (ValueError, KeyError):
-            continue
-    return [cell.strip() for cell in cells]
+"""Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
 def read_together(table: TogetherTable, declared: Declared, place: Place) -> Axis:
@@ -219,3 +82,138 @@ def _axis(name: str, kind: str, lists: Mapping[str, Sequence[Any]], declared: De
     count = len(next(iter(columns.values())))
     description = json.dumps({"kind": kind, "count": count, "parameters": {each: {} for each in columns}})
     return Axis(name, tuple(range(count)), Points(columns, 0, description))
+
+
+def spaced(raw: dict[str, Any], place: Place) -> list[int | float]:
+    """The values of ``{ from, to, count, scale }`` or ``{ from, to, step }``; integers if all are integral.
+
+    Raises StudyError.
+    """
+    if "step" in raw:
+        place.check_keys(raw, ("from", "to", "step"))
+        return _stepped(raw, place)
+    place.check_keys(raw, ("from", "to", "count"), ("scale",))
+    logarithmic = place.logarithmic(raw)
+    low, high = place.interval(raw, logarithmic)
+    count = raw["count"]
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_CASES:
+        wanted = f"an integer from 2 to {MAX_CASES:,}"
+        raise place.at("count").mistake(wanted, count, "one value belongs in [constants]")
+    parts = [number / (count - 1) for number in range(count)]
+    inner = [_between(low, high, part, logarithmic) for part in parts[1:-1]]
+    # the ends as they are written: computed they would be rounded
+    return _whole([low, *inner, high], whole=isinstance(low, int) and isinstance(high, int))
+
+
+def _between(low: float, high: float, part: float, logarithmic: bool) -> float:
+    if logarithmic:
+        return rounded(math.exp(math.log(low) + part * (math.log(high) - math.log(low))))
+    return low + part * (high - low)
+
+
+def _stepped(raw: dict[str, Any], place: Place) -> list[int | float]:
+    low, high = place.interval(raw)
+    step = place.number(raw, "step")
+    if step <= 0:
+        raise place.at("step").mistake("above 0", step)
+    steps = (high - low) / step + SLACK
+    if steps >= MAX_CASES:
+        raise place.at("step").mistake(f"at least {(high - low) / MAX_CASES:g}, for {MAX_CASES:,} values", step)
+    whole = all(isinstance(number, int) for number in (low, high, step))
+    return _whole([low + number * step for number in range(int(steps) + 1)], whole)
+
+
+def _whole(values: list[int | float], whole: bool) -> list[int | float]:
+    """The values as integers, if the ends are and all are whole up to rounding; else all as floats."""
+    near = [round(value) for value in values]
+    if whole and all(abs(value - integer) <= SLACK for value, integer in zip(values, near, strict=True)):
+        return list(near)
+    return [float(value) for value in values]
+
+
+def rounded(value: float) -> float:
+    """`value` to `DIGITS` significant digits."""
+    return float(f"{value:.{DIGITS}g}") + 0.0  # -0.0 is 0.0, as in canonical values
+
+
+def with_files(text: str, file: str) -> str:
+    """The study's text with the content of the files that its tables name, which lie beside `file`.
+
+    A text that names none, or has the content, stays as it is.  Raises StudyError if a file cannot be read.
+    """
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError):  # the reader of the text reports the mistake
+        return text
+    listed = table.get("table", [])
+    known = table.get(SECTION, {})
+    if not isinstance(listed, list) or not isinstance(known, dict):
+        return text
+    names = [each.get("file") for each in listed if isinstance(each, dict)]
+    missing = dict.fromkeys(name for name in names if isinstance(name, str) and name not in known)
+    if not missing:
+        return text
+    head = "" if SECTION in table else f"\n# what the files of [[table]] held\n[{SECTION}]\n"
+    # appended: the comments and the order of the study file stay
+    return text.rstrip("\n") + "\n" + head + "".join(_stated(name, file) for name in missing)
+
+
+def _stated(name: str, file: str) -> str:
+    lines = "".join(f"  {quoted(line)},\n" for line in _lines(name, file))
+    return f"{quoted(name)} = [\n{lines}]\n"
+
+
+def _lines(name: str, file: str) -> list[str]:
+    path = Path(file).parent / name
+    if is_special(path):
+        raise StudyError(f"cannot read the table {path}: it is a pipe or a device ({file}, table.file)")
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets write a byte order mark
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StudyError(f"cannot read the table {path}: {reason} ({file}, table.file)") from None
+
+
+def rows_of(lines: Sequence[str], name: str, place: Place) -> dict[str, list[Any]]:
+    """The columns of a CSV file by its header: numbers if all cells of a column are numbers.  Raises StudyError."""
+    try:
+        header, *rows = list(_cells(lines)) or [(1, [])]
+    except csv.Error as error:
+        raise StudyError(f"{name} must be a table of CSV, got one in which {error} ({place.at('file')})") from None
+    names = [cell.strip() for cell in header[1]]
+    for number, each in enumerate(names):
+        if not each or each in names[:number]:
+            told = "twice" if each else "an empty one"
+            raise StudyError(f"{name} must have a header of different names, got {each} {told} ({place.at('file')})")
+    if not rows:
+        raise StudyError(f"{name} must have a header and at least one row, got {len(lines)} lines ({place.at('file')})")
+    for line, cells in rows:
+        if len(cells) != len(names):
+            told = f"{len(cells)} cells in line {line}"
+            raise StudyError(f"{name} must have {len(names)} cells in each row, got {told} ({place.at('file')})")
+        for column, cell in zip(names, cells, strict=True):
+            if not cell.strip():
+                told = f"an empty one for `{column}` in line {line}"
+                raise StudyError(f"{name} must have a value in each cell, got {told} ({place.at('file')})")
+    columns = zip(*(cells for _, cells in rows), strict=True)
+    return {column: _typed(cells) for column, cells in zip(names, columns, strict=True)}
+
+
+def _cells(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line that is not empty, with its number from 1."""
+    first = next((line for line in lines if line.strip()), "")
+    delimiter = next((each for each in DELIMITERS if each in first), ",")
+    # strict: a quote that is not closed would swallow the rows behind it
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    for cells in reader:
+        if any(cell.strip() for cell in cells):
+            yield reader.line_num, cells
+
+
+def _typed(cells: Sequence[str]) -> list[Any]:
+    for kind in KINDS:
+        try:
+            return [kind(cell) for cell in cells]
+        except (ValueError, KeyError):
+            continue
+    return [cell.strip() for cell in cells]

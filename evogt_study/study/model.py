@@ -1,7 +1,7 @@
-"""The shape of a study file: which sections and keys it may have, and of what kind (pydantic models of the TOML).
+"""Define the sections and keys of a study file, as pydantic models.
 
-What the values mean is checked in `study`, which knows the method's parameters.  Every mistake becomes one `StudyError`
-line that names file, key, what was found and what to write.
+The models check the shape only.  `reading` checks the values, since it knows the parameters of the method.  Every
+mistake becomes a `StudyError` of one line with the file, the key, the value and the remedy.
 """
 
 from __future__ import annotations
@@ -27,45 +27,14 @@ _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]", re.ASCII)
 _DOI = re.compile(r"10\.\d{4,9}/\S+", re.ASCII)
 _ADDRESS = re.compile(r"https?://\S+")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")  # of one licence: expressions of several have no address
+ORCID = "https://orcid.org/"
+SEPARATOR = "; "
+"""Between creators, whose names have commas; ACDD leaves it open."""
+KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a word": str}
+KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}
 
 
-def checked_orcid(text: str) -> str:
-    """Return an ORCID iD.  Raises ValueError where its form or its last character, a check (ISO 7064), is wrong."""
-    digits = text.replace("-", "")
-    if _ORCID.fullmatch(text) is None or digits[-1] != _orcid_check(digits[:-1]):
-        raise ValueError("an ORCID iD such as 0000-0002-1825-0097, whose last character checks the others")
-    return text
-
-
-def _orcid_check(digits: str) -> str:
-    """Last character of an ORCID iD: MOD 11-2 of ISO/IEC 7064."""
-    total = 0
-    for digit in digits:
-        total = (total + int(digit)) * 2
-    check = (12 - total % 11) % 11
-    return "X" if check == 10 else str(check)
-
-
-def checked_doi(text: str) -> str:
-    """Return a DOI.  Raises ValueError for what has not the form of one."""
-    if _DOI.fullmatch(text) is None:
-        raise ValueError("a DOI such as 10.5281/zenodo.1234567, without https://doi.org/")
-    return text
-
-
-def checked_license(text: str) -> str:
-    """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError for what is neither."""
-    if _ADDRESS.fullmatch(text):
-        return text
-    try:
-        if _IDENTIFIER.fullmatch(text):
-            return canonicalize_license_expression(text)
-    except InvalidLicenseExpression:
-        pass
-    raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
-
-
-# strict: TOML has types, and a "3" that is taken for 3 is a mistake that nobody sees
+# strict: TOML has types, and "3" in place of 3 would be a hidden mistake
 class Table(BaseModel):
     """A table of a study file."""
 
@@ -88,7 +57,7 @@ class SeedRange(Table):
 
 
 class _ParametersTable(Table):
-    """A table whose keys are those of the section, and parameters beside them."""
+    """A table with the keys of the section, and parameters beside them."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
     name: str
@@ -204,6 +173,42 @@ class OutputTable(Table):
     """Points per direction of a recorded `field`."""
 
 
+def checked_orcid(text: str) -> str:
+    """Return an ORCID iD.  Raises ValueError if its form or its check character (ISO 7064) is wrong."""
+    digits = text.replace("-", "")
+    if _ORCID.fullmatch(text) is None or digits[-1] != _orcid_check(digits[:-1]):
+        raise ValueError("an ORCID iD such as 0000-0002-1825-0097, whose last character checks the others")
+    return text
+
+
+def _orcid_check(digits: str) -> str:
+    """Last character of an ORCID iD: MOD 11-2 of ISO/IEC 7064."""
+    total = 0
+    for digit in digits:
+        total = (total + int(digit)) * 2
+    check = (12 - total % 11) % 11
+    return "X" if check == 10 else str(check)
+
+
+def checked_doi(text: str) -> str:
+    """Return a DOI.  Raises ValueError if the text does not have its form."""
+    if _DOI.fullmatch(text) is None:
+        raise ValueError("a DOI such as 10.5281/zenodo.1234567, without https://doi.org/")
+    return text
+
+
+def checked_license(text: str) -> str:
+    """Return the identifier, as SPDX writes it, or the address of a licence.  Raises ValueError otherwise."""
+    if _ADDRESS.fullmatch(text):
+        return text
+    try:
+        if _IDENTIFIER.fullmatch(text):
+            return canonicalize_license_expression(text)
+    except InvalidLicenseExpression:
+        pass
+    raise ValueError("an identifier of SPDX such as CC-BY-4.0, or an address that begins with https://")
+
+
 class CreatorTable(Table):
     """One of the ``creators`` of a ``[publication]``; `name` of a person is "Family, Given"."""
 
@@ -280,20 +285,7 @@ class StudyTable(Table):
     """Who made the results, and on what terms others may use them."""
 
 
-def quoted(text: str) -> str:
-    """A TOML string; JSON's has two escapes for a character beyond 16 bits, and none for DEL: both are refused."""
-    raw = json.dumps(text, ensure_ascii=False)
-    return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
-
-
-def taken_by(file: str) -> str:
-    """What takes a file that is no study, by its ending; empty where that is not known."""
-    remedies = {
-        ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
-        ".py": 'a script is run by `python`, and a function in it by a study file with `method = "FILE.py:NAME"`',
-    }
-    remedy = remedies.get(PurePath(file).suffix.lower(), "")
-    return f"; {remedy}" if remedy else ""
+M = TypeVar("M", bound=Table)
 
 
 def read_table(text: str, file: str) -> StudyTable:
@@ -309,15 +301,22 @@ def read_table(text: str, file: str) -> StudyTable:
     return table
 
 
-M = TypeVar("M", bound=Table)
-
-
 def validated(model: type[M], raw: Mapping[str, Any], where: str) -> M:
     """The table of a model; `where` names it in messages.  Raises StudyError for the first mistake."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         raise StudyError(_one_line(error.errors(include_url=False), raw, where, model)) from None
+
+
+def taken_by(file: str) -> str:
+    """Name the command for a file that is not a study, by its ending; empty if unknown."""
+    remedies = {
+        ".nc": "a result is read by `evogt status`, `summary`, `plot` and `report`",
+        ".py": 'a script is run by `python`, and a function in it by a study file with `method = "FILE.py:NAME"`',
+    }
+    remedy = remedies.get(PurePath(file).suffix.lower(), "")
+    return f"; {remedy}" if remedy else ""
 
 
 @dataclass(frozen=True)
@@ -350,9 +349,6 @@ def _mistake(error: ErrorDetails, raw: Any) -> _Mistake:
     return _Mistake(error, tuple(keys), tuple(expected), meant, raw)
 
 
-KINDS: dict[str, type | tuple[type, ...]] = {"a table": dict, "a list": list, "an integer": int, "a word": str}
-
-
 def _kind(alternative: str) -> str:
     """Name the kind of an alternative of a union, from the name that pydantic has for it."""
     if alternative.startswith("list"):
@@ -364,7 +360,8 @@ def _one_line(errors: list[ErrorDetails], raw: Mapping[str, Any], file: str, mod
     """Describe the first mistake, and count the others."""
     mistakes = [_mistake(error, raw) for error in errors]
     meant = [mistake for mistake in mistakes if mistake.meant] or mistakes
-    first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")  # explains what is missing
+    # an unknown key first, since it may explain a missing one
+    first = min(meant, key=lambda mistake: mistake.error["type"] != "extra_forbidden")
     others = {mistake.keys for mistake in meant} - {first.keys}
     more = f" (and {len(others)} more)" if others else ""
     key = ".".join(first.keys)
@@ -393,11 +390,8 @@ def _known_keys(location: tuple[str, ...], model: type[Table]) -> list[str]:
     return list((tables[str(names[-1])] if names else model).model_fields)
 
 
-KINDS_TOLD = {"Dictionary": "a table", "List": "a list"}
-
-
 def _wanted(error: ErrorDetails) -> str:
-    """Describe what pydantic asked for as our messages do."""
+    """Describe what pydantic expects, in the style of our messages."""
     message = error["msg"]
     if error["type"] == "string_pattern_mismatch":
         return "made of lower-case letters, digits and _"
@@ -416,15 +410,16 @@ def _wanted(error: ErrorDetails) -> str:
     return message
 
 
-ORCID = "https://orcid.org/"
-SEPARATOR = "; "
-"""Between creators, whose names have commas; ACDD leaves it open."""
+def quoted(text: str) -> str:
+    """A TOML string; JSON's has two escapes for a character beyond 16 bits, and none for DEL: both are refused."""
+    raw = json.dumps(text, ensure_ascii=False)
+    return re.sub("[\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", raw)
 
 
 def attributes(publication: PublicationTable | None) -> dict[str, str]:
-    """Global attributes by the names of ACDD; of several creators each has its place in every list.
+    """Global attributes by the names of ACDD; each creator has the same place in every list.
 
-    `references` is CF's name, and `doi` is nobody's.
+    `references` is a name of CF.  No convention defines `doi`.
     """
     if publication is None:
         return {}

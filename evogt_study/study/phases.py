@@ -1,4 +1,8 @@
-"""The phases of a study: plans over axes, run one after the other, of which the earlier decide about the later."""
+"""Define the phases of a study: the pilot, which chooses parameters, and the main phase.
+
+A phase may have a target precision.  The study then adds seeds to each setup until the confidence interval is narrow
+enough.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from evogt_study.errors import ParameterError, StudyError, shortened
 from evogt_study.inference.intervals import FEWEST
@@ -16,123 +20,40 @@ from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
 from evogt_study.study.declared import Declared
-from evogt_study.study.model import PilotTable
+from evogt_study.study.model import PilotTable, PrecisionTable
 
-if TYPE_CHECKING:
-    from evogt_study.study.declared import Declared
-    from evogt_study.study.model import PrecisionTable
-
-
+STUDY = "study"
+"""Name of the last phase, whose runs answer the study."""
 SEED = "seed"
 Labels = tuple[str, ...]
-"""Labels of a point of the axes but for the seed."""
+"""Labels of a setup: one for each axis except the seed."""
+Candidate = tuple[Value, ...]
+"""A value for each parameter that is chosen."""
 _PERCENT = re.compile(r"\s*([0-9.eE+-]+)\s*%\s*")
 
 
-@dataclass(frozen=True)
-class Precision:
-    """The goal in every cell, the variable, and for a ratio the axis and its two labels."""
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Cases that are computed together.
 
-    goal: Goal
-    variable: str
-    axis: str = ""
-    pair: tuple[str, str] = ("", "")
-
-    def first_seeds(self, space: CaseSpace) -> Chosen:
-        """The seeds of the first batch, which every cell has."""
-        return self.seeds(space, {})
-
-    def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> Chosen:
-        """The seeds that cells have when each has so many of the axis's first; those not named have the first batch.
-
-        The table gives a seed its own value where it is planned, and none elsewhere, where there is no case then.
-        """
-        others = [axis for axis in space.axes if axis.name != SEED]
-        seeds = space.axis(SEED).values
-        table: dict[Labels, tuple[Value, ...]] = {}
-        for values in product(*(axis.values for axis in others)):
-            labels = tuple(map(text_label, values))
-            for seed in seeds[: counts.get(labels, self.goal.first)]:
-                table[(*labels, text_label(seed))] = (seed,)
-        return Chosen((SEED,), (*(axis.name for axis in others), SEED), table)
-
-
-def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
-    """Check the section against the study's `space`, and give the space the seeds that cells may need.
-
-    The axis's seeds are the first batch of every cell; those that follow the last of them are added as needed.  Raises
-    StudyError.
+    choice: what their runs decide for later phases; None: nothing.  precision: target precision of each setup, which
+    then has only the seeds that it needs; None: each setup has all seeds.  `space` does not contain the parameters that
+    earlier phases choose.
     """
-    file = declared.file
-    seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
-    whole = [value for value in seeds if isinstance(value, int) and not isinstance(value, bool)]
-    if len(whole) < FEWEST or len(whole) < len(seeds):
-        told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
-        raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
-    of, _, ratio = table.of.partition(" ")
-    axis, pair = _pair(ratio.strip(), space, file) if of == "ratio" else ("", ("", ""))
-    if ratio and of != "ratio":
-        of = table.of
-    half_width, relative = half_width_of(table.half_width, file)
-    try:
-        goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
-    except ParameterError as error:
-        raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
-    # from the largest on, not from the last: the seeds of a cell have to be different
-    more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
-    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
-    axes = tuple(longer if each.name == SEED else each for each in space.axes)
-    return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
+
+    name: str
+    space: CaseSpace
+    choice: Choice | None = None
+    precision: Precision | None = None
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Variables of its runs that decide about later runs."""
+        chosen = () if self.choice is None else (self.choice.minimise,)
+        return chosen if self.precision is None else (*chosen, self.precision.variable)
 
 
-def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
-    """A half width, and whether it is in parts of the number: "10 %".  Raises StudyError."""
-    try:
-        percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
-        return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
-    except ValueError:
-        told = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
-        raise StudyError(f"{told} ({file}, precision.half_width)") from None
-
-
-def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
-    """The axis of the two labels of "first/second", and the labels."""
-    first, slash, second = (part.strip() for part in text.partition("/"))
-    if slash and first != second:
-        for axis in space.axes:
-            for name, values in {axis.name: axis.values, **axis.parameters}.items():
-                labels = list(map(text_label, values))
-                if axis.name != SEED and {first, second} <= set(labels):
-                    return axis.name, _points((first, second), name, labels, axis, file)
-    told = f'`of` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
-    raise StudyError(f"{told} ({file}, precision.of)")
-
-
-def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
-    """The labels, on the axis, of the only points at which a parameter has the two of `pair`."""
-    counts = {each: labels.count(each) for each in pair}
-    for each, count in counts.items():
-        if count > 1:
-            told = f"`of` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
-            raise StudyError(f"{told} ({file}, precision.of); {name} in [axes] compares at each value of the others")
-    shown = [text_label(axis.values[labels.index(each)]) for each in pair]
-    return shown[0], shown[1]
-
-
-STUDY = "study"
-"""The name of the last phase, whose runs are the study's own."""
-
-
-Candidate = tuple[Value, ...]
-"""A value for each parameter that is chosen."""
-
-
-def in_words(words: Iterable[Value]) -> str:
-    """Parameters, or a candidate's values, in words: "6 and 40"."""
-    return " and ".join(map(text_label, words))
-
-
-# a protocol, since results and operations only ask for this, and need not know the pilot
+# a protocol: results and operations need only this, and not the pilot
 class Choice(Protocol):
     """Parameters that the finished runs of a phase choose together for the phases after it."""
 
@@ -156,31 +77,11 @@ class Choice(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Phase:
-    """Cases that are computed together; choice: what they decide, None where they are results and no more.
-
-    precision: how well a number is to be known in each cell, whose seeds are then those it needs of the space's; None:
-    all of them.  `space` lacks what earlier phases choose.
-    """
-
-    name: str
-    space: CaseSpace
-    choice: Choice | None = None
-    precision: Precision | None = None
-
-    @property
-    def deciding(self) -> tuple[str, ...]:
-        """Variables of its runs that decide about later ones."""
-        chosen = () if self.choice is None else (self.choice.minimise,)
-        return chosen if self.precision is None else (*chosen, self.precision.variable)
-
-
-@dataclass(frozen=True, eq=False)
 class Pilot:
     """Choice of `parameters` on seeds that the study never uses: the candidate with the least mean of `minimise`.
 
-    The mean is taken over the pilot seeds, and over axes that are not in `by`.  A candidate is a value for each of the
-    parameters; `candidates` is keyed by the labels of the first of `by`, or by None where there is one list for all.
+    The mean is over the pilot seeds and over the axes that are not in `by`.  A candidate is a value for each of the
+    parameters; `candidates` has the labels of the first axis in `by` as keys, or None if there is one list for all.
     `space` holds the pilot's cases: the study's axes, the candidate, and the pilot's seeds.
     """
 
@@ -206,9 +107,9 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot
     file = declared.file
     _check(table, space, declared)
     candidates = _candidates(table, space, declared)
-    seeds = declared.values("seed", table.seed_values, "pilot.seeds")
-    # a choice that has seen the study's seeds would make its results look better than those of new seeds
-    shared = sorted(set(seeds) & set(space.axis("seed").values), key=str)
+    seeds = declared.values(SEED, table.seed_values, "pilot.seeds")
+    # a choice on the study's own seeds would make its results look too good
+    shared = sorted(set(seeds) & set(space.axis(SEED).values), key=str)
     if not seeds or shared:
         got = f"{', '.join(text_label(seed) for seed in shared[:5])} in both" if shared else "none"
         raise StudyError(f"`seeds` of the pilot must be different from the study's, got {got} ({file}, pilot.seeds)")
@@ -218,36 +119,15 @@ def read_pilot(table: PilotTable, space: CaseSpace, declared: Declared) -> Pilot
     return Pilot(tuple(table.parameters), table.minimise, tuple(table.by), candidates, pilot_space)
 
 
-def _space(
-    table: PilotTable,
-    space: CaseSpace,
-    candidates: Mapping[str | None, tuple[Candidate, ...]],
-    seeds: tuple[Value, ...],
-) -> CaseSpace:
-    """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
-    # the candidate's number is the axis, since each point of `by` may have candidates of its own
-    # as many as in the longest list: where another is shorter the table has no entry, and there is no case
-    numbers = tuple(range(max(len(values) for values in candidates.values())))
-    others = tuple(axis for axis in space.axes if axis.name != "seed")
-    axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis("seed", seeds))
-    over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
-    entries = {
-        (() if key is None else (key,)) + (text_label(number),): candidate
-        for key, known in candidates.items()
-        for number, candidate in enumerate(known)
-    }
-    return replace(space, axes=axes, chosen=(Chosen(tuple(table.parameters), over, entries),))
-
-
 def _check(table: PilotTable, space: CaseSpace, declared: Declared) -> None:
-    """Check the section as far as that needs no candidates.  Raises StudyError."""
-    some = replace(space, formulas=())  # which may be of what is chosen
+    """Check all of the section except the candidates.  Raises StudyError."""
+    some = replace(space, formulas=())  # which may use a parameter that the pilot chooses
     resolved = map(some.resolved, some.representatives())
     first = next((values for values in resolved if values is not None), {})
     file, known = declared.file, declared.method.scalars(first)
-    if "seed" not in space.names:
+    if SEED not in space.names:
         raise StudyError(f"a pilot must have a study with a `seed` axis, got {', '.join(space.names)} ({file}, axes)")
-    outside = [name for name in table.by if name not in space.names or name == "seed"]
+    outside = [name for name in table.by if name not in space.names or name == SEED]
     if outside or len(set(table.by)) != len(table.by):
         got = shortened(table.by)
         raise StudyError(f"`by` must name different axes other than seed, got {got} ({file}, pilot.by)")
@@ -302,9 +182,125 @@ def _candidate_list(table: PilotTable, raw: list[Any], where: str, declared: Dec
     return found
 
 
-# numbers only, since ties go to the smaller candidate, and strings have no size
+# numbers only, since the smaller candidate wins a tie
 def _numbers(parameter: str, raw: list[Any], where: str, declared: Declared) -> tuple[Value, ...]:
     values = declared.values(parameter, raw, where)
     if not values or not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
         raise StudyError(f"`candidates` must be numbers, got {shortened(raw)} ({declared.file}, {where})")
     return values
+
+
+def _space(
+    table: PilotTable,
+    space: CaseSpace,
+    candidates: Mapping[str | None, tuple[Candidate, ...]],
+    seeds: tuple[Value, ...],
+) -> CaseSpace:
+    """The study's axes with the candidate's number before the seed, and a table from that number to the candidate."""
+    # The axis has the candidate's number, since each point of `by` may have its own candidates.  It is as long as the
+    # longest list.  A shorter list has no entry in the table for the rest, so there is no case.
+    numbers = tuple(range(max(len(values) for values in candidates.values())))
+    others = tuple(axis for axis in space.axes if axis.name != SEED)
+    axes = (*others, Axis(CANDIDATE, numbers, Points()), Axis(SEED, seeds))
+    over = (CANDIDATE,) if None in candidates else (table.by[0], CANDIDATE)
+    entries = {
+        (() if key is None else (key,)) + (text_label(number),): candidate
+        for key, known in candidates.items()
+        for number, candidate in enumerate(known)
+    }
+    return replace(space, axes=axes, chosen=(Chosen(tuple(table.parameters), over, entries),))
+
+
+def in_words(values: Iterable[Value]) -> str:
+    """Join parameters or the values of a candidate: "6 and 40"."""
+    return " and ".join(map(text_label, values))
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The goal for every setup, the variable, and for a ratio the axis and its two labels."""
+
+    goal: Goal
+    variable: str
+    axis: str = ""
+    pair: tuple[str, str] = ("", "")
+
+    def first_seeds(self, space: CaseSpace) -> Chosen:
+        """The seeds of the first batch, which every setup has."""
+        return self.seeds(space, {})
+
+    def seeds(self, space: CaseSpace, counts: Mapping[Labels, int]) -> Chosen:
+        """The seeds of each setup: as many of the axis as `counts` says, else the first batch.
+
+        The table has an entry for a planned seed.  Without an entry there is no case.
+        """
+        others = [axis for axis in space.axes if axis.name != SEED]
+        seeds = space.axis(SEED).values
+        table: dict[Labels, tuple[Value, ...]] = {}
+        for values in product(*(axis.values for axis in others)):
+            labels = tuple(map(text_label, values))
+            for seed in seeds[: counts.get(labels, self.goal.first)]:
+                table[(*labels, text_label(seed))] = (seed,)
+        return Chosen((SEED,), (*(axis.name for axis in others), SEED), table)
+
+
+def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) -> tuple[Precision, CaseSpace]:
+    """Check the section against the study's `space`, and add the seeds that a setup may need.
+
+    The seeds of the axis are the first batch of every setup.  Later seeds follow the largest of them.
+    Raises StudyError.
+    """
+    file = declared.file
+    seeds = next((axis.values for axis in space.axes if axis.name == SEED), ())
+    whole = [value for value in seeds if isinstance(value, int) and not isinstance(value, bool)]
+    if len(whole) < FEWEST or len(whole) < len(seeds):
+        told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
+        raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
+    of, _, ratio = table.of.partition(" ")
+    axis, pair = _pair(ratio.strip(), space, file) if of == "ratio" else ("", ("", ""))
+    if ratio and of != "ratio":
+        of = table.of
+    half_width, relative = half_width_of(table.half_width, file)
+    try:
+        goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
+    except ParameterError as error:
+        raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
+    # from the largest on, not from the last: the seeds of a setup have to be different
+    more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
+    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
+    axes = tuple(longer if each.name == SEED else each for each in space.axes)
+    return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
+
+
+def half_width_of(raw: str | float | int, file: str) -> tuple[float, bool]:
+    """A half width, and whether it is relative, such as "10 %".  Raises StudyError."""
+    try:
+        percent = _PERCENT.fullmatch(raw) if isinstance(raw, str) else None
+        return (float(percent[1]) / 100.0, True) if percent else (float(raw), False)
+    except ValueError:
+        told = f'`half_width` must be a number, or relative like "10 %", got {shortened(raw)}'
+        raise StudyError(f"{told} ({file}, precision.half_width)") from None
+
+
+def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]:
+    """The axis of the two labels of "first/second", and the labels."""
+    first, slash, second = (part.strip() for part in text.partition("/"))
+    if slash and first != second:
+        for axis in space.axes:
+            for name, values in {axis.name: axis.values, **axis.parameters}.items():
+                labels = list(map(text_label, values))
+                if axis.name != SEED and {first, second} <= set(labels):
+                    return axis.name, _points((first, second), name, labels, axis, file)
+    told = f'`of` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
+    raise StudyError(f"{told} ({file}, precision.of)")
+
+
+def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
+    """The labels, on the axis, of the two points at which a parameter has the labels in `pair`."""
+    counts = {each: labels.count(each) for each in pair}
+    for each, count in counts.items():
+        if count > 1:
+            told = f"`of` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
+            raise StudyError(f"{told} ({file}, precision.of); {name} in [axes] compares at each value of the others")
+    shown = [text_label(axis.values[labels.index(each)]) for each in pair]
+    return shown[0], shown[1]

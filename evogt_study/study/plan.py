@@ -1,4 +1,4 @@
-"""The plan of a phase: its cases, their identities, and the work that they share."""
+"""Plan a phase: its cases, their keys, the order of the runs, and the stages that runs share."""
 
 from __future__ import annotations
 
@@ -28,19 +28,149 @@ from evogt_study.study.phases import SEED, Phase
 from evogt_study.study.study import Study
 
 Keys = npt.NDArray[np.bytes_]
-"""Keys of `KEY_DIGITS` hexadecimal digits each; an empty one where there is no case."""
+"""Run keys of `KEY_DIGITS` hexadecimal digits each; empty at a point without a case."""
+Order = npt.NDArray[np.int64]
+"""Numbers of all points of a space, each once."""
+Work = npt.NDArray[np.float64]
+"""Rough seconds of each case, in the shape of a space, with length one along axes without influence; NaN without a
+case."""
+Texts = Sequence[tuple[bytes, ...]]
+"""For each point along an axis, the JSON text of each parameter that varies along it."""
+OWN = "run"
+"""The stage that no other case shares."""
+MAX_COMBINATIONS = 1_000
+"""Largest number of combinations for which the work is estimated, in 0.1 s.  With more, the work is unknown."""
+MAX_COUNTED = 10_000
+"""Largest number of cases for which shared stages are counted; of a larger study the first cases count."""
+ALIKE = 8.0
+"""Largest ratio of the longest to the shortest rough work for which seeds come in turn.  A batch of long runs that is
+sized by the shortest run then takes 6 s instead of 0.7 s."""
+_MARK = uuid.uuid4().hex  # a text that no study file contains
 
-_MARK = uuid.uuid4().hex  # nothing that a study file could hold
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The cases of one phase."""
+
+    phase: str
+    spec: MethodSpec
+    space: CaseSpace
+
+    @property
+    def method(self) -> Method:
+        """The method that runs the cases."""
+        return load_method(self.spec)
+
+    def case(self, index: int) -> Case | None:
+        """Case number `index`; None if none is planned."""
+        values = self.space.values(index)
+        return None if values is None else Case(index, values, self.method.bind(values).key)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The key of every case, by its number; empty if none is planned."""
+        return case_keys(self.method, self.space)
+
+    @property
+    def runs(self) -> Order:
+        """Numbers of the cases; of cases with equal keys, which share a run, only the first."""
+        keys, first = np.unique(self.keys, return_index=True)
+        return np.sort(first[keys != b""])
+
+    @cached_property
+    def work(self) -> Work | None:
+        """Rough work of the cases; None if only running them shows it."""
+        return case_work(self.method, self.space)
+
+    @property
+    def longest(self) -> float:
+        """Rough seconds of the longest run; 0 if only running it shows it."""
+        return 0.0 if self.work is None else float(np.nanmax(self.work))
+
+    @property
+    def order(self) -> Order:
+        """All points, also without a case, in an order in which neighbours share early stages and long runs come first.
+
+        If that costs little, seeds come one after the other, so that early results compare all setups.
+        """
+        order = longest_first(self.space, self.method.hints.leading or (), self.work)
+        return seed_by_seed(self.space, order) if self.in_turn else order
+
+    @property
+    def in_turn(self) -> bool:
+        """True if seeds come in turn: they share no early stage, and runs take about the same time.
+
+        Earlier runs decide the size of a batch, so a batch of long runs after short ones would be far too large.
+        """
+        leading, work = self.method.hints.leading, self.work
+        if leading is None or SEED not in self.space.names:
+            return True
+        if SEED not in leading or work is None or work.shape[self.space.names.index(SEED)] > 1:
+            return False
+        return bool(np.nanmax(work) <= ALIKE * np.nanmin(work))
+
+    # block by block: the dictionaries of a million cases would take hundreds of MB
+    def cases(self, numbers: Order | None = None) -> Iterator[Case]:
+        """The cases of these numbers, in this order; by default all in `order`."""
+        numbers = self.order if numbers is None else numbers
+        for start in range(0, len(numbers), BLOCK):
+            block = numbers[start : start + BLOCK]
+            keys = self.keys[block].astype(str).tolist()
+            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
+                if values is not None:
+                    yield Case(index, values, key)
+
+    def trials(self, numbers: Order) -> Order:
+        """The first of these cases for each user function."""
+        if not isinstance(self.spec.method, Alternatives):
+            # one case, or none: True counts as 1
+            return numbers[: isinstance(self.spec.method, UserCode)]
+        own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
+        (along,) = (number for number, name in enumerate(self.space.names) if name == METHOD)
+        labels = [str(value) for value in self.space.axes[along].values]
+        positions = np.unravel_index(numbers, self.space.shape)[along]
+        different, first = np.unique(positions, return_index=True)
+        return numbers[[at for position, at in zip(different, first, strict=True) if labels[position] in own]]
+
+    @property
+    def group(self) -> int:
+        """Number of neighbouring cases that share their early stages: the product of the inner axes."""
+        if self.method.hints.leading is None:
+            return 1
+        leading = self.space.carriers(self.method.hints.leading)
+        return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
+
+    @property
+    def count(self) -> int:
+        """Number of cases."""
+        return self.space.count
 
 
-class _LostError(Exception):
-    """A number is not in the text where it should be: the case does not use it, or makes another of it."""
+def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
+    """Plan one phase of the study, with the choices of earlier phases.
+
+    With a target precision, every setup has the first batch of seeds, unless a table in `chosen` gives the seeds.
+    """
+    if phase.precision is not None and not any(SEED in each.names for each in chosen):
+        chosen = [*chosen, phase.precision.first_seeds(phase.space)]
+    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
 
 
-# one text for all values of an axis that the content copies: a million seeds need one binding of parameters, not a
-# million
+def study_plan(study: Study, *chosen: Chosen) -> Plan:
+    """The cases of the study's last phase."""
+    return phase_plan(study, study.phases[-1], chosen)
+
+
+# memory, order and rough work are needed before anything runs
+def provisional_plans(study: Study) -> list[Plan]:
+    """The plans of all phases before any has run, with stand-ins for their choices."""
+    spaces = study.provisional_spaces()
+    return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]
+
+
+# one text for all values of an axis that the content copies: the parameters are bound once for a million seeds
 def case_keys(method: Method, space: CaseSpace) -> Keys:
-    """The key of every case, by its number; empty where none is planned."""
+    """Compute the key of every case, by its number; empty if none is planned."""
     try:
         return _case_keys(method, space, method.hints.numbers)
     except _LostError:
@@ -74,8 +204,12 @@ def _case_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Key
     return keys.ravel()
 
 
+class _LostError(Exception):
+    """A number is not in the text: the case does not use it, or converts it."""
+
+
 def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -> tuple[list[int], dict[str, Value]]:
-    """The axes along which the text is filled in, and what stands in it for each parameter along them."""
+    """The axes along which the text is filled in, and the placeholder of each parameter along them."""
     inner: list[int] = []
     marks: dict[str, Value] = {}
     for number, axis in enumerate(space.axes):
@@ -84,15 +218,11 @@ def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -
             mark = f"{_MARK}:{len(marks) + len(along)}"
             along[name] = mark if name in copied else stand_in(values, mark) if name in numbers else None
         known = {name: mark for name, mark in along.items() if mark is not None}
-        # along an axis of one value there is nothing to fill in but that
+        # an axis with one value needs no placeholder
         if len(axis.values) > 1 and len(known) == len(along) and not space.decides(axis):
             inner.append(number)
             marks |= known
     return inner, marks
-
-
-Texts = Sequence[tuple[bytes, ...]]
-"""For each point along an axis the JSON text of each parameter that varies along it."""
 
 
 def _texts(parameters: Mapping[str, Sequence[Value]]) -> Texts:
@@ -124,28 +254,23 @@ def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Texts
     return (pattern % tuple([combination[place] for place in places]) for combination in combinations)
 
 
-Order = npt.NDArray[np.int64]
-"""Numbers of all points of a space, each once."""
-
-
 def sharing_order(space: CaseSpace, leading: Iterable[str]) -> Order:
     """Put the `leading` axes outermost, so that neighbours share what those parameters determine.
 
-    An axis on which another parameter depends through a table or a rule counts as that parameter only in so far as it
-    is listed itself: neighbours may then differ in it, and share less.
+    An axis counts only if `leading` names it or a parameter along it.  If a leading parameter follows from another axis
+    by a rule or table, neighbours may differ in it, and share less.
     """
     points = np.arange(space.size, dtype=np.int64).reshape(space.shape)
     return points.transpose(_nesting(space, leading)).ravel()
 
 
-# a long run that begins last keeps all other workers idle: one 3 s batch among 0.2 s ones ends after 5.2 s if it comes
-# last, after 3.7 s if it comes first
+# A long run that begins last leaves the other workers idle: with one batch of 3 s among batches of 0.2 s, a study takes
+# 5.2 s if it comes last and 3.7 s if it comes first.
 def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np.float64] | None) -> Order:
     """Put groups of costly cases before others in the `sharing_order`.
 
-    work: of a case, over the space's shape or with a length of one along axes on which it does not depend; NaN where
-    there is no case, None where nothing is known.  A group is what shares its early stages, the cases with equal
-    `leading` parameters.  It stays together, in its order, and so do groups that take equally long.
+    work: `Work` of the cases; None if unknown.  A group is the cases with equal `leading` parameters, which share their
+    early stages.  It stays together and in its order, and so do groups that take equally long.
     """
     leading = space.carriers(leading)
     order = sharing_order(space, leading)
@@ -161,7 +286,7 @@ def longest_first(space: CaseSpace, leading: Iterable[str], work: npt.NDArray[np
 
 
 def seed_by_seed(space: CaseSpace, order: Order) -> Order:
-    """Put all cases of a seed before those of the next, each in the given order: early results compare all cells."""
+    """Put all cases of a seed before those of the next, each in the given order: early results compare all setups."""
     if SEED not in space.names:
         return order
     axis = space.names.index(SEED)
@@ -175,20 +300,11 @@ def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted(range(len(space.axes)), key=lambda i: (rank.get(space.axes[i].name, len(rank)), i)))
 
 
-MAX_COMBINATIONS = 1_000
-"""Combinations of axes on which work depends that are looked at, a tenth of a second; with more of them no case is
-said to be longer."""
-
-Work = npt.NDArray[np.float64]
-"""Rough seconds of a case, over a space's shape with a length of one along axes on which they do not depend; NaN where
-there is no case."""
-
-
 def case_work(method: Method, space: CaseSpace) -> Work | None:
-    """Work of all cases; None where only running them shows it, or there are more than `MAX_COMBINATIONS`.
+    """Estimate the work of all cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`.
 
-    It depends on the axes among the method's `sizes`, on those that such a parameter follows by rules, and on those
-    that decide where there is a case.
+    It depends on the axes among the method's `sizes`, on the axes that such a parameter follows by rules, and on the
+    axes that decide whether there is a case.
     """
     deciding = set(method.hints.sizes).union(*(space.dependence(name) for name in method.hints.sizes))
     deciding |= {name for choice in space.chosen for name in choice.over}
@@ -208,125 +324,19 @@ def case_work(method: Method, space: CaseSpace) -> Work | None:
     return None if np.isnan(found).all() else found
 
 
-# a case whose parameters do not fit together fails at once: it counts as no work, not as unknown
 def work_of(method: Method, values: Values) -> float | None:
-    """Rough seconds of a case; none where the parameters do not fit together, which takes a run no time to find."""
+    """Rough seconds of a case; None if unknown.  A case with inconsistent parameters fails at once and counts as 0."""
     try:
         return method.bind(values).work
     except InputError:
         return 0.0
 
 
-MAX_COUNTED = 10_000
-"""Cases over which shared stages are counted one by one; a larger study is sampled from its start."""
-ALIKE = 8.0
-"""Ratio of the longest run's rough work to the shortest's up to which seeds come in turn: a batch of long runs that is
-sized by the shortest then takes 6 s instead of 0.7."""
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """The cases of one phase, which it names."""
-
-    phase: str
-    spec: MethodSpec
-    space: CaseSpace
-
-    @property
-    def method(self) -> Method:
-        """The method that runs the cases."""
-        return load_method(self.spec)
-
-    def case(self, index: int) -> Case | None:
-        """Case number `index`, None where none is planned."""
-        values = self.space.values(index)
-        return None if values is None else Case(index, values, self.method.bind(values).key)
-
-    @cached_property
-    def keys(self) -> Keys:
-        """The key of every case, by its number; empty where none is planned."""
-        return case_keys(self.method, self.space)
-
-    @property
-    def runs(self) -> Order:
-        """Numbers of the cases; of those that are the same run, which have one key, the first."""
-        keys, first = np.unique(self.keys, return_index=True)
-        return np.sort(first[keys != b""])
-
-    @cached_property
-    def work(self) -> Work | None:
-        """Rough work of the cases; None where only running them shows it."""
-        return case_work(self.method, self.space)
-
-    @property
-    def longest(self) -> float:
-        """Rough seconds of the longest run; 0 where only running it shows it."""
-        return 0.0 if self.work is None else float(np.nanmax(self.work))
-
-    @property
-    def order(self) -> Order:
-        """All points, those without a case too, so that neighbours share early stages, and long runs come first.
-
-        Where that costs little, seeds come one after the other, so that early results compare all cells.
-        """
-        order = longest_first(self.space, self.method.hints.leading or (), self.work)
-        return seed_by_seed(self.space, order) if self.in_turn else order
-
-    @property
-    def in_turn(self) -> bool:
-        """True where seeds come in turn: they share no early stage, and runs take about the same time.
-
-        Batches are sized by the runs before, so that long runs after short ones would be far too many in one.
-        """
-        leading, work = self.method.hints.leading, self.work
-        if leading is None or SEED not in self.space.names:
-            return True
-        if SEED not in leading or work is None or work.shape[self.space.names.index(SEED)] > 1:
-            return False
-        return bool(np.nanmax(work) <= ALIKE * np.nanmin(work))
-
-    # keys and values block by block: the dictionaries of a million cases would take hundreds of megabytes
-    def cases(self, numbers: Order | None = None) -> Iterator[Case]:
-        """The cases of these numbers, in this order; all of `order` where none are given."""
-        numbers = self.order if numbers is None else numbers
-        for start in range(0, len(numbers), BLOCK):
-            block = numbers[start : start + BLOCK]
-            keys = self.keys[block].astype(str).tolist()
-            for index, values, key in zip(block.tolist(), self.space.each(block), keys, strict=True):
-                if values is not None:
-                    yield Case(index, values, key)
-
-    def trials(self, numbers: Order) -> Order:
-        """Of these cases the first of each method that is the user's own."""
-        if not isinstance(self.spec.method, Alternatives):
-            # one case, or none: True counts as 1
-            return numbers[: isinstance(self.spec.method, UserCode)]
-        own = {label for label, part in self.spec.method.options if isinstance(part, UserCode)}
-        (along,) = (number for number, name in enumerate(self.space.names) if name == METHOD)
-        labels = [str(value) for value in self.space.axes[along].values]
-        positions = np.unravel_index(numbers, self.space.shape)[along]
-        different, first = np.unique(positions, return_index=True)
-        return numbers[[at for position, at in zip(different, first, strict=True) if labels[position] in own]]
-
-    @property
-    def group(self) -> int:
-        """Number of neighbouring cases that share their early stages: the product of the axes that come after those."""
-        if self.method.hints.leading is None:
-            return 1
-        leading = self.space.carriers(self.method.hints.leading)
-        return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
-
-    @property
-    def count(self) -> int:
-        """Number of cases."""
-        return self.space.count
-
-
 @dataclass(frozen=True)
 class SharedWork:
-    """A stage in `cases` cases: how many need it for the `first` time, and how many in `all`, by their rough work.
+    """Use of a stage in `cases` cases: how many need it for the `first` time, and how many in `all`, by rough work.
 
-    growing: whether the second half of the cases needs any that the first half does not.
+    growing: the second half of the cases needs results of the stage that the first half does not.
     """
 
     stage: str
@@ -341,14 +351,10 @@ class SharedWork:
         return sum(self.first.values())
 
 
-OWN = "run"
-"""The stage that each case has for itself."""
-
-
 def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = None) -> list[SharedWork]:
-    """Distinct computations of each stage, over the first `limit` cases, and `OWN` last.
+    """Count the distinct computations of each stage in the first `limit` cases; `OWN` comes last.
 
-    numbers: of the cases that count; None: all do.
+    numbers: the cases that count; None: all.
     """
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
@@ -367,7 +373,7 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = No
 
 
 def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) -> SharedWork:
-    """The stage that the cases need with these `keys`."""
+    """Count the use of one stage that the cases need with these `keys`."""
     first: dict[Hashable, int] = {}
     for case, key in keys.items():
         first.setdefault(key, case)
@@ -384,25 +390,3 @@ def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
     values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.hints.sizes))
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)
-
-
-def phase_plan(study: Study, phase: Phase, chosen: Sequence[Chosen] = ()) -> Plan:
-    """The cases of one of the study's phases, with what earlier ones chose.
-
-    Of a phase with a precision the first batch of every cell, unless a table in `chosen` says which seeds.
-    """
-    if phase.precision is not None and not any(SEED in each.names for each in chosen):
-        chosen = [*chosen, phase.precision.first_seeds(phase.space)]
-    return Plan(phase.name, study.spec, phase.space.with_chosen(*chosen))
-
-
-def study_plan(study: Study, *chosen: Chosen) -> Plan:
-    """The cases of the study's last phase."""
-    return phase_plan(study, study.phases[-1], chosen)
-
-
-# for what has to be known before anything runs: memory, order and rough work
-def provisional_plans(study: Study) -> list[Plan]:
-    """The plans of all phases before any has run, with stand-ins for what they choose."""
-    spaces = study.provisional_spaces()
-    return [phase_plan(study, replace(phase, space=space)) for phase, space in zip(study.phases, spaces, strict=True)]

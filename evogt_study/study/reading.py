@@ -1,4 +1,4 @@
-"""From the tables of a study file to a method specification and phases with checked values."""
+"""Read the models of a study as a method specification and phases with checked values."""
 
 from __future__ import annotations
 
@@ -32,24 +32,6 @@ from evogt_study.study.phases import STUDY, Phase, read_pilot, read_precision
 MAX_AXES = 30
 Named = Callable[[str, Sequence[str]], UserCode]
 """Gives the code that a ``file.py:name`` means, for a study that depends on some files."""
-
-
-def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
-    """The saved times as a count or as numbers."""
-    try:
-        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
-    # an integer beyond the range of a double
-    except OverflowError:
-        times = ()
-    if times == ():
-        raise StudyError(
-            f"`times` must be a count, or a list of at least one time, got {shortened(raw)} (output.times)"
-        )
-    return times
-
-
-class _PlacedError(StudyError):
-    """A mistake whose message has its place already."""
 
 
 class Reader:
@@ -268,3 +250,21 @@ class Reader:
             return text_label(self.declared.value(name, raw, where)) in present
         except StudyError:
             return False
+
+
+class _PlacedError(StudyError):
+    """A mistake whose message has its place already."""
+
+
+def _times(raw: int | list[float | int]) -> int | tuple[float, ...]:
+    """The saved times as a count or as numbers."""
+    try:
+        times = raw if isinstance(raw, int) else tuple(float(t) for t in raw)
+    # an integer beyond the range of a double
+    except OverflowError:
+        times = ()
+    if times == ():
+        raise StudyError(
+            f"`times` must be a count, or a list of at least one time, got {shortened(raw)} (output.times)"
+        )
+    return times

@@ -1,4 +1,7 @@
-"""The ``[[sample]]`` section read into an index axis: its points, drawn in a box."""
+"""Draw the points of a ``[[sample]]`` section.
+
+A rule draws points in the unit cube.  The quantiles of a distribution for each parameter turn them into values.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,106 @@ from evogt_study.study.listed import rounded
 from evogt_study.study.model import SampleTable
 
 Array = npt.NDArray[np.float64]
+Quantiles = Callable[[Array], list[Any]]
+"""Values at numbers of the unit interval."""
+OPTIONS = ("extend", "second_order", "levels")
+"""Keys that only some rules have."""
+FIXED = "latin_hypercube"
+"""Rule whose points depend on their number: each point has its own interval in every direction."""
+SMALLEST = 2.0**-32
+"""Smallest distance from 0 and 1 for unbounded quantiles.  Sobol numbers are multiples of 2^-30 and may be 0."""
+FARTHEST = 7.0
+"""Largest normal value, in standard deviations.  The quantile of `SMALLEST` is -6.2."""
+MOST_INTEGERS = 2**53
+"""Largest number of different integers.  Numbers in the unit interval have 53 bits."""
+FORMS = (
+    '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
+    "or { choice = [...] }"
+)
+
+
+def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
+    """The points of a sample.  Raises StudyError."""
+    rule, parameters = _rule(table, place), table.parameters
+    if not parameters:
+        raise StudyError(f"`{table.name}` must have at least one parameter, got none ({place}); say gamma = {{ ... }}")
+    options = {name: getattr(table, name) for name in rule.options or {}}
+    each = rule.per_count(len(parameters), **options)
+    count = table.count * each
+    if (table.start + table.count) * each > MAX_CASES:
+        start = f", `start` = {table.start:,} included" if table.start else ""
+        raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
+    quantiles = {
+        name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
+    }  # before anything is drawn
+    # drawn from the first point on and cut, so that the points after `start` agree with the whole sample
+    drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
+    columns = {
+        # rounded values are canonical; the values of a choice are as the user wrote them
+        name: declared.column(
+            name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
+        )
+        for number, (name, values) in enumerate(quantiles.items())
+    }
+    first = table.start * each
+    points = Points(columns, first, json.dumps(_description(table, options), default=str))
+    return Axis(table.name, tuple(range(first, first + count)), points)
+
+
+def _rule(table: SampleTable, place: Place) -> Rule:
+    """Return the rule and check its options.  Raises StudyError."""
+    if table.rule not in RULES:
+        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
+    rule = RULES[table.rule]
+    known = {*(rule.options or {}), *([] if rule.nested else ["extend"])}
+    for name in OPTIONS:
+        if name in table.model_fields_set and name not in known:
+            raise StudyError(f"`{name}` must be left out with the rule {table.rule} ({place.at(name)})")
+    if table.start and not rule.nested:
+        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
+    if table.levels % 2:
+        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
+    return rule
+
+
+def warn_of_count(table: SampleTable, place: Place) -> None:
+    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced."""
+    end = table.start + table.count
+    if RULES[table.rule].balanced and end & (end - 1):
+        above = 2 ** end.bit_length()
+        warn(
+            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
+            f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
+            DoubtWarning,
+        )
+
+
+def _description(table: SampleTable, options: dict[str, Any]) -> dict[str, Any]:
+    """Rule, count and parameters of a sample, for whoever reads its points."""
+    stated = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
+    start = {"start": table.start} if table.start else {}
+    return {**stated, **start, **options, "parameters": table.parameters}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: `draw` returns the points for (dimension, count, seed), `per_count` points for each count.
+
+    options: further arguments of `draw`, with defaults.  nested: a larger count begins with the points of a
+    smaller one.  balanced: the count should be a power of two.  closed: values may be 0 or 1.
+    """
+
+    draw: Callable[..., Array]
+    nested: bool = True
+    balanced: bool = False
+    closed: bool = False
+    options: Mapping[str, Any] | None = None
+    per_count: Callable[..., int] = lambda dimension: 1
 
 
 def _sobol(dimension: int, count: int, seed: int) -> Array:
     """Points (count, dimension) of a Sobol sequence, scrambled (Owen by linear matrices and shifts: SciPy)."""
-    # of a power of two, and cut: the engine warns of other numbers, and we do so once in words of ours
+    # a power of two, then cut: SciPy warns of other numbers, and `warn_of_count` does this once
     engine = scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(seed))
     points: Array = engine.random_base2(max(count - 1, 1).bit_length())[:count]
     return points
@@ -40,10 +138,10 @@ def _random(dimension: int, count: int, seed: int) -> Array:
 
 
 def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
-    """A Latin hypercube, of which the first half is one too where `count` is even, and so on.
+    """A nested Latin hypercube: if `count` is even, its first half is a Latin hypercube too, and so on.
 
-    From the odd part of `count` on the number is doubled: of the intervals of half the width each point is in one, and
-    the new points take the others in a random order (Sallaberry, Helton & Hora 2008).
+    It begins with the odd part of `count` and doubles the number: each point is in one interval of half the width, and
+    the new points fill the others in a random order (Sallaberry, Helton & Hora 2008).
     """
     rng = np.random.default_rng(seed)
     size = count // (count & -count)
@@ -58,9 +156,9 @@ def _latin_hypercube(dimension: int, count: int, seed: int) -> Array:
 
 
 def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False) -> Array:
-    """For each of `count` points (a, b) of a Sobol sequence in twice the dimension: a, a with one of b for each, b.
+    """For each of `count` Sobol points (a, b) in twice the dimension: a, then a with one coordinate of b each, then b.
 
-    second_order: also b with one of a for each, before b.  The order of Saltelli (2002) as in SALib.
+    second_order: also b with one coordinate of a each, before b.  The order is as in SALib (Saltelli 2002).
     """
     base = _sobol(2 * dimension, count, seed)
     a, b = base[:, None, :dimension], base[:, None, dimension:]
@@ -70,8 +168,8 @@ def _saltelli(dimension: int, count: int, seed: int, second_order: bool = False)
 
 
 def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
-    """`count` trajectories of Morris (1991), in each of which every coordinate moves once by p/(2(p - 1)), p levels."""
-    # trajectory by trajectory, so that those of a smaller count are the first of a larger one
+    """`count` trajectories of Morris (1991): every coordinate moves once by p/(2(p - 1)), with p levels."""
+    # trajectory by trajectory, so that a larger count begins with the trajectories of a smaller one
     drawn = np.random.default_rng(seed).random((count, 3, dimension))
     order, down = np.argsort(drawn[:, 0], axis=1), drawn[:, 1] < 0.5
     lower = np.floor(drawn[:, 2] * (levels // 2))
@@ -80,22 +178,6 @@ def _morris(dimension: int, count: int, seed: int, levels: int = 4) -> Array:
     upper = moved != down[:, None, :]
     points: Array = (lower[:, None, :] + upper * (levels // 2)) / (levels - 1)
     return points.reshape(-1, dimension)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule: `draw` gives the points of (dimension, count, seed), `per_count` of them for each that is counted.
-
-    options: what else `draw` takes, with its default.  nested: the points of a smaller count are the first of a larger
-    one.  balanced: the count should be a power of two.  closed: values are at the ends of the unit interval.
-    """
-
-    draw: Callable[..., Array]
-    nested: bool = True
-    balanced: bool = False
-    closed: bool = False
-    options: Mapping[str, Any] | None = None
-    per_count: Callable[..., int] = lambda dimension: 1
 
 
 RULES: Mapping[str, Rule] = {
@@ -113,23 +195,8 @@ RULES: Mapping[str, Rule] = {
 }  # fmt: skip
 
 
-Quantiles = Callable[[Array], list[Any]]
-"""Values at numbers of the unit interval."""
-SMALLEST = 2.0**-32
-"""Distance from 0 and 1 that unbounded quantiles keep: Sobol's numbers are multiples of 2^-30, and may be 0."""
-FARTHEST = 7.0
-"""Of a normal distribution's values, in standard deviations: the quantile of `SMALLEST` is -6.2."""
-MOST_INTEGERS = 2**53
-"""Numbers of the unit interval have 53 bits, which tell no more integers apart."""
-
-FORMS = (
-    '{ from, to }, { from, to, scale = "log" }, { integers = { from, to } }, { normal = { mean, std } } '
-    "or { choice = [...] }"
-)
-
-
 def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
-    """The quantiles of a distribution as a study file states it; closed: 0 and 1 are drawn.  Raises StudyError."""
+    """Return the quantiles of a distribution in a study file; closed: 0 and 1 are drawn.  Raises StudyError."""
     if not isinstance(raw, dict):
         raise place.mistake(FORMS, raw, "one value belongs in [constants]")
     kinds = [name for name in KINDS if name in raw]
@@ -142,7 +209,8 @@ def distribution(raw: Any, place: Place, closed: bool) -> Quantiles:
 
 
 def _box(raw: Mapping[str, Any], place: Place) -> Quantiles:
-    place.check_keys(raw, ("from", "to"), ("scale", *KINDS))  # of which it has none: these are suggested
+    # a box has no key of `KINDS`, but the message can suggest one
+    place.check_keys(raw, ("from", "to"), ("scale", *KINDS))
     logarithmic = place.logarithmic(raw)
     low, high = place.interval(raw, logarithmic)
     if logarithmic:
@@ -188,7 +256,7 @@ def _choice(raw: Any, place: Place) -> Quantiles:
 
 
 def _numbers(unit: Array, count: int) -> list[int]:
-    """Numbers below `count`, each of which has an equal part of the unit interval."""
+    """Integers below `count`; each has an equal part of the unit interval."""
     # rules that are closed draw 1 too, which belongs to the last
     numbers: list[int] = np.floor(unit * count).astype(int).clip(0, count - 1).tolist()
     return numbers
@@ -197,93 +265,22 @@ def _numbers(unit: Array, count: int) -> list[int]:
 KINDS: Mapping[str, Callable[[Any, Place], Quantiles]] = {
     "integers": _integers, "normal": _normal, "choice": _choice,
 }  # fmt: skip
-"""Distributions by the key that states them; without one it is a box."""
-
-
-OPTIONS = ("extend", "second_order", "levels")
-"""Keys that not all rules have."""
-
-
-def read_sample(table: SampleTable, declared: Declared, place: Place) -> Axis:
-    """The points of a sample.  Raises StudyError."""
-    rule, parameters = _rule(table, place), table.parameters
-    if not parameters:
-        raise StudyError(f"`{table.name}` must have at least one parameter, got none ({place}); say gamma = {{ ... }}")
-    options = {name: getattr(table, name) for name in rule.options or {}}
-    each = rule.per_count(len(parameters), **options)
-    count = table.count * each
-    if (table.start + table.count) * each > MAX_CASES:
-        start = f", `start` = {table.start:,} included" if table.start else ""
-        raise place.at("count").mistake(f"at most {MAX_CASES // each:,}{start}", table.count)
-    quantiles = {
-        name: distribution(raw, place.at(name), rule.closed) for name, raw in parameters.items()
-    }  # before anything is drawn
-    # drawn from the first on and cut, so that points after `start` are those of the whole sample
-    drawn = rule.draw(len(parameters), table.start + table.count, table.sample_seed, **options)[-count:]
-    columns = {
-        # what is rounded is canonical; what a choice lists is as it was written
-        name: declared.column(
-            name, values(drawn[:, number]), f"{place.where}.{name}", settled="choice" not in parameters[name]
-        )
-        for number, (name, values) in enumerate(quantiles.items())
-    }
-    first = table.start * each
-    points = Points(columns, first, json.dumps(_description(table, options), default=str))
-    return Axis(table.name, tuple(range(first, first + count)), points)
-
-
-def _rule(table: SampleTable, place: Place) -> Rule:
-    """The rule, with options that it has.  Raises StudyError."""
-    if table.rule not in RULES:
-        raise place.at("rule").mistake(f"one of {', '.join(RULES)}", table.rule)
-    rule = RULES[table.rule]
-    known = {*(rule.options or {}), *([] if rule.nested else ["extend"])}
-    for name in OPTIONS:
-        if name in table.model_fields_set and name not in known:
-            raise StudyError(f"`{name}` must be left out with the rule {table.rule} ({place.at(name)})")
-    if table.start and not rule.nested:
-        raise place.at("start").mistake(f"0 with the rule {table.rule}, whose points belong together", table.start)
-    if table.levels % 2:
-        raise place.at("levels").mistake("even, so that steps of half the levels fit", table.levels)
-    return rule
-
-
-def warn_of_count(table: SampleTable, place: Place) -> None:
-    """Give a `DoubtWarning` for a count that leaves a sequence unbalanced."""
-    end = table.start + table.count
-    if RULES[table.rule].balanced and end & (end - 1):
-        above = 2 ** end.bit_length()
-        warn(
-            f"`count` of the sample {table.name} is {table.count:,}: points of a Sobol sequence are balanced where "
-            f"their number is a power of two, as {above // 2:,} or {above:,} ({place.at('count')})",
-            DoubtWarning,
-        )
-
-
-def _description(table: SampleTable, options: dict[str, Any]) -> dict[str, Any]:
-    """Rule, count and parameters of a sample, for whoever reads its points."""
-    stated = {"kind": "sample", "rule": table.rule, "count": table.count, "sample_seed": table.sample_seed}
-    start = {"start": table.start} if table.start else {}
-    return {**stated, **start, **options, "parameters": table.parameters}
-
-
-FIXED = "latin_hypercube"
-"""The rule whose points belong to their number: each has an interval of its own in every direction."""
+"""Distributions by their key; without a key it is a box."""
 
 
 def check_growth(before: str, after: str, file: str) -> None:
-    """Raise StudyError where a Latin hypercube of `before`, a study's text, has another number of points in `after`.
+    """Raise StudyError if a Latin hypercube in the study text `before` has another number of points in `after`.
 
-    With ``extend = true`` it may be doubled, and halved.
+    With ``extend = true`` the number may be doubled or halved.
     """
     known = {each.get("name"): each for each in _samples(before)}
     for number, sample in enumerate(_samples(after)):
         old = known.get(sample.get("name"), {})
-        if _same_but_for_count(old, sample) and old.get("count") != sample.get("count"):
-            _check(old["count"], sample, Place(file, f"sample[{number}].count"))
+        if _differs_only_in_count(old, sample) and old.get("count") != sample.get("count"):
+            _check_count(old["count"], sample, Place(file, f"sample[{number}].count"))
 
 
-def _check(old: int, sample: dict[str, Any], place: Place) -> None:
+def _check_count(old: int, sample: dict[str, Any], place: Place) -> None:
     few, many = sorted((old, sample["count"]))
     nested = many % few == 0 and (many // few).bit_count() == 1
     if not sample.get("extend"):
@@ -297,13 +294,13 @@ def _check(old: int, sample: dict[str, Any], place: Place) -> None:
 def _samples(text: str) -> list[dict[str, Any]]:
     try:
         found = tomllib.loads(text).get("sample", [])
-    except (ValueError, RecursionError):  # of a result that another program has changed
+    except (ValueError, RecursionError):  # another program has changed the result
         return []
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _same_but_for_count(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return True where the same hypercube would be drawn, but for the number of its points."""
+def _differs_only_in_count(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return True if both draw the same hypercube, except for the number of its points."""
     free = ("count", "extend")
     same = {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
     return same and other.get("rule") == FIXED

@@ -1,4 +1,4 @@
-"""A study: one question, with every parameter checked, given in Python or read from one file."""
+"""Define a study in Python or read it from a file, display it and compare two states of it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ from evogt_study.study.phases import Choice, Phase
 from evogt_study.study.reading import Named, Reader
 
 MAX_CHECKED = 5_000
-"""Cases whose parameters are checked together before anything runs, in 0.4 s where they have one problem.
+"""Largest number of cases whose parameters are checked before anything runs, in 0.4 s for one problem.
 
-A bad combination beyond them is a failed run.
+A bad combination in another case is a failed run.
 """
+MOST_VALUES = 6
+"""Largest number of values of an axis that are displayed; more do not fit on a line of a notebook."""
+MOST_CHANGES = 4
+"""Largest number of changes that a message names; more do not fit on a line of a terminal."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -88,14 +92,14 @@ class Study:
             "designs": designs, "exclude": exclude, "constants": constants, "when": when, "pilot": pilot,
             "output": output, "precision": precision, "publication": publication,
         }  # fmt: skip
-        # by way of its text: what is given in Python is checked, written down and identified as a file is
+        # through its text, so that a study in Python has the checks and the keys of a study file
         made = defined(given)
         vars(self).update(vars(Study.from_text(made.text, made.file, named=made.named)))
 
     @staticmethod
     def made(**fields: Any) -> Study:
-        """A study of these fields, as a reader has checked them."""
-        # without __init__, which would write a text of the fields and read that
+        """Return a study with these checked fields."""
+        # without __init__, which would write a text of the fields and read it
         study = object.__new__(Study)
         vars(study).update(fields)
         return study
@@ -138,7 +142,7 @@ class Study:
     def from_file(path: str | Path) -> Study:
         """Read and check a study file.  Raises StudyError, one line, for every mistake in it."""
         path = Path(path)
-        if not is_utf8(str(path)):  # the result names it
+        if not is_utf8(str(path)):  # the result contains the name
             raise StudyError(f"cannot read the study file {str(path)!a}: its name must be UTF-8; rename it")
         try:
             text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
@@ -152,8 +156,8 @@ class Study:
     def from_text(text: str, file: str = "study", *, named: Named | None = None, recorded: bool = False) -> Study:
         """Check a study given as TOML text; `file` names it in messages, and its folder is where other files are.
 
-        named: gives the code for a ``file.py:name``, where it is not to be found there, or not to be run.  recorded:
-        the text is that of a result, which says itself what its tables hold, and is not to be warned of again.
+        named: returns the code for a ``file.py:name``, if it is not loaded from that file.  recorded: the text comes
+        from a result.  It contains the content of its tables, and the user has seen its warnings.
         """
         folder = Path(file).parent
         text = text if recorded else with_files(text, file)
@@ -171,12 +175,12 @@ class Study:
 
     @property
     def space(self) -> CaseSpace:
-        """The cases of the last phase, which lack the parameters that earlier ones choose."""
+        """The cases of the last phase, without the parameters that earlier phases choose."""
         return self.phases[-1].space
 
     @property
     def pilot(self) -> Choice | None:
-        """The choice of the study's pilot, where it has one."""
+        """The choice of the pilot, if the study has one."""
         return next((phase.choice for phase in self.phases if phase.choice is not None), None)
 
     @property
@@ -184,10 +188,8 @@ class Study:
         """The method that runs the cases."""
         return load_method(self.spec)
 
-    # the first candidate stands for the choice: every candidate was checked as a value, and its rules and keys look the
-    # same
     def provisional_spaces(self) -> Iterator[CaseSpace]:
-        """The cases of each phase, before any has run: a stand-in has the place of what earlier ones choose."""
+        """The cases of each phase before any has run, with the first candidate as the choice of an earlier phase."""
         chosen: tuple[Chosen, ...] = ()
         for phase in self.phases:
             yield phase.space.with_chosen(*chosen)
@@ -200,7 +202,7 @@ class Study:
 
     def where(self, name: str, values: Values) -> str:
         """The section that gives a parameter its value in a case, for messages."""
-        # a rule may set what is a constant elsewhere: the value tells which of the two holds in this case
+        # a rule may replace a constant in some cases: the value shows which of the two holds here
         stated = name in self.space.constants and values.get(name) == self.space.constants[name]
         if name in self.space.columns:
             return f"{self.file}, {self.space.columns[name]}.{name}"
@@ -216,16 +218,16 @@ class Study:
 
 
 def check_study(given: object) -> None:
-    """Raise InputError for what is no `Study`, such as the path of one."""
+    """Raise InputError for anything except a `Study`, such as a path."""
     if not isinstance(given, Study):
         raise InputError(f"`study` must be a Study, got {shortened(given)}; use Study.from_file(PATH)")
 
 
 def _check_resolved(study: Study) -> None:
-    """Every parameter that some case needs has a value there."""
+    """Raise StudyError if a case needs a parameter that has no value."""
     given = {formula.name for formula in study.space.formulas}
     given |= set(study.pilot.parameters if study.pilot else ())
-    space = replace(study.space, formulas=())  # which may be of what the pilot chooses
+    space = replace(study.space, formulas=())  # a formula may use a parameter that the pilot chooses
     for point in space.representatives(extra=study.method.hints.deciding):
         values = space.resolved(point)
         missing = [] if values is None else study.method.required(values)
@@ -240,13 +242,13 @@ def _check_resolved(study: Study) -> None:
 
 
 def _check_together(study: Study, space: CaseSpace) -> None:
-    """Each case's parameters fit together; a seed matters only where a rule or the problem mentions it."""
+    """Raise StudyError if the parameters of a case are inconsistent; few seeds stand for all."""
     if any(isinstance(code, DeclaredCode) for code in study.spec.codes):
-        return  # it was checked before it ran, and cannot be without running it
+        return  # it was checked before it ran, and checking it again would run it
     every = {axis.name for axis in space.axes} - study.method.hints.unchecked
     axes = tuple(replace(axis, values=space.telling_values(axis, axis.name in every)) for axis in space.axes)
     few = replace(space, axes=axes)
-    # spread evenly, where all would be too many
+    # spread evenly over the cases, at most MAX_CHECKED
     for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
         values = few.values(int(index))
         if values is None:
@@ -257,10 +259,6 @@ def _check_together(study: Study, space: CaseSpace) -> None:
             raise StudyError(str(error.at(study.where(error.name, values)))) from None
         except InputError as error:
             raise StudyError(f"{error} ({study.file}, problem)") from None
-
-
-MOST_VALUES = 6
-"""Values of an axis that are shown; more do not fit on a line of a notebook."""
 
 
 def described(name: str, axes: Mapping[str, Sequence[Any]], count: int) -> str:
@@ -298,19 +296,15 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# a line of a terminal, which is where they are read
-MOST = 4
-"""Changes that are named; more would not be read on one line."""
-
-
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """Return what differs, on one line: "constants.gamma: 2 -> 3".
 
-    before, after: the text under "study", what the study's own Python file declares under "code", and the package's
-    version under "version".  Where nothing of that differs, it is the pilot that chose otherwise.
+    before, after: the study text under "study", the declaration of the user's code under "code" and the version of the
+    package under "version".  If these are equal, the pilot has made another choice.
     """
     found = list(itertools.chain(_lines(before["study"], after["study"]), _others(before, after)))
-    return "; ".join(found[:MOST]) + (f"; {len(found) - MOST} more" if len(found) > MOST else "")
+    more = f"; {len(found) - MOST_CHANGES} more" if len(found) > MOST_CHANGES else ""
+    return "; ".join(found[:MOST_CHANGES]) + more
 
 
 def _others(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

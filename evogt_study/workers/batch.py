@@ -1,7 +1,7 @@
-"""A batch: cases that share stages, computed in one call on a worker.  Nothing here knows Dask or NetCDF.
+"""Compute a batch: cases that share stages, in one call on a worker.
 
-Only text and scalars come in, so a case's result depends on nothing but the case: not on the batch it is in, the order,
-or the worker.
+A batch contains only text and scalars.  The result of a case depends on nothing else: not on its batch, the order or
+the worker.  This module knows neither Dask nor NetCDF.
 """
 
 from __future__ import annotations
@@ -43,51 +43,27 @@ from evogt_study.workers.limits import limited
 from evogt_study.workers.stage_cache import StageCache
 
 NEEDED = 8
-"""Descriptors that a worker needs at once: connections, some of which are opened while others are."""
+"""File descriptors that a worker needs at the same time, for its connections."""
 EXIT_CODE = 71  # EX_OSERR of sysexits.h
-
-
-def end_without_handles() -> None:
-    """End a worker that has no file descriptors left, so that its nanny starts another one.
-
-    Raises LostBatchError in a process that nobody started as a worker, which is not ours to end.
-    """
-    if _are_left():
-        return
-    if parent_process() is not None:
-        os._exit(EXIT_CODE)
-    raise LostBatchError("no file descriptors are left in the worker's process")
-
-
-# tried, not counted: limits are of the process, of its user and of the machine, and opening is subject to all of them
-def _are_left() -> bool:
-    with ExitStack() as stack:
-        try:
-            for _ in range(NEEDED):
-                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-        except OSError:
-            return False
-    return True
-
-
-# some lines of a terminal; a message is held for each of a million runs, and its width is that of a field in the file
+# a few lines of a terminal; the longest message decides the width of a field in the file
 MESSAGE_LIMIT = 500
-
 LEAVE_AT = "EVOGT_LEAVE_AT"
-"""Environment variable of a worker whose process ends by itself, with the time (in seconds since 1970) at which it is
-to have handed over all that it computes."""
+"""Environment variable with the time (seconds since 1970) at which a worker must have returned all of its results."""
 LEAVING_SECONDS = 1.0
-"""Between the last batch of such a worker and its leave: four of the command's rounds."""
+"""Seconds between the last batch of such a worker and its end: four rounds of the command."""
+_has_begun = False
+# by thread, since a worker of the user's cluster may have several threads, and stages are not thread-safe
+_OF_THREAD = threading.local()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Cases as sent to a worker: what they have in `common`, and of each, `packed`, its key and its other parameters.
+    """Cases as sent to a worker: the parameters in `common`, and `packed`, the key and other parameters of each case.
 
-    They are packed because a scheduler would unpack and pack every value that it passes on.  Bytes pass as they are.
+    They are packed, since a scheduler would unpack and pack every value that it passes on, but not bytes.
 
-    strict: that a run returns what cannot be stored is the study's mistake, not that run's.  seconds: what the cases
-    are expected to take together; 0 where that is not known.
+    strict: a run that returns what cannot be stored is an error of the study, not of the run.  seconds: expected time
+    of all cases; 0 if unknown.
     """
 
     spec: MethodSpec
@@ -117,22 +93,22 @@ class Batch:
 
     @property
     def cases(self) -> list[tuple[str, dict[str, Value]]]:
-        """The cases' keys, and the parameters that are not common to them."""
+        """The keys of the cases, and their parameters that are not common."""
         unpacked: list[tuple[str, dict[str, Value]]] = pickle.loads(self.packed)  # noqa: S301  # packed above
         return unpacked
 
 
 def _same(one: Value | None, other: Value) -> bool:
-    """Return True where two values are one, 1 and true being two; most that are equal are the same object."""
+    """Return True for equal values of one type, since 1 and true differ; most equal values are one object."""
     return one is other or repr(one) == repr(other)
 
 
 def run_batch(batch: Batch) -> RunRecords:
-    """Compute the cases in turn, with one BLAS thread; a case that raises is recorded and the rest go on.
+    """Compute the cases in turn, with one BLAS thread.  An exception of a case is recorded, and the others go on.
 
-    Raises SweepError on a worker that has other code of this package, since its numbers may be others; LeavingError on
-    one that has not the time for this batch, though it had for the one before; LostBatchError where what a run did to
-    its process keeps all of them from being handed over; StudyError where the batch is strict.
+    Raises SweepError if the worker has another version of this package; LeavingError if the worker has no time left
+    for this batch, unless it is its first; LostBatchError if a run has left its process unable to return the records;
+    StudyError if the batch is strict and a run returns what cannot be stored.
     """
     if batch.code != package_code():  # before anything is unpacked, which may not be possible with other code
         raise SweepError(
@@ -149,9 +125,9 @@ def run_batch(batch: Batch) -> RunRecords:
         end_without_handles()
 
 
-# what is too long for a whole job is tried all the same, else it would be handed from worker to worker for ever
+# a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
 def _check_time_left(seconds: float) -> None:
-    """Raise LeavingError where the process is to leave within `seconds`, unless this is its first batch."""
+    """Raise LeavingError if the process is to end within `seconds`, unless this is its first batch."""
     global _has_begun
     if _has_begun and time.time() + seconds > float(os.environ.get(LEAVE_AT, "inf")):
         # meanwhile what it has computed is fetched: of two that leave together Dask keeps the second with its results,
@@ -161,18 +137,15 @@ def _check_time_left(seconds: float) -> None:
     _has_begun = True
 
 
-_has_begun = False
-
-
 def _refused(error: BaseException) -> None:
     if isinstance(error, ReturnError):
         raise StudyError(f"{error}; nothing was written, `evogt try STUDY.toml` shows what one case returns") from error
 
 
-# One BLAS thread: two workers of two threads on two cores take 465 ms for an SVD of 8000 x 320, of one thread each
-# 163 ms.  Floating-point warnings are off, since what is not finite is judged by its value.
+# One BLAS thread: on two cores, an SVD of 8000 x 320 takes two workers 163 ms with one thread each, 465 ms with two.
+# Floating-point warnings are off, since a value that is not finite shows itself.
 def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], None]) -> RunRecords:
-    """As `run_batch`, with these stages; `raised` is called with what a case raises."""
+    """Compute as `run_batch`, with these stages; `raised` is called with each exception of a case."""
     method, cases = load_method(batch.spec), batch.cases
     software = software_set()  # before the runs, which may leave no file descriptor to read it with
     outcomes: list[tuple[Status, str, Record | None, float]] = []
@@ -204,7 +177,7 @@ def computed(batch: Batch, share: StageCache, raised: Callable[[BaseException], 
 
 @lru_cache(maxsize=1)  # looking for them takes 2 ms
 def _libraries(modules: int) -> ThreadpoolController:
-    """The BLAS and OpenMP libraries that are loaded, looked for again where the number of `modules` has changed."""
+    """The loaded BLAS and OpenMP libraries; they are searched again if the number of `modules` has changed."""
     return ThreadpoolController()
 
 
@@ -214,17 +187,13 @@ def _run(method: Method, values: Values, share: StageCache) -> Record:
     try:
         return method.bind(values).run(share)
     finally:
-        # a process that the run forked and that comes back from it would hand over numbers in this one's name
+        # a process that the run forked must not return records in place of this one
         if os.getpid() != process:
             os._exit(0)
 
 
-# by thread, since a cluster of the user's may have several in a worker, and stages are not made for two at once
-_OF_THREAD = threading.local()
-
-
 def _stages() -> StageCache:
-    """The stages that this worker thread keeps from batch to batch: a reference is not solved for each of them."""
+    """The stages that this worker thread keeps between batches, so that a reference is solved once."""
     if not hasattr(_OF_THREAD, "stages"):
         _OF_THREAD.stages = StageCache()
     stages: StageCache = _OF_THREAD.stages
@@ -232,7 +201,7 @@ def _stages() -> StageCache:
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
-    """Return True where it may be the user's own: signals reach the main thread, in which workers compute nothing."""
+    """Return True if the user may have pressed Ctrl-C: signals reach the main thread, where workers compute nothing."""
     return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
@@ -246,7 +215,7 @@ def one_line(error: BaseException) -> str:
     """Type and text of an exception on one line of bounded length."""
     try:
         told = str(error)
-    except BaseException:  # noqa: BLE001  # an exception of the user's own may fail even at this, and by any other
+    except BaseException:  # noqa: BLE001  # printing an exception of the user may raise any other
         told = "(it cannot be printed)"
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     line = f"{type(error).__name__}: {' '.join(told.split())}".rstrip(": ")
@@ -272,7 +241,7 @@ def stacked(records: Sequence[Record | None]) -> tuple[Stack, ...]:
 
 
 def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Arrays of one rank in one array with a leading axis, filled with NaN (or "") where some are shorter."""
+    """Stack arrays of one rank along a leading axis; shorter ones are filled with NaN or ""."""
     arrays = list(arrays)
     shape = tuple(np.max([array.shape for array in arrays], axis=0)) if arrays[0].ndim else ()
     if all(array.shape == shape for array in arrays):
@@ -284,3 +253,26 @@ def padded(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     for row, array in enumerate(arrays):
         whole[row][tuple(slice(0, n) for n in array.shape)] = array
     return whole
+
+
+def end_without_handles() -> None:
+    """End a worker that has no file descriptors left, so that its nanny starts another one.
+
+    Raises LostBatchError in a process that was not started as a worker.
+    """
+    if _are_left():
+        return
+    if parent_process() is not None:
+        os._exit(EXIT_CODE)
+    raise LostBatchError("no file descriptors are left in the worker's process")
+
+
+# tried, not counted, since the process, the user and the machine have limits
+def _are_left() -> bool:
+    with ExitStack() as stack:
+        try:
+            for _ in range(NEEDED):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            return False
+    return True

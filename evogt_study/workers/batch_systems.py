@@ -1,4 +1,7 @@
-"""Workers from a batch system, through dask-jobqueue (the extra `hpc`), configured by its own YAML files."""
+"""Get workers or array tasks from a batch system: SLURM, PBS, SGE or LSF.
+
+Workers are jobs of dask-jobqueue (extra `hpc`), configured by its YAML files.  Array tasks need a job script only.
+"""
 
 from __future__ import annotations
 
@@ -36,224 +39,61 @@ from evogt_study.workers.signals import deferred
 from evogt_study.workers.worker_server import BLAS_THREADS
 
 SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
-"""Batch systems, and what dask-jobqueue calls their clusters."""
+"""Batch systems, with the names of their clusters in dask-jobqueue."""
 LISTS: Mapping[str, tuple[str, ...]] = {
     "slurm": ("squeue", "-h", "-o", "%i %T %r", "-u"),
     "pbs": ("qstat", "-u"),
     "sge": ("qstat", "-u"),
     "lsf": ("bjobs", "-noheader", "-o", "jobid stat pend_reason", "-u"),
 }
-"""Commands that list the jobs of the user who is named after them, one a line that begins with the job's number."""
-ANSWER_SECONDS = 30
-"""Seconds in which a queue has to answer: busy ones take some."""
-
-
-@dataclass(frozen=True)
-class Queue:
-    """The queue of the batch system `system`."""
-
-    system: str
-
-    def jobs(self) -> dict[str, str] | None:
-        """State of each of this user's jobs in the queue, by its number; None where it does not answer."""
-        try:
-            done = subprocess.run(  # noqa: S603  # fixed words
-                [*LISTS[self.system], getpass.getuser()],
-                capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return None
-        # LSF calls an empty queue an error
-        if done.returncode and "No unfinished job" not in done.stderr:
-            return None
-        return {
-            match[1]: " ".join(match[2].split())
-            for line in done.stdout.splitlines()
-            if (match := re.match(r"\s*(\d+)\S*\s*(.*)", line))
-        }
-
-
-def in_words(said: Iterable[str]) -> str:
-    """Counted states of several jobs: "2 PENDING Resources, 1 RUNNING None"."""
-    counts = Counter(said)
-    return ", ".join(f"{count} {words}" for words, count in counts.most_common()) or "no jobs"
-
-
-def wall_seconds(system: str, text: object) -> float | None:
-    """Seconds of a wall time as the batch system reads it; None where that is not known.
-
-    >>> wall_seconds("slurm", "1-12:00"), wall_seconds("slurm", "90"), wall_seconds("lsf", "1:30")
-    (129600.0, 5400.0, 5400.0)
-    >>> wall_seconds("pbs", "01:30:00"), wall_seconds("pbs", None)
-    (5400.0, None)
-    """
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(text))
-    if not match:
-        return None
-    days, numbers = float(match[1] or 0), [float(number) for number in match.groups()[1:] if number is not None]
-    if match[1] is not None:  # SLURM's days-hours:minutes:seconds
-        numbers += [0.0] * (3 - len(numbers))
-    elif len(numbers) == 1:
-        numbers = [numbers[0], 0.0] if system in ("slurm", "lsf") else numbers  # which count in minutes
-    elif system == "lsf":
-        numbers = [*numbers[:2], 0.0]
-    return days * 86_400.0 + sum(number * 60.0**power for power, number in enumerate(reversed(numbers)))
-
-
+"""Commands that list the jobs of a user, whose name follows.  Each line begins with the number of a job."""
 LOOK_SECONDS = 5.0
-"""Between two looks at the queue, each of which is a command that asks its server: fewer than people ask by hand."""
+"""Seconds between two looks at the queue.  Each look is a command that asks the server."""
 TOLD_SECONDS = 60.0
-"""Between two lines on a queue that gives no worker."""
-SUBMIT_SECONDS = 120.0
-"""In which a job has to be submitted: SLURM's own commands ask a busy server again for up to a minute."""
+"""Seconds between two messages about a queue that gives no worker."""
+ANSWER_SECONDS = 30
+"""Seconds for an answer of a queue, which may be busy."""
+SUBMIT_SECONDS = 120
+"""Seconds for submitting a job.  The commands of SLURM ask a busy server again for up to a minute."""
+CLOSE_SECONDS = 60.0
+"""Seconds for cancelling the jobs at the end.  The commands ask a busy server several times."""
 BARREN = 4
-"""Looks in turn that find jobs ended before any worker came of them: a job that cannot start would be submitted for
-ever.  One that was cancelled while it waited is one of them."""
+"""Consecutive looks that find jobs which ended without a worker, before the command gives up.  A job that cannot start
+would otherwise be submitted without end.  A job that was cancelled while it waited counts too."""
 OUTPUT_BYTES = 4096
-"""Bytes at the end of a job's output in which its last line is looked for."""
+"""Bytes at the end of the output of a job that are searched for its last line."""
+CERTIFICATES = ".evogt-"
+"""Prefix of the folders with certificates, hidden since they may be in the working folder."""
+MARGIN, LEAST_MARGIN, MOST_MARGIN = 1.0 / 20.0, 10.0, 300.0
+"""Workers leave a job before its end: by this part of the wall time, with a smallest and a largest number of seconds.
 
+The jobs of a study leave at random times within as many seconds, so that not all workers leave at once.
+"""
 Told = Callable[[str], None]
 
 
-class JobKeeper:
-    """Keeps as many jobs of `cluster` (dask-jobqueue's) as give `workers` processes, as long as `keeping` runs.
+@contextmanager
+def on_batch_system(system: str, workers: int, output: Path, told: Told = lambda line: None) -> Iterator[Client]:
+    """A client whose `workers` processes are jobs, which are replaced when they end, and cancelled at the end.
 
-    told: gets a line where jobs are replaced, and each minute without a worker, with what the queue says.  error: why
-    it gave up, and closed the client.
+    output: folder for the jobs' output.  `told` gets a line where jobs are replaced, and each minute without a worker.
+    Raises InputError; SweepError where jobs are refused, or end again and again before a worker comes of them.
     """
-
-    def __init__(self, cluster: Any, workers: int, queue: Queue, output: Path, told: Told) -> None:
-        self.cluster, self.queue, self.output, self.told = cluster, queue, output, told
-        processes = cluster._dummy_job.worker_processes
-        self.wanted = math.ceil(workers / processes)
-        self.error: str | None = None
-        self.came: set[str] = set()  # jobs that a worker came of
-        self.barren = 0
-        self.waiting = self.last_told = time.monotonic()
-        self.over = threading.Event()
-
-    @contextmanager
-    def keeping(self, client: Client) -> Iterator[None]:
-        """Submit the jobs, the first of them now, and keep them up.  Raises SweepError where the first is refused."""
+    settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
+    with (
+        dask.config.set(settings),
+        silent(),
+        cluster_of(system, output) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        keeper = JobKeeper(cluster, workers, Queue(system), output, told)
         try:
-            self.submit()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise SweepError(f"the batch system {self.queue.system} did not take the jobs: {_reason(error)}") from None
-        thread = threading.Thread(target=self.keep, args=(client,), name="evogt-jobs", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self.over.set()
-            thread.join(ANSWER_SECONDS)  # one that waits for the batch system ends with this process
-
-    def keep(self, client: Client) -> None:
-        """Look at the jobs again and again; close `client` where that is of no use any more."""
-        wait = 0.0
-        while not self.over.wait(wait):
-            self.look()
-            if self.error is not None:
-                client.close()  # whoever waits for a batch goes on with an error
-                return
-            # longer after jobs that ended at once: a queue is not to be flooded
-            wait = LOOK_SECONDS * 2**self.barren
-
-    def look(self) -> None:
-        """Drop jobs that the queue does not have any more, submit others for them, and tell of what there is."""
-        jobs = dict(self.cluster.workers)
-        said = self.queue.jobs()
-        names = [str(each.name) for each in list(self.cluster.scheduler.workers.values())]
-        self.came |= {name for name in jobs if any(each == name or each.startswith(f"{name}-") for each in names)}
-        ended = [name for name in self.cluster.worker_spec if name not in jobs]  # Dask cancels those that lose a worker
-        ended += [] if said is None else [name for name, job in jobs.items() if str(job.job_id) not in said]
-        self.count(ended, there=bool(names))
-        self.replace(ended)
-        self.tell(names, [] if said is None else [said[str(j.job_id)] for n, j in jobs.items() if n not in ended], said)
-
-    def count(self, ended: list[str], *, there: bool) -> None:
-        """Count looks that find jobs which ended without a worker; give up after `BARREN` of them in turn."""
-        if there:
-            self.barren = 0
-        elif any(name not in self.came for name in ended):
-            self.barren += 1
-        if self.barren >= BARREN:
-            self.error = (
-                f"jobs of the batch system {self.queue.system} have ended {BARREN} times before a worker came of them; "
-                f"their output is in {self.output}" + self.last_line()
-            )
-
-    def replace(self, ended: list[str]) -> None:
-        """Take jobs that have ended out, and submit others up to the number that is wanted."""
-        for name in ended:
-            self.cluster.worker_spec.pop(name, None)
-            self.cluster.workers.pop(name, None)
-        if ended:
-            self.told(f"{len(ended)} jobs of {self.queue.system} have ended; as many are submitted again")
-        while self.error is None and len(self.cluster.worker_spec) < self.wanted and not self.over.is_set():
-            try:
-                self.submit()
-            except (OSError, RuntimeError, ValueError) as error:  # a server that restarts, or a limit of jobs
-                if time.monotonic() >= self.last_told + TOLD_SECONDS:
-                    self.last_told = time.monotonic()
-                    self.told(f"{self.queue.system} takes no jobs now: {_reason(error)}; tried again")
-                return
-
-    # one by one: of several that are submitted together Dask forgets all where one is refused
-    def submit(self) -> None:
-        """Submit one job, under a name that none had before.  Raises what the batch system's command ends with."""
-        self.cluster._i += 1
-        spec = self.cluster.new_worker_spec()
-        self.cluster.worker_spec.update(spec)
-        try:
-            self.cluster.sync(self.cluster._correct_state, callback_timeout=SUBMIT_SECONDS)
-        except BaseException as error:
-            for name in spec:
-                self.cluster.worker_spec.pop(name, None)
-                self.cluster.workers.pop(name, None)
-            for job in [job for job in self.cluster._created if job.name in spec]:
-                self.cluster._created.discard(job)  # else closing waits for its start
-            if isinstance(error, TimeoutError):
-                raise TimeoutError(f"no answer within {SUBMIT_SECONDS:.0f} s") from None
+            with keeper.keeping(client):
+                yield client
+        except SweepError:
+            if keeper.error is not None:
+                raise SweepError(f"{keeper.error}; finished runs are kept, the same command goes on") from None
             raise
-
-    def tell(self, names: list[str], said: list[str], answer: object) -> None:
-        """Tell each minute that there is no worker, for how long, and what the queue says."""
-        now = time.monotonic()
-        if names:
-            self.waiting = self.last_told = now
-        elif now >= self.last_told + TOLD_SECONDS:
-            self.last_told = now
-            queue = "its queue does not answer" if answer is None else f"its queue has {in_words(said)}"
-            self.told(f"no worker of {self.queue.system} for {now - self.waiting:.0f} s: {queue}; waiting for one")
-
-    def last_line(self) -> str:
-        """The last line of the latest output of a job, where there is any."""
-        with suppress(OSError, ValueError):
-            latest = max(
-                (path for path in self.output.iterdir() if path.stat().st_size), key=lambda p: p.stat().st_mtime
-            )
-            with latest.open("rb") as file:
-                file.seek(max(0, latest.stat().st_size - OUTPUT_BYTES))
-                return ": " + file.read().decode(errors="replace").strip().splitlines()[-1]
-        return ""
-
-
-def _reason(error: Exception) -> str:
-    """The message of a batch system's command: dask-jobqueue puts it behind the word stderr, after the command."""
-    _, found, said = str(error).partition("stderr:")
-    return " ".join((said if found and said.strip() else str(error)).split())
-
-
-CERTIFICATES = ".evogt-"
-"""Prefix of folders of certificates; hidden, since the folder may be the user's working folder."""
-
-CLOSE_SECONDS = 60.0
-"""In which the batch system has to cancel the jobs at the end: its commands ask a busy server again and again."""
-MARGIN, LEAST_MARGIN, MOST_MARGIN = 1.0 / 20.0, 10.0, 300.0
-"""Part of a job's wall time, and seconds at least and at most, that its workers leave before its end.
-
-They leave within as many seconds, each job at its own time, so that not all of a study's workers are gone at once.
-"""
 
 
 # BLAS's variables are exported in the script of the job: the environment of this process does not reach it.
@@ -366,32 +206,185 @@ def _leaving(wall: float | None) -> list[str]:
     return [f"export {LEAVE_AT}=$(( $(date +%s) + {max(1, round(wall) - 2 * margin)} + ${{RANDOM:-0}} % {margin} ))"]
 
 
-@contextmanager
-def on_batch_system(system: str, workers: int, output: Path, told: Told = lambda line: None) -> Iterator[Client]:
-    """A client whose `workers` processes are jobs, which are replaced when they end, and cancelled at the end.
+def wall_seconds(system: str, text: object) -> float | None:
+    """Seconds of a wall time as the batch system reads it; None where that is not known.
 
-    output: folder for the jobs' output.  `told` gets a line where jobs are replaced, and each minute without a worker.
-    Raises InputError; SweepError where jobs are refused, or end again and again before a worker comes of them.
+    >>> wall_seconds("slurm", "1-12:00"), wall_seconds("slurm", "90"), wall_seconds("lsf", "1:30")
+    (129600.0, 5400.0, 5400.0)
+    >>> wall_seconds("pbs", "01:30:00"), wall_seconds("pbs", None)
+    (5400.0, None)
     """
-    settings = SETTINGS | {"temporary-directory": str(own_folder())}  # of the scheduler, which is in this process
-    with (
-        dask.config.set(settings),
-        silent(),
-        cluster_of(system, output) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        keeper = JobKeeper(cluster, workers, Queue(system), output, told)
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(text))
+    if not match:
+        return None
+    days, numbers = float(match[1] or 0), [float(number) for number in match.groups()[1:] if number is not None]
+    if match[1] is not None:  # SLURM's days-hours:minutes:seconds
+        numbers += [0.0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [numbers[0], 0.0] if system in ("slurm", "lsf") else numbers  # which count in minutes
+    elif system == "lsf":
+        numbers = [*numbers[:2], 0.0]
+    return days * 86_400.0 + sum(number * 60.0**power for power, number in enumerate(reversed(numbers)))
+
+
+class JobKeeper:
+    """Keeps as many jobs of `cluster` (dask-jobqueue's) as give `workers` processes, as long as `keeping` runs.
+
+    told: gets a line where jobs are replaced, and each minute without a worker, with what the queue says.  error: why
+    it gave up, and closed the client.
+    """
+
+    def __init__(self, cluster: Any, workers: int, queue: Queue, output: Path, told: Told) -> None:
+        self.cluster, self.queue, self.output, self.told = cluster, queue, output, told
+        processes = cluster._dummy_job.worker_processes
+        self.wanted = math.ceil(workers / processes)
+        self.error: str | None = None
+        self.came: set[str] = set()  # jobs that a worker came of
+        self.barren = 0
+        self.waiting = self.last_told = time.monotonic()
+        self.over = threading.Event()
+
+    @contextmanager
+    def keeping(self, client: Client) -> Iterator[None]:
+        """Submit the jobs, the first of them now, and keep them up.  Raises SweepError where the first is refused."""
         try:
-            with keeper.keeping(client):
-                yield client
-        except SweepError:
-            if keeper.error is not None:
-                raise SweepError(f"{keeper.error}; finished runs are kept, the same command goes on") from None
+            self.submit()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise SweepError(f"the batch system {self.queue.system} did not take the jobs: {_reason(error)}") from None
+        thread = threading.Thread(target=self.keep, args=(client,), name="evogt-jobs", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.over.set()
+            thread.join(ANSWER_SECONDS)  # one that waits for the batch system ends with this process
+
+    def keep(self, client: Client) -> None:
+        """Look at the jobs again and again; close `client` where that is of no use any more."""
+        wait = 0.0
+        while not self.over.wait(wait):
+            self.look()
+            if self.error is not None:
+                client.close()  # whoever waits for a batch goes on with an error
+                return
+            # longer after jobs that ended at once: a queue is not to be flooded
+            wait = LOOK_SECONDS * 2**self.barren
+
+    def look(self) -> None:
+        """Drop jobs that the queue does not have any more, submit others for them, and tell of what there is."""
+        jobs = dict(self.cluster.workers)
+        said = self.queue.jobs()
+        names = [str(each.name) for each in list(self.cluster.scheduler.workers.values())]
+        self.came |= {name for name in jobs if any(each == name or each.startswith(f"{name}-") for each in names)}
+        ended = [name for name in self.cluster.worker_spec if name not in jobs]  # Dask cancels those that lose a worker
+        ended += [] if said is None else [name for name, job in jobs.items() if str(job.job_id) not in said]
+        self.count(ended, there=bool(names))
+        self.replace(ended)
+        self.tell(names, [] if said is None else [said[str(j.job_id)] for n, j in jobs.items() if n not in ended], said)
+
+    def count(self, ended: list[str], *, there: bool) -> None:
+        """Count looks that find jobs which ended without a worker; give up after `BARREN` of them in turn."""
+        if there:
+            self.barren = 0
+        elif any(name not in self.came for name in ended):
+            self.barren += 1
+        if self.barren >= BARREN:
+            self.error = (
+                f"jobs of the batch system {self.queue.system} have ended {BARREN} times before a worker came of them; "
+                f"their output is in {self.output}" + self.last_line()
+            )
+
+    def replace(self, ended: list[str]) -> None:
+        """Take jobs that have ended out, and submit others up to the number that is wanted."""
+        for name in ended:
+            self.cluster.worker_spec.pop(name, None)
+            self.cluster.workers.pop(name, None)
+        if ended:
+            self.told(f"{len(ended)} jobs of {self.queue.system} have ended; as many are submitted again")
+        while self.error is None and len(self.cluster.worker_spec) < self.wanted and not self.over.is_set():
+            try:
+                self.submit()
+            except (OSError, RuntimeError, ValueError) as error:  # a server that restarts, or a limit of jobs
+                if time.monotonic() >= self.last_told + TOLD_SECONDS:
+                    self.last_told = time.monotonic()
+                    self.told(f"{self.queue.system} takes no jobs now: {_reason(error)}; tried again")
+                return
+
+    # one by one: of several that are submitted together Dask forgets all where one is refused
+    def submit(self) -> None:
+        """Submit one job, under a name that none had before.  Raises what the batch system's command ends with."""
+        self.cluster._i += 1
+        spec = self.cluster.new_worker_spec()
+        self.cluster.worker_spec.update(spec)
+        try:
+            self.cluster.sync(self.cluster._correct_state, callback_timeout=SUBMIT_SECONDS)
+        except BaseException as error:
+            for name in spec:
+                self.cluster.worker_spec.pop(name, None)
+                self.cluster.workers.pop(name, None)
+            for job in [job for job in self.cluster._created if job.name in spec]:
+                self.cluster._created.discard(job)  # else closing waits for its start
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"no answer within {SUBMIT_SECONDS:.0f} s") from None
             raise
 
+    def tell(self, names: list[str], said: list[str], answer: object) -> None:
+        """Tell each minute that there is no worker, for how long, and what the queue says."""
+        now = time.monotonic()
+        if names:
+            self.waiting = self.last_told = now
+        elif now >= self.last_told + TOLD_SECONDS:
+            self.last_told = now
+            queue = "its queue does not answer" if answer is None else f"its queue has {_count_states(said)}"
+            self.told(f"no worker of {self.queue.system} for {now - self.waiting:.0f} s: {queue}; waiting for one")
 
-ARRAY_SUBMIT_SECONDS = 120
-"""Seconds in which a batch system has to answer: busy ones take tens of them."""
+    def last_line(self) -> str:
+        """The last line of the latest output of a job, where there is any."""
+        with suppress(OSError, ValueError):
+            latest = max(
+                (path for path in self.output.iterdir() if path.stat().st_size), key=lambda p: p.stat().st_mtime
+            )
+            with latest.open("rb") as file:
+                file.seek(max(0, latest.stat().st_size - OUTPUT_BYTES))
+                return ": " + file.read().decode(errors="replace").strip().splitlines()[-1]
+        return ""
+
+
+def _reason(error: Exception) -> str:
+    """The message of a batch system's command: dask-jobqueue puts it behind the word stderr, after the command."""
+    _, found, said = str(error).partition("stderr:")
+    return " ".join((said if found and said.strip() else str(error)).split())
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue of the batch system `system`."""
+
+    system: str
+
+    def jobs(self) -> dict[str, str] | None:
+        """State of each of this user's jobs in the queue, by its number; None where it does not answer."""
+        try:
+            done = subprocess.run(  # noqa: S603  # fixed words
+                [*LISTS[self.system], getpass.getuser()],
+                capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return None
+        # LSF calls an empty queue an error
+        if done.returncode and "No unfinished job" not in done.stderr:
+            return None
+        return {
+            match[1]: " ".join(match[2].split())
+            for line in done.stdout.splitlines()
+            if (match := re.match(r"\s*(\d+)\S*\s*(.*)", line))
+        }
+
+
+def _count_states(states: Iterable[str]) -> str:
+    """Count the states of several jobs: "2 PENDING Resources, 1 RUNNING None"."""
+    counts = Counter(states)
+    return ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "no jobs"
 
 
 @dataclass(frozen=True)
@@ -479,16 +472,14 @@ def submitted(system: str, script: str) -> str:
     command = ARRAY_SYSTEMS[system].submit
     try:
         done = subprocess.run(  # noqa: S603  # a fixed name
-            [command], input=script, capture_output=True, text=True, check=False, timeout=ARRAY_SUBMIT_SECONDS
+            [command], input=script, capture_output=True, text=True, check=False, timeout=SUBMIT_SECONDS
         )
     except OSError as error:
         raise InputError(
             f"`--cluster {system}` must have {command} on this machine, got: {error.strerror}; --print shows the script"
         ) from None
     except subprocess.TimeoutExpired:
-        raise InputError(
-            f"`--cluster {system}`: {command} gave no answer in {ARRAY_SUBMIT_SECONDS} s; try again"
-        ) from None
+        raise InputError(f"`--cluster {system}`: {command} gave no answer in {SUBMIT_SECONDS} s; try again") from None
     if done.returncode:
         raise InputError(f"`--cluster {system}`: {command} refused the job: {done.stderr or done.stdout}")
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Workers for a sweep: a given Dask client, or an embedded cluster of single-threaded processes on this machine."""
+"""Connect to a Dask client: a given one, or a local cluster of processes with one thread each."""
 
 from __future__ import annotations
 
@@ -55,13 +55,87 @@ ON_THIS_MACHINE = {
     "distributed.nanny.pre-spawn-environ": ONE_THREAD,
 }
 """Further settings for workers on this machine."""
-
 REOPEN_SECONDS = 5
 """Seconds between two looks for lost workers, which Dask counts as such 15 s after it last heard of them."""
 LOOKS_A_SECOND = 40
 """Looks at workers' memory a second, of all together: those of four workers at Dask's own pace."""
 NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 """Further settings for a cluster that shows no pages on its ports, which are open to every user of the machine."""
+
+
+@contextmanager
+def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
+    """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
+
+    The embedded cluster listens on loopback only, where other users of this machine are too, and takes nobody without
+    its certificate, which is made here and kept in memory.  It holds BLAS to one thread in its workers, whatever this
+    process inherited.
+    """
+    if client is not None:
+        yield client
+        return
+    start_ahead()
+    workers = workers or CPU_COUNT
+    made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
+    # the cluster is silent of its own until it closes, and what then fails to be sent is told after that
+    with silent(), made as folder, ExitStack() as stack:
+        scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
+        stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch | _looks(workers)))
+        with deferred():  # Dask cannot close a cluster that is half started
+            cluster = stack.enter_context(_local_cluster(workers, folder))
+            stack.enter_context(kept_up(cluster, workers))
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        yield client
+
+
+def _local_cluster(workers: int, folder: str) -> LocalCluster:
+    """Worker processes on this machine.
+
+    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script would be
+    why, which is found out first: Dask takes ten seconds and more to give up.
+    """
+    if runs_the_script():
+        raise InputError(
+            'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports it, '
+            f"got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
+        )
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,  # SciPy's factorisations hold the GIL: threads would wait for each other
+            processes=True,
+            host="127.0.0.1",
+            security=Security.temporary(),
+            dashboard_address="127.0.0.1:0",  # None would take Dask's own port
+            scheduler_kwargs={"dashboard": False},
+            env=ONE_THREAD | {SHARED_FOLDER: folder},
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError) as error:  # Dask has closed what it had started
+        raise SweepError(
+            f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
+            "--workers where memory is short"
+        ) from None
+
+
+@contextmanager
+def kept_up(cluster: Any, workers: int) -> Iterator[None]:
+    """Have Dask start again whichever of the `workers` it has given up, every `REOPEN_SECONDS`.
+
+    A nanny whose worker dies while it is being started gives up, and Dask counts that worker as lost, but starts none
+    in its place by itself.
+    """
+    reopening = PeriodicCallback(partial(cluster.scale, n=workers), 1000 * REOPEN_SECONDS)
+    cluster.loop.add_callback(reopening.start)
+    try:
+        yield
+    finally:
+        cluster.loop.add_callback(reopening.stop)
+
+
+def _looks(workers: int) -> dict[str, str]:
+    """Dask's own tenth of a second between two looks at a worker's memory, longer where there are many."""
+    return {"distributed.worker.memory.monitor-interval": f"{max(100, 1000 * workers // LOOKS_A_SECOND)}ms"}
 
 
 # The client is never Dask's default: that would compute users' dask-backed arrays, and xarray would lock files across
@@ -87,20 +161,6 @@ def remote(address: str | None, scheduler_file: Path | None) -> Iterator[Client 
         raise InputError(f"`--scheduler` must be the address of a running scheduler, got {address}: {told}") from None
     with silent(), client:
         yield client
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Hold Dask's loggers to what is critical: a connection that is lost is reported in one line, by the sweep."""
-    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 # what accepts a connection and says nothing, as a scheduler that was stopped, a client would wait for without end
@@ -140,75 +200,14 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def connected(client: Client | None, workers: int | None = None) -> Iterator[Client]:
-    """`client` itself, or one of an embedded cluster with `workers` processes that is closed at the end.
-
-    The embedded cluster listens on loopback only, where other users of this machine are too, and takes nobody without
-    its certificate, which is made here and kept in memory.  It holds BLAS to one thread in its workers, whatever this
-    process inherited.
-    """
-    if client is not None:
-        yield client
-        return
-    start_ahead()
-    workers = workers or CPU_COUNT
-    made = tempfile.TemporaryDirectory(prefix="evogt-", dir=own_folder(), ignore_cleanup_errors=True)
-    # the cluster is silent of its own until it closes, and what then fails to be sent is told after that
-    with silent(), made as folder, ExitStack() as stack:
-        scratch = {"temporary-directory": folder}  # else Dask leaves a folder beside it
-        stack.enter_context(dask.config.set(SETTINGS | ON_THIS_MACHINE | NO_PAGES | scratch | _looks(workers)))
-        with deferred():  # Dask cannot close a cluster that is half started
-            cluster = stack.enter_context(_local_cluster(workers, folder))
-            stack.enter_context(kept_up(cluster, workers))
-            client = stack.enter_context(Client(cluster, set_as_default=False))
-        yield client
-
-
-@contextmanager
-def kept_up(cluster: Any, workers: int) -> Iterator[None]:
-    """Have Dask start again whichever of the `workers` it has given up, every `REOPEN_SECONDS`.
-
-    A nanny whose worker dies while it is being started gives up, and Dask counts that worker as lost, but starts none
-    in its place by itself.
-    """
-    reopening = PeriodicCallback(partial(cluster.scale, n=workers), 1000 * REOPEN_SECONDS)
-    cluster.loop.add_callback(reopening.start)
+def silent() -> Iterator[None]:
+    """Hold Dask's loggers to what is critical: a connection that is lost is reported in one line, by the sweep."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        cluster.loop.add_callback(reopening.stop)
-
-
-def _looks(workers: int) -> dict[str, str]:
-    """Dask's own tenth of a second between two looks at a worker's memory, longer where there are many."""
-    return {"distributed.worker.memory.monitor-interval": f"{max(100, 1000 * workers // LOOKS_A_SECOND)}ms"}
-
-
-def _local_cluster(workers: int, folder: str) -> LocalCluster:
-    """Worker processes on this machine.
-
-    Raises SweepError where one of them dies, or is refused, as it starts; InputError where the user's script would be
-    why, which is found out first: Dask takes ten seconds and more to give up.
-    """
-    if runs_the_script():
-        raise InputError(
-            'a script that runs a study must do so under `if __name__ == "__main__":`, since each worker imports it, '
-            f"got {sys.modules['__main__'].__file__} without; write that line and indent the rest"
-        )
-    try:
-        return LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,  # SciPy's factorisations hold the GIL: threads would wait for each other
-            processes=True,
-            host="127.0.0.1",
-            security=Security.temporary(),
-            dashboard_address="127.0.0.1:0",  # None would take Dask's own port
-            scheduler_kwargs={"dashboard": False},
-            env=ONE_THREAD | {SHARED_FOLDER: folder},
-            silence_logs=logging.CRITICAL,
-        )
-    except (OSError, RuntimeError) as error:  # Dask has closed what it had started
-        raise SweepError(
-            f"the {workers} worker processes did not start: {error or type(error).__name__}; run again, with fewer "
-            "--workers where memory is short"
-        ) from None
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

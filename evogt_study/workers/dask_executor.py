@@ -1,9 +1,8 @@
-"""The flow of a plan's batches through a cluster: a bounded number on their way, none lost.
+"""Compute the batches of a plan on a Dask client, a limited number at a time.
 
-A worker can die of a run, or of something else.  So a batch whose worker died is tried again as it is; if it takes
-another worker with it, in halves, until the run that does it is alone.  That one is recorded as lost after `KILLS`
-deaths, while the rest goes on.  A batch that a worker cannot compute as a whole is isolated likewise.  What a case
-gives does not depend on the batch that it is in.
+If a worker dies, its batch is tried once more.  If another worker dies, the batch is split until the run that does it
+is alone.  After `KILLS` deaths this run is recorded as lost, and the others go on.  The result of a case does not
+depend on its batch.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from asyncio import CancelledError as AsyncCancelled
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import CancelledError
-from concurrent.futures import CancelledError as Cancelled
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -33,53 +31,9 @@ from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.executor import BatchSize
 from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
 
-
-def run_on_worker(batch: Batch) -> RunRecords:
-    """As `run_batch`; a worker that leaves says who it is."""
-    try:
-        return run_batch(batch)
-    except LeavingError:
-        raise LeavingError(str(get_worker().address)) from None
-
-
 LOOK_SECONDS = 5.0
 """Seconds between two looks, each of which is a round trip to the scheduler."""
 NO_WORKERS = f"the Dask cluster has no workers for {WORKER_SECONDS} s; finished runs are kept, the same command goes on"
-
-
-class Watch:
-    """Cancels the `futures` of `client` once no worker has been there for `WORKER_SECONDS`; `deserted` says so then.
-
-    Whoever waits for one of them goes on with an error.  As a context it watches as long as its body runs.
-    """
-
-    def __init__(self, client: Client, futures: Collection[Future[Any]]) -> None:
-        self.client, self.futures, self.deserted = client, futures, False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="evogt-watch", daemon=True)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join(LOOK_SECONDS)
-
-    def _look(self) -> None:
-        seen = time.monotonic()
-        while not self._over.wait(min(LOOK_SECONDS, WORKER_SECONDS / 4)):
-            try:
-                if self.client.nthreads():
-                    seen = time.monotonic()
-                elif time.monotonic() > seen + WORKER_SECONDS:
-                    self.deserted = True
-                    self.client.cancel(list(self.futures))
-                    return
-            except (OSError, RuntimeError, CancelledError):  # the connection is lost, which the sweep notices by itself
-                return
-
-
 BATCHES_AHEAD = 3
 """Batches in flight for each worker: one is computed, the others wait at the scheduler, so that no worker waits for us.
 
@@ -95,22 +49,6 @@ one 2.4."""
 KILLS = 3
 """Times that a run may take its worker with it, alone in its batch, before it is lost: once may be an accident."""
 GONE = "the connection to the Dask scheduler was lost; finished runs are kept, the same command computes the rest"
-
-
-@dataclass(frozen=True)
-class Trip:
-    """A batch on its way: its cases, and how often it took its worker with it or was not handed over."""
-
-    cases: Sequence[Case]
-    deaths: int = 0
-
-    def again(self) -> list[Trip]:
-        """Return the batches to try after one more of these."""
-        # as it is once more: most deaths are not the batch's fault, and halves would lose the stages that it shares
-        if self.deaths == 0 or len(self.cases) == 1:
-            return [Trip(self.cases, self.deaths + 1)]
-        middle = len(self.cases) // 2
-        return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
 
 
 class Flow:
@@ -252,6 +190,30 @@ class Flow:
         return f"its worker process died {KILLS} times (memory, file descriptors, a crash{beyond})"
 
 
+@dataclass(frozen=True)
+class Trip:
+    """A batch on its way: its cases, and how often it took its worker with it or was not handed over."""
+
+    cases: Sequence[Case]
+    deaths: int = 0
+
+    def again(self) -> list[Trip]:
+        """Return the batches to try after one more of these."""
+        # as it is once more: most deaths are not the batch's fault, and halves would lose the stages that it shares
+        if self.deaths == 0 or len(self.cases) == 1:
+            return [Trip(self.cases, self.deaths + 1)]
+        middle = len(self.cases) // 2
+        return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
+
+
+def run_on_worker(batch: Batch) -> RunRecords:
+    """As `run_batch`; a worker that leaves says who it is."""
+    try:
+        return run_batch(batch)
+    except LeavingError:
+        raise LeavingError(str(get_worker().address)) from None
+
+
 def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:
     """Records of runs that returned nothing."""
     count = len(keys)
@@ -295,6 +257,39 @@ def wait_for_workers(client: Client, seconds: int | None = WORKER_SECONDS) -> No
                 ) from None
 
 
+class Watch:
+    """Cancels the `futures` of `client` once no worker has been there for `WORKER_SECONDS`; `deserted` says so then.
+
+    Whoever waits for one of them goes on with an error.  As a context it watches as long as its body runs.
+    """
+
+    def __init__(self, client: Client, futures: Collection[Future[Any]]) -> None:
+        self.client, self.futures, self.deserted = client, futures, False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="evogt-watch", daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        seen = time.monotonic()
+        while not self._over.wait(min(LOOK_SECONDS, WORKER_SECONDS / 4)):
+            try:
+                if self.client.nthreads():
+                    seen = time.monotonic()
+                elif time.monotonic() > seen + WORKER_SECONDS:
+                    self.deserted = True
+                    self.client.cancel(list(self.futures))
+                    return
+            except (OSError, RuntimeError, CancelledError):  # the connection is lost, which the sweep notices by itself
+                return
+
+
 @contextmanager
 def _connection(client: Client) -> Iterator[None]:
     """Raise SweepError where the body fails because the client has lost its scheduler, whatever Dask raises for it."""
@@ -304,6 +299,6 @@ def _connection(client: Client) -> Iterator[None]:
         raise
     except (Exception, AsyncCancelled) as error:
         # a client whose status is not "running" has lost its scheduler, whatever is raised meanwhile
-        if not isinstance(error, (OSError, Cancelled, AsyncCancelled)) and client.status == "running":
+        if not isinstance(error, (OSError, CancelledError, AsyncCancelled)) and client.status == "running":
             raise
         raise SweepError(GONE) from None

@@ -1,7 +1,7 @@
-"""One process forked from this one, which computes until a cluster is there; a study of quick runs needs none.
+"""Choose the size of batches, connect to workers when they are needed, and compute quick runs until they are there.
 
-Its runs are as safe as a worker's: what ends the process, or does not return, is left to the cluster, which isolates
-it.  So is what fails, since some libraries cannot be used in a process that was forked after they were.
+One forked process computes the quick runs.  It is as safe as a worker: the cluster computes again whatever failed in
+it, since some libraries cannot be used in a process that was forked after they were loaded.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
+from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evogt_study.errors import ParameterError, SweepError
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Order, Plan
 from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.limits import is_number
 from evogt_study.workers.signals import deferred
-from evogt_study.workers.worker_server import START_METHOD, ctrl_c_blocked
+from evogt_study.workers.worker_server import START_METHOD, ctrl_c_blocked, end_if_being_started
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 QUICK_SECONDS = 2.0
 """Seconds that the process has alone: a cluster of two workers takes 1.5 to 3 s to start and to end."""
@@ -38,75 +45,6 @@ FORKED_SECONDS = 0.1
 """Seconds of a batch up to which the next is twice as long: finished runs are seen at once, and files are few."""
 # xarray imports them when it makes its first variable and when it writes, and a cluster needs them: 0.6 s
 IMPORTED_MEANWHILE = ("dask.array", "distributed")
-
-
-def quick_records(
-    plan: Plan, numbers: Order, run_seconds: float | None, start_workers: Callable[[], object]
-) -> Iterator[RunRecords]:
-    """Records of those of the cases `numbers` that are computed well by one process before workers are there.
-
-    Where that is not to end within `QUICK_SECONDS`, `start_workers` is called, during which the process goes on.
-    run_seconds: as of `Batch`.  None are given on systems whose libraries may not live on in a forked process.
-    """
-    if START_METHOD != "forkserver":
-        return
-    begun, done = time.monotonic(), 0
-    with _forked(plan, numbers, run_seconds) as receiver:
-        for look, faster in ((EARLY_SECONDS, FASTER), (LOOK_SECONDS, 1.0), (QUICK_SECONDS, 1.0)):
-            for records in _received(receiver, begun + look):
-                done += len(records.keys)
-                yield records
-            if done == len(numbers):
-                return
-            if (done or look >= LOOK_SECONDS) and faster * done / look < len(numbers) / QUICK_SECONDS:
-                break
-        start_workers()
-        yield from _received(receiver, begun)
-
-
-@contextmanager
-def _forked(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[Connection]:
-    """Fork a process that computes the cases, and give what its records come by; the end of the body kills it."""
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    context = multiprocessing.get_context("fork")
-    process = context.Process(target=_compute, args=(plan, numbers, run_seconds, receiver, sender), daemon=True)
-    with ExitStack() as ends:
-        # what modules do after a fork has its exceptions ignored: a signal that came then was lost
-        with deferred(), ctrl_c_blocked(), warnings.catch_warnings():
-            # of locks that other threads hold now: a run that waits for one is left to the cluster
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-            for end in (receiver.close, process.join, process.kill):
-                ends.callback(end)
-        sender.close()
-        # after the fork, which would copy a lock of what is half imported
-        threading.Thread(target=lambda: [import_module(name) for name in IMPORTED_MEANWHILE], daemon=True).start()
-        yield receiver
-
-
-def _received(receiver: Connection, end: float) -> Iterator[RunRecords]:
-    """Records of runs that went well, of all that is there and of what comes until `end`."""
-    with suppress(EOFError, OSError):  # all are computed, or one has ended the process, perhaps while it sent
-        while receiver.poll(max(0.0, end - time.monotonic())):
-            records: RunRecords = receiver.recv()
-            well = np.flatnonzero(records.status == Status.ok)
-            if len(well):
-                yield records.selected(well)
-
-
-def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Connection, sender: Connection) -> None:
-    """Compute the cases in turn, in batches that grow, and send their records."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what defers it was forked too
-    receiver.close()  # so that a parent that is gone ends this process when it sends
-    cases, size = plan.cases(numbers), 1
-    # told by the cluster, which computes it again; the interrupt may be a run's own
-    with suppress(Exception, KeyboardInterrupt):
-        while batch := list(itertools.islice(cases, size)):
-            begun = time.monotonic()
-            sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))
-            size = 2 * size if time.monotonic() - begun < FORKED_SECONDS else max(1, size // 2)
-
-
 BATCH_SECONDS = 0.7
 """Seconds of work worth one task: enough to hide Dask's 3 to 6 ms a task, little enough to lose and to balance."""
 COMMAND_SECONDS = 0.007
@@ -183,3 +121,118 @@ class BatchSize:
         size = sum(stack.values.nbytes for stack in records.stacks)
         self.recent.append((len(records.keys), float(records.wall_seconds.sum()), size))
         self.runs += len(records.keys)
+
+
+class Workers:
+    """A client that is connected when it is first needed: a result that is complete starts no cluster.
+
+    alone: whether one study has them, whose first runs this machine may compute before they are there.
+    """
+
+    def __init__(self, client: Client | None, workers: int | None, *, alone: bool = True) -> None:
+        # a worker that imports a script without a main guard comes here too, and would start workers of its own
+        if client is None:
+            end_if_being_started()
+        # Dask takes -1 for none, which a study would wait for
+        if workers is not None and not (is_number(workers, Integral) and workers > 0):
+            raise ParameterError("workers", "an integer > 0", workers, remedy="leave it out for this machine's cores")
+        self.given, self.workers, self.alone = client, workers, alone
+        self._context: AbstractContextManager[Client] | None = None
+        self._client: Client | None = None
+        self._closed = False
+        self._connecting = threading.Lock()  # studies that run at once share the client
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._connecting:
+            self._closed = True
+            if self._client is not None and self._context is not None:
+                # closed as after success, whatever was raised: what is finished is on disk already
+                self._context.__exit__(None, None, None)
+
+    @property
+    def may_wait(self) -> bool:
+        """True until some are there, unless the user has said which there are to be."""
+        return self.alone and self.given is None and self._client is None
+
+    @property
+    def client(self) -> Client:
+        """The client, connected now if it was not before."""
+        with self._connecting:
+            if self._closed:
+                raise SweepError("stopped because another study could not go on; what is finished is kept")
+            if self._client is None:
+                from evogt_study.workers.clusters import connected  # 0.3 s, with Dask
+
+                self._context = connected(self.given, self.workers)
+                self._client = self._context.__enter__()
+            return self._client
+
+
+def quick_records(
+    plan: Plan, numbers: Order, run_seconds: float | None, start_workers: Callable[[], object]
+) -> Iterator[RunRecords]:
+    """Records of those of the cases `numbers` that are computed well by one process before workers are there.
+
+    Where that is not to end within `QUICK_SECONDS`, `start_workers` is called, during which the process goes on.
+    run_seconds: as of `Batch`.  None are given on systems whose libraries may not live on in a forked process.
+    """
+    if START_METHOD != "forkserver":
+        return
+    begun, done = time.monotonic(), 0
+    with _forked(plan, numbers, run_seconds) as receiver:
+        for look, faster in ((EARLY_SECONDS, FASTER), (LOOK_SECONDS, 1.0), (QUICK_SECONDS, 1.0)):
+            for records in _received(receiver, begun + look):
+                done += len(records.keys)
+                yield records
+            if done == len(numbers):
+                return
+            if (done or look >= LOOK_SECONDS) and faster * done / look < len(numbers) / QUICK_SECONDS:
+                break
+        start_workers()
+        yield from _received(receiver, begun)
+
+
+@contextmanager
+def _forked(plan: Plan, numbers: Order, run_seconds: float | None) -> Iterator[Connection]:
+    """Fork a process that computes the cases, and give what its records come by; the end of the body kills it."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=_compute, args=(plan, numbers, run_seconds, receiver, sender), daemon=True)
+    with ExitStack() as ends:
+        # what modules do after a fork has its exceptions ignored: a signal that came then was lost
+        with deferred(), ctrl_c_blocked(), warnings.catch_warnings():
+            # of locks that other threads hold now: a run that waits for one is left to the cluster
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
+            for end in (receiver.close, process.join, process.kill):
+                ends.callback(end)
+        sender.close()
+        # after the fork, which would copy a lock of what is half imported
+        threading.Thread(target=lambda: [import_module(name) for name in IMPORTED_MEANWHILE], daemon=True).start()
+        yield receiver
+
+
+def _received(receiver: Connection, end: float) -> Iterator[RunRecords]:
+    """Records of runs that went well, of all that is there and of what comes until `end`."""
+    with suppress(EOFError, OSError):  # all are computed, or one has ended the process, perhaps while it sent
+        while receiver.poll(max(0.0, end - time.monotonic())):
+            records: RunRecords = receiver.recv()
+            well = np.flatnonzero(records.status == Status.ok)
+            if len(well):
+                yield records.selected(well)
+
+
+def _compute(plan: Plan, numbers: Order, run_seconds: float | None, receiver: Connection, sender: Connection) -> None:
+    """Compute the cases in turn, in batches that grow, and send their records."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what defers it was forked too
+    receiver.close()  # so that a parent that is gone ends this process when it sends
+    cases, size = plan.cases(numbers), 1
+    # told by the cluster, which computes it again; the interrupt may be a run's own
+    with suppress(Exception, KeyboardInterrupt):
+        while batch := list(itertools.islice(cases, size)):
+            begun = time.monotonic()
+            sender.send(run_batch(Batch.of(plan.spec, batch, run_seconds)))
+            size = 2 * size if time.monotonic() - begun < FORKED_SECONDS else max(1, size // 2)

@@ -1,4 +1,7 @@
-"""The cases of a plan divided into parts, of which every task makes the same: it follows from the plan alone."""
+"""Compute a plan by array tasks, which claim parts of it in a folder, without a scheduler.
+
+The parts follow from the plan alone, so every task has the same parts.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.operations.progress import duration
-from evogt_study.operations.run import Workers, run_to_file
 from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.shards import shard_folder, write_shard
@@ -24,120 +25,32 @@ from evogt_study.results.sources import ShardFolder
 from evogt_study.results.table import Table
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.variables import Status
-from evogt_study.storage.atomic import check_result_place, identity, steadily
+from evogt_study.storage.atomic import identity, steadily
 from evogt_study.storage.lease import LIVES, SILENT_SECONDS, WorkIsGoneError, claims_in, writer_of
 from evogt_study.storage.paths import claims_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import Phase
 from evogt_study.study.plan import Order, Plan
-from evogt_study.study.study import Study, check_study
+from evogt_study.study.study import Study
+from evogt_study.text import duration
 from evogt_study.workers.dask_executor import Flow
-from evogt_study.workers.executor import BATCH_SECONDS
-from evogt_study.workers.limits import NO_LIMITS, Limits
+from evogt_study.workers.executor import BATCH_SECONDS, Workers
+from evogt_study.workers.limits import Limits
 
 MOST_PARTS = 4_000
-"""Parts of a plan: each is two files, and folders of some thousand are listed in milliseconds by any file server.
+"""Largest number of parts of a plan.  Each part is two files, and every file server lists some thousand files quickly.
 
-Some hundred tasks have ten and more each, so that they end together.
+Some hundred tasks have at least ten parts each, so that they end together.
 """
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The parts of a plan, in the order in which its cases are computed."""
-
-    plan: Plan
-
-    @cached_property
-    def order(self) -> Order:
-        """All points of the plan, in order."""
-        return self.plan.order
-
-    @cached_property
-    def size(self) -> int:
-        """Points of a part: worth a batch of Dask's where that is known beforehand, whole groups that share stages."""
-        least = math.ceil(self.plan.space.size / MOST_PARTS)
-        size = max(least, round(BATCH_SECONDS / self.plan.longest) if self.plan.longest else 1)
-        group = self.plan.group
-        return -(-size // group) * group if group <= 2 * size else size
-
-    @property
-    def count(self) -> int:
-        """Number of parts."""
-        return math.ceil(len(self.order) / self.size)
-
-    def cases(self, part: int) -> Order:
-        """Numbers of a part's cases."""
-        return self.order[part * self.size : (part + 1) * self.size]
-
-    @property
-    def digest(self) -> str:
-        """Name of this division: equal for tasks that mean the same by the number of a part."""
-        text = f"{self.plan.phase} {self.size} ".encode()
-        keys: npt.NDArray[np.bytes_] = self.plan.keys[self.order]
-        return blake2b(text + keys.tobytes(), digest_size=8).hexdigest()
-
-    # apart from each other, since tasks that begin together would all try to claim the same
-    def turn(self, number: int, of: int) -> list[int]:
-        """Parts in the order in which task `number` of `of`, counted from 1, looks at them: from its own share on."""
-        begin = (number - 1) * self.count // of
-        return [(begin + part) % self.count for part in range(self.count)]
-
-
 LOOK_SECONDS = 2.0
-"""Between two looks at what others compute, for which a task waits: each lists a folder."""
+"""Seconds between two looks at the parts of other tasks, which list a folder."""
 TOLD_SECONDS = 60.0
-"""Between two lines of a task that waits."""
-
+"""Seconds between two messages of a task that waits."""
 Told = Callable[[str], None]
 
 
-def work(
-    study: Study,
-    output: Path,
-    number: int,
-    of: int,
-    *,
-    workers: int = 1,
-    limits: Limits = NO_LIMITS,
-    others: Sequence[Path] = (),
-    told: Told = lambda line: None,
-    check_end: Callable[[], None] = lambda: None,
-) -> bool:
-    """Compute parts of a study that no other task has claimed, as task `number` of `of`, counted from 1.
-
-    A part whose task is gone is taken over.  Runs are kept in shards beside `output`; the task that finds all of them
-    there writes the result.  Returns True where the result is there then.  `told` gets a line of what it waits for.
-    check_end: raises KeyboardInterrupt where the task is to end; what is being computed is finished and kept then, and
-    the rest is left to others.
-
-    Raises ResultError where `evogt run` is computing the result, or it cannot be written; PilotError, StudyError and
-    SweepError as `run`.
-    """
-    check_study(study)
-    check_result_place(output)
-    with Workers(None, workers) as cluster:
-        task = _Task(study, output, number, of, cluster, limits, others, told, check_end)
-        whole = task.work()
-    told(f"task {number} of {of}: {task.computed:,} runs computed" + (f", {task.failed:,} failed" * bool(task.failed)))
-    if whole and shard_folder(output).exists():  # else another task has joined it
-        _join(study, output, workers, limits, others, told)
-    return whole
-
-
-def _join(study: Study, output: Path, workers: int, limits: Limits, others: Sequence[Path], told: Told) -> None:
-    """Write the result of which all runs are there, unless another task does it now."""
-    try:
-        run_to_file(study, output, workers=workers, limits=limits, others=others)
-    except ResultError:
-        writer = writer_of(output)
-        if shard_folder(output).exists() and (writer is None or not writer.lives):
-            raise
-        told("another task joins the result")
-
-
-class _Task:
-    """One call of `work`."""
+class ArrayTask:
+    """One task of an array, which computes parts of a study.  See `evogt_study.operations.array_task.work`."""
 
     def __init__(
         self,
@@ -167,7 +80,7 @@ class _Task:
         return self.complete
 
     def ending(self) -> bool:
-        """Return True where the task is to end: it begins nothing more."""
+        """Return True if the task is to end and begin nothing more."""
         try:
             self.check_end()
         except KeyboardInterrupt:
@@ -175,7 +88,7 @@ class _Task:
         return False
 
     def filled(self, phase: Phase, plan: Plan, *, wait: bool) -> Table:
-        """The table of a plan's runs; wait: with those of other tasks, which later phases rest on."""
+        """The table of the runs of a plan; wait: with the runs of other tasks, which later phases need."""
         while True:
             before = identity(self.path)
             table = self.looked(phase, plan)
@@ -183,7 +96,7 @@ class _Task:
                 return table
             writer = writer_of(self.path)
             if writer is not None and writer.lives:
-                # a task that joins the result has all of its runs, the last of which this one may not have seen yet
+                # a task that joins the result has all runs, but this task may not have seen the last one yet
                 if not len(self.looked(phase, plan).missing()):
                     continue
                 raise ResultError(
@@ -207,7 +120,7 @@ class _Task:
             return table
 
     def looked(self, phase: Phase, plan: Plan) -> Table:
-        """The finished runs of a plan, with the variable that decides on later ones; where none has it, with all."""
+        """The finished runs of a plan, with the variable that decides about later runs; if none has it, with all."""
 
         def look(variables: Sequence[str] | None) -> Table:
             return FinishedRuns(self.study, self.path, self.others, check=False).fill(Table(plan), variables)
@@ -218,12 +131,12 @@ class _Task:
 
 
 class _Share:
-    """The cases that one task computes of those that a plan misses.
+    """The missing cases of a plan that one task computes.
 
-    before: identity of the result when the `table` was filled; once it is another, somebody has joined it.
+    before: identity of the result when the `table` was filled.  A later change shows that a task has joined the result.
     """
 
-    def __init__(self, task: _Task, plan: Plan, table: Table, before: object) -> None:
+    def __init__(self, task: ArrayTask, plan: Plan, table: Table, before: object) -> None:
         self.task, self.plan, self.table, self.before = task, plan, table, before
         self.parts = Parts(plan)
         self.is_missing = np.zeros(plan.space.size, dtype=bool)
@@ -242,7 +155,7 @@ class _Share:
         return np.asarray(cases[self.is_missing[cases]])
 
     def is_done(self) -> bool:
-        """Return True where all parts are done, or the result has them already."""
+        """Return True if all parts are done, or if the result has them already."""
         try:
             return self.claims.seen().done.issuperset(self.turn)
         except WorkIsGoneError:
@@ -251,9 +164,9 @@ class _Share:
     def compute(self, *, wait: bool) -> None:
         """Compute parts until none is left to claim; wait: until all are done, by this task or others.
 
-        A wait ends with the other tasks: those that give no sign of life are taken over, `LIVES` times at most.
+        The wait ends even if other tasks die: their parts are claimed again, at most `LIVES` times.
         """
-        # as long as no run is there it is not known whether what the method returns can be stored
+        # before the first run it is unknown whether the result of the method can be stored
         first = not np.any(self.table.status == Status.ok)
         waiting = told = time.monotonic()
         with self.claims.kept_alive():
@@ -283,7 +196,7 @@ class _Share:
                 time.sleep(LOOK_SECONDS)
 
     def claimed(self) -> Iterator[Case]:
-        """Cases of parts that no other task has, each part claimed when its first case is asked for."""
+        """Cases of parts that no other task has; a part is claimed when its first case is needed."""
         seen = self.claims.seen()
         lost = self.claims.lost(seen, self.turn)
         self.given_up = [part for part in lost if self.claims.lives(part, seen.generations[part]) >= LIVES]
@@ -295,7 +208,7 @@ class _Share:
             if identity(self.task.path) != self.before:
                 raise WorkIsGoneError
             cases = list(self.plan.cases(self.missing(part)))
-            if generation:  # of what another task has begun some may be on disk
+            if generation:  # another task has begun the part, so some runs may be on disk
                 known = set(ShardFolder(self.shards).keys().astype(str).tolist())
                 cases = [case for case in cases if case.key not in known]
             self.hold(part, cases)
@@ -309,7 +222,7 @@ class _Share:
             self.claims.finish(part)
 
     def computed(self, begun: Case, claimed: Iterator[Case], first: bool) -> None:
-        """Compute the case `begun`, alone where it is the study's `first`, and what else is claimed."""
+        """Compute the case `begun`, alone if it is the `first` of the study, and the other claimed cases."""
         client, count = self.task.workers.client, int(np.count_nonzero(self.is_missing))
         if first and len(self.plan.trials(np.array([begun.index]))):
             self.keep(Flow(self.plan, iter([begun]), 1, client, self.task.limits, strict=True).records())
@@ -318,7 +231,7 @@ class _Share:
         self.keep(Flow(self.plan, claimed, count, client, self.task.limits).records())
 
     def keep(self, found: Iterator[RunRecords]) -> None:
-        """Write records to disk, and mark the parts as done that they complete."""
+        """Write records to disk, and mark the completed parts as done."""
         for records in found:
             write_shard(self.shards, self.table.counted_on(records))
             self.task.computed += len(records.keys)
@@ -333,3 +246,45 @@ class _Share:
 def _with_first(first: Case, rest: Iterator[Case]) -> Iterator[Case]:
     yield first
     yield from rest
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of a plan, in the order in which its cases are computed."""
+
+    plan: Plan
+
+    @cached_property
+    def order(self) -> Order:
+        """All points of the plan, in order."""
+        return self.plan.order
+
+    @cached_property
+    def size(self) -> int:
+        """Points of a part: as large as a batch, if its time is known, and whole groups that share stages."""
+        least = math.ceil(self.plan.space.size / MOST_PARTS)
+        size = max(least, round(BATCH_SECONDS / self.plan.longest) if self.plan.longest else 1)
+        group = self.plan.group
+        return -(-size // group) * group if group <= 2 * size else size
+
+    @property
+    def count(self) -> int:
+        """Number of parts."""
+        return math.ceil(len(self.order) / self.size)
+
+    def cases(self, part: int) -> Order:
+        """Numbers of a part's cases."""
+        return self.order[part * self.size : (part + 1) * self.size]
+
+    @property
+    def digest(self) -> str:
+        """Hash of this division, equal for tasks that give a part the same number."""
+        text = f"{self.plan.phase} {self.size} ".encode()
+        keys: npt.NDArray[np.bytes_] = self.plan.keys[self.order]
+        return blake2b(text + keys.tobytes(), digest_size=8).hexdigest()
+
+    # each task begins elsewhere, since tasks that begin together would all try to claim the same part
+    def turn(self, number: int, of: int) -> list[int]:
+        """Parts in the order in which task `number` of `of`, counted from 1, tries them, from its own share on."""
+        begin = (number - 1) * self.count // of
+        return [(begin + part) % self.count for part in range(self.count)]

@@ -1,7 +1,7 @@
-"""Limits at which a run, or a study, ends early; that of time is held inside the process that computes the run.
+"""Limit the number of failed runs and the time of a run.
 
-A run that is over its limit gets an exception at its next step in Python.  Compiled code that does not return for long
-after that cannot be stopped from inside: then the whole process ends, and the sweep isolates the run that did it.
+A run over its time limit gets an exception at its next step in Python.  Compiled code may not return for long.  Then
+the whole process ends, and the sweep isolates the run that did it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from typing import TypeVar
 
 from evogt_study.errors import InputError, TimedOutError, shortened
 
-WORKER_SECONDS = 60
-"""Seconds without a worker after which a study stops: a nanny starts another in seconds, on busy machines in 30."""
-GRACE_SECONDS = 30.0
-"""Seconds after the exception, before the process ends: a factorisation of some thousand unknowns takes less."""
-EXIT_CODE = 124  # that of timeout(1)
-
-
 T = TypeVar("T")
+WORKER_SECONDS = 60
+"""Seconds without a worker after which a study stops.  A nanny starts a new worker within 30 s on a busy machine."""
+GRACE_SECONDS = 30.0
+"""Seconds between the exception and the end of the process.  A factorisation of some thousand unknowns takes less."""
+EXIT_CODE = 124  # as timeout(1)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """run_seconds: time limit of each run; failures: how many runs may fail before the study stops.  None: no limit.
+    """Limits of a study; None means no limit.
 
-    worker_seconds: how long a study may be without a worker; None where whoever keeps the workers sees to that.  Raises
-    InputError for what is no limit.
+    run_seconds: time limit of each run.  failures: number of failed runs before the study stops.  worker_seconds:
+    longest time without a worker; None if another part of the program limits it.  Raises InputError for other values.
     """
 
     run_seconds: float | None = None
@@ -53,23 +51,19 @@ class Limits:
             )
 
 
-def is_number(value: object, kind: type) -> bool:
-    """True of a number of this kind; a truth value is none."""
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
 NO_LIMITS = Limits()
 
 
-class _TimeUp(BaseException):  # no Exception: a run's own handlers are not meant for it
-    pass
+def is_number(value: object, kind: type) -> bool:
+    """Return True for a number of this kind, but not for a boolean."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def limited(seconds: float | None, call: Callable[[], T]) -> T:
-    """Return what `call` returns.  Raises TimedOutError where it takes longer than `seconds`; None is no limit.
+    """Return the value of `call`.  Raises TimedOutError if it takes longer than `seconds`; None is no limit.
 
-    The exception arrives between any two steps of this thread; all of them, to the one that calls it back, are inside
-    the outer `try`.  A call that catches it is late all the same, whatever it returns or raises.
+    The exception may arrive between any two steps of this thread, so the outer `try` contains all steps until it is
+    withdrawn.  A call that catches the exception has timed out too, whatever it returns or raises.
     """
     if seconds is None:
         return call()
@@ -82,11 +76,15 @@ def limited(seconds: float | None, call: Callable[[], T]) -> T:
             watch.finish()
             watch.check()
     except _TimeUp:
-        watch.finish()  # it may have come while this was being done
+        watch.finish()  # the exception may have arrived during the first call
         raise TimedOutError(f"over its time limit of {seconds:g} s") from None
 
 
-# a thread of its own for each run, since a run computes in a worker's thread, where signals and alarms do not arrive
+class _TimeUp(BaseException):  # not an Exception, so that the handlers of a run do not catch it
+    pass
+
+
+# a thread for each run, since a run computes in a worker's thread, which receives no signals
 class _Watch(threading.Thread):
     """Interrupts the thread `ident` after `seconds`, and ends the process `GRACE_SECONDS` later."""
 
@@ -102,22 +100,22 @@ class _Watch(threading.Thread):
         self.fired = True
         _raise_in(self.target, _TimeUp)
         if not self.done.wait(GRACE_SECONDS):
-            os._exit(EXIT_CODE)  # no clean-up: the thread that would do it is the one that does not come back
+            os._exit(EXIT_CODE)  # no clean-up, since the thread that would do it does not return
 
     def finish(self) -> None:
-        """The body is done; an exception that is still on its way is called back."""
+        """Stop watching, and withdraw an exception that has not been raised yet."""
         self.done.set()
         if self.ident is not None:
             self.join()
         _raise_in(self.target, None)
 
     def check(self) -> None:
-        """Raise the exception here where the time was up, and the body has caught it."""
+        """Raise the exception here if the time was up and the body has caught it."""
         if self.fired:
             raise _TimeUp
 
 
-# ctypes: CPython has this for one thread to interrupt another, and no Python function for it
+# ctypes: CPython can interrupt another thread, but has no Python function for it
 def _raise_in(ident: int, exception: type[BaseException] | None) -> None:
     """Have the interpreter raise `exception` in a thread of this process; None withdraws one not raised yet."""
     wanted = None if exception is None else ctypes.py_object(exception)

@@ -1,7 +1,7 @@
-"""Interruptions of a command, all made the same: Ctrl-C, a SIGTERM, a terminal that closes, or a time limit of its own.
+"""Turn Ctrl-C, SIGTERM, a closed terminal and the time limit of a command into KeyboardInterrupt in the main thread.
 
-Each raises KeyboardInterrupt in the main thread, with the reason as its text, so that one path closes the cluster and
-keeps what is finished.  While a cluster starts there is nothing to close yet, and they wait.
+Its text is the reason.  One path then closes the cluster and keeps the finished runs.  While a cluster starts, signals
+wait.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from typing import Any
 from evogt_study.errors import InputError
 
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+AGAIN_SECONDS = 0.05
+"""Seconds after which a signal is sent again that came at a moment at which it cannot act."""
+# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
+# time limit
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 @contextmanager
@@ -38,8 +43,26 @@ def interruptible(time_limit: str | None = None) -> Iterator[None]:
         yield
 
 
-AGAIN_SECONDS = 0.05
-"""Seconds after which a signal is sent again that came at a moment at which it cannot act."""
+@contextmanager
+def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
+    """Note SIGTERM or SIGHUP, and `time_limit` after the beginning, in the body; a second raises KeyboardInterrupt.
+
+    Gives a function that raises KeyboardInterrupt once either has come, for the body to call where it can end.
+    """
+    limit = None if time_limit is None else seconds(time_limit)
+    come: list[int] = []
+
+    def noted(number: int, frame: FrameType | None) -> None:
+        if come:
+            raise _Ended(number, time_limit)
+        come.append(number)
+
+    def check() -> None:
+        if come:
+            raise _Ended(come[0], time_limit)
+
+    with _handled(noted, limit):
+        yield check
 
 
 class _Ended(KeyboardInterrupt):
@@ -71,28 +94,6 @@ def _sent_again() -> Iterator[None]:
 
 
 @contextmanager
-def winding_down(time_limit: str | None = None) -> Iterator[Callable[[], None]]:
-    """Note SIGTERM or SIGHUP, and `time_limit` after the beginning, in the body; a second raises KeyboardInterrupt.
-
-    Gives a function that raises KeyboardInterrupt once either has come, for the body to call where it can end.
-    """
-    limit = None if time_limit is None else seconds(time_limit)
-    come: list[int] = []
-
-    def noted(number: int, frame: FrameType | None) -> None:
-        if come:
-            raise _Ended(number, time_limit)
-        come.append(number)
-
-    def check() -> None:
-        if come:
-            raise _Ended(come[0], time_limit)
-
-    with _handled(noted, limit):
-        yield check
-
-
-@contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None], limit: float | None) -> Iterator[None]:
     """Handle SIGTERM and SIGHUP, and SIGALRM `limit` seconds after the beginning, in the body."""
     before: dict[signal.Signals, Any] = {signal.SIGTERM: signal.signal(signal.SIGTERM, handler)}
@@ -108,11 +109,6 @@ def _handled(handler: Callable[[int, FrameType | None], None], limit: float | No
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # first, so that no alarm meets the default handler, which kills
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-# SIGINT as Ctrl-C sends it, SIGTERM as batch systems do, SIGHUP as a terminal that closes, SIGALRM of the command's own
-# time limit
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 # Only the first of several is handed on: a second would interrupt the closing that the first one begins.

@@ -1,4 +1,4 @@
-"""Stages that the cases of a batch share: each is computed once, and its time is divided among its users."""
+"""Cache the stages that cases share, and divide the time of each stage among its cases."""
 
 from __future__ import annotations
 
@@ -13,59 +13,30 @@ from typing import Any, TypeVar
 import numpy as np
 
 T = TypeVar("T")
-
 KEPT_BYTES = 48 * 2**20
-"""Results of stages that a worker keeps, by the size of their arrays; a batch has the latest of each stage beside them.
+"""Size of the results of stages that a worker keeps, by their arrays.  A batch also keeps the latest of each stage.
 
-A reference and matrices that took a second have a few MB.  The latest is what the next case will most likely ask for,
-since neighbours share what is large: the retained space of 320 features on 8,000 nodes in three dimensions is 82 MB
-with its gradients.  An idle worker would hold that for nothing.
+A reference, and matrices that took a second, have a few MB.  The next case most likely needs the latest result, since
+neighbours share large ones: the retained space of 320 features on 8,000 nodes in three dimensions has 82 MB with its
+gradients.  An idle worker does not keep it.
 """
 LARGE_BYTES = 8 * 2**20
-"""Bytes from which a result is not kept while its successor is computed, where memory is short.
+"""Size of a result that is not kept while its successor is computed, if memory is short.
 
 A square matrix of 1,024 features has this size; larger results have a row for each quadrature node.
 """
 LEAST_BYTES = 32 * 2**10
-"""Bytes that a small result counts as, so that no more than 1,500 are there to be looked through."""
+"""Size that a small result counts as, so that at most 1,500 results are searched."""
 ROOM = 0.25
-"""Part of `KEPT_BYTES` that is made free at once, so that results are looked through every few runs."""
-
+"""Part of `KEPT_BYTES` that is freed at once, so that results are searched only every few runs."""
 Name = tuple[str, Hashable]
 """A stage and a key of it."""
 
 
-# by identity: to hash a key takes as long as some of the smaller stages
-@dataclasses.dataclass(eq=False, slots=True)
-class _Kept:
-    """A stage's result, the bytes of its arrays, the seconds that it took, and the number of its computation.
-
-    number: None of an earlier batch's.  ingredient: whether only other stages have asked for it so far.  rank and used:
-    by which results are forgotten, its worth and when it was last asked for.
-    """
-
-    name: Name
-    result: Any
-    size: int
-    seconds: float
-    number: int | None
-    ingredient: bool
-    rank: float = 0.0
-    used: int = 0
-
-
-class _Frame:
-    """A stage that is being computed: the numbers of those that it asked for, and the seconds they took within it."""
-
-    def __init__(self) -> None:
-        self.parts: set[int] = set()
-        self.seconds = 0.0
-
-
 class StageCache:
-    """A `Share` that remembers results of stages, and who used what they cost.
+    """A cache of the results of stages, which divides their cost among their users.
 
-    A stage may ask for others; who uses it uses them too.  `calls` counts computations by stage.
+    A stage may need other stages; its users use them too.  `calls` counts computations by stage.
     """
 
     def __init__(self) -> None:
@@ -84,7 +55,7 @@ class StageCache:
         self._started = time.perf_counter()
 
     def __call__(self, stage: str, key: Hashable, compute: Callable[[], T], /) -> T:
-        """As `evogt_study.pde.pipeline.Share`."""
+        """Return the result of a stage, computed once for each key."""
         kept = self._kept.get((stage, key))
         if kept is None:
             return self._computed((stage, key), compute)
@@ -92,17 +63,17 @@ class StageCache:
         self._use(kept)
         return kept.result  # type: ignore[no-any-return]  # the key determines the stage's type
 
-    # GreedyDual-Size (Cao & Irani 1997): by last use alone a reference, for which each run asks before it makes its
-    # features, would be forgotten first, and by cost alone what nobody asks for any more last
+    # GreedyDual-Size (Cao & Irani 1997): by last use alone, a reference that each run needs before its features
+    # would be dropped first; by cost alone, results that no run needs would be dropped last
     def _use(self, kept: _Kept) -> None:
-        """Rank it by its seconds a byte, above what was forgotten last; of two that cost alike the later one."""
+        """Rank a result by its seconds for each byte, above the latest dropped result; a later use wins a tie."""
         self._latest[kept.name[0]] = kept
         kept.rank, kept.used = self._forgotten + kept.seconds / kept.size, next(self._uses)
         if kept.number is not None:
             self._charge(kept.number)
 
     def _charge(self, number: int) -> None:
-        """The current user, and the stage that is being computed, use this one and its parts."""
+        """Charge this computation and its parts to the current user, and to the stage that is being computed."""
         for each in (number, *self._parts[number]):
             self._users[each].add(self._user)
         if self._open:
@@ -117,7 +88,7 @@ class StageCache:
             result = compute()
         except BaseException:
             self._open.pop()
-            self._spent(frame.seconds)  # the failed stage's own time counts as the run's
+            self._spent(frame.seconds)  # the time of the failed stage counts for the run
             raise
         self._open.pop()
         seconds = time.perf_counter() - started
@@ -137,14 +108,14 @@ class StageCache:
         return result
 
     def _spent(self, seconds: float) -> None:
-        """Seconds of a stage, within another one or within the run."""
+        """Add the seconds of a stage to the outer stage, or to the run."""
         if self._open:
             self._open[-1].seconds += seconds
         else:
             self._inside += seconds
 
     def _trim(self, spared: Sequence[_Kept] = ()) -> None:
-        """Forget what has the least rank, until `KEPT_BYTES` are left beside what is spared."""
+        """Drop results with the lowest rank until `KEPT_BYTES` are left beside the spared results."""
         excess = self._bytes - KEPT_BYTES - sum(kept.size for kept in spared)
         if excess <= 0:
             return
@@ -163,9 +134,9 @@ class StageCache:
             del self._latest[kept.name[0]]
 
     def _make_room(self, stage: str) -> None:
-        """Drop a stage's latest large result before the next, and what came from it, where too much is kept.
+        """Drop the latest large result of a stage, with the results made from it, if too much is kept.
 
-        A result came from another if its key holds the other's, which may have been forgotten since.
+        A result was made from another if its key contains the key of the other.
         """
         if self._bytes <= KEPT_BYTES or stage not in self._large:
             return
@@ -173,9 +144,9 @@ class StageCache:
         for kept in [kept for kept in self._kept.values() if _holds(kept.name[1], key)]:
             self._drop(kept)
 
-    # what an earlier batch has paid for is free to later ones, so that the times of a batch add up to what it took
+    # stages of earlier batches are free for later ones, so that the times of a batch add up to its duration
     def next_batch(self) -> None:
-        """Count and time afresh; what is kept stays, but for what would only fill an idle worker."""
+        """Restart the counts and times for the next batch, and drop results beyond `KEPT_BYTES`."""
         self.calls.clear()
         self._costs, self._users, self._parts = [], [], []
         self._trim()
@@ -183,11 +154,11 @@ class StageCache:
             kept.number = None
 
     def start(self, user: Hashable) -> None:
-        """Charge what is computed from now on to `user`."""
+        """Charge later computations to `user`."""
         self._user, self._inside, self._started = user, 0.0, time.perf_counter()
 
     def own_seconds(self) -> float:
-        """Seconds since `start`, those of finished stages left out."""
+        """Seconds since `start`, without finished stages."""
         return time.perf_counter() - self._started - self._inside
 
     def shares(self) -> dict[Hashable, float]:
@@ -199,8 +170,35 @@ class StageCache:
         return seconds
 
 
+# eq by identity: hashing a key takes as long as a small stage
+@dataclasses.dataclass(eq=False, slots=True)
+class _Kept:
+    """The result of a stage, the size of its arrays, its seconds, and the number of its computation.
+
+    number: None for an earlier batch.  ingredient: only other stages have used it so far.  rank, used: its worth and
+    its last use, which decide which result is dropped first.
+    """
+
+    name: Name
+    result: Any
+    size: int
+    seconds: float
+    number: int | None
+    ingredient: bool
+    rank: float = 0.0
+    used: int = 0
+
+
+class _Frame:
+    """A stage that is being computed: the numbers and seconds of the stages that it needed."""
+
+    def __init__(self) -> None:
+        self.parts: set[int] = set()
+        self.seconds = 0.0
+
+
 def _holds(key: Hashable, part: Hashable) -> bool:
-    """Return True where `part` is the key, or among the keys that it is made of."""
+    """Return True if `part` is the key or one of its parts."""
     return key == part or (isinstance(key, tuple) and any(_holds(each, part) for each in key))
 
 

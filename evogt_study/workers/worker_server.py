@@ -1,7 +1,6 @@
-"""The process from which workers on this machine are forked, once it has imported what they need.
+"""Start the process from which workers are forked, before the command imports Dask.
 
-A worker started from nothing imports for more than a second, each of them anew and only when the cluster starts.  One
-process that does it for all can be started first thing, and imports while the command itself still does.
+This process imports once what every worker needs.  A worker that starts on its own imports for more than a second.
 """
 
 from __future__ import annotations
@@ -37,11 +36,9 @@ BLAS_THREADS = (
 )
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 """Environment in which BLAS libraries, when they are imported, start no threads."""
-
 # not 1 or 2, by which interpreters end, nor 128 and more, by which shells report signals
 RUNS_THE_SCRIPT = 93
 """Exit code of a worker in which the user's script would start workers; any that nothing else uses."""
-
 # read as text: importing the script to find out is what must not happen
 GUARD = b"\nif __name__ =="
 SCRIPT_SECONDS = 30
@@ -49,32 +46,6 @@ SCRIPT_SECONDS = 30
 
 Imports take 1.4 s of it on a machine with four times as many busy processes as cores.
 """
-
-
-def end_if_being_started() -> None:
-    """End this process where it is a worker being started, which imports the user's script, and that starts workers."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # by which Python itself knows it
-        os._exit(RUNS_THE_SCRIPT)
-
-
-def runs_the_script() -> bool:
-    """Try whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`.
-
-    A script with the usual guard is not tried, so that it starts no later.
-    """
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    if script is None or not Path(script).is_file() or GUARD in Path(script).read_bytes():
-        return False
-    context: Any = multiprocessing.get_context(START_METHOD)
-    worker = context.Process(target=_nothing, daemon=True)
-    with suppress(OSError, EOFError):  # no memory for one
-        worker.start()
-        worker.join(SCRIPT_SECONDS)
-    return bool(worker.exitcode == RUNS_THE_SCRIPT)
-
-
-def _nothing() -> None:
-    pass
 
 
 def start_ahead() -> None:
@@ -113,3 +84,29 @@ def ctrl_c_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_if_being_started() -> None:
+    """End this process where it is a worker being started, which imports the user's script, and that starts workers."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # by which Python itself knows it
+        os._exit(RUNS_THE_SCRIPT)
+
+
+def runs_the_script() -> bool:
+    """Try whether a worker that is started now ends in `end_if_being_started`, within `SCRIPT_SECONDS`.
+
+    A script with the usual guard is not tried, so that it starts no later.
+    """
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None or not Path(script).is_file() or GUARD in Path(script).read_bytes():
+        return False
+    context: Any = multiprocessing.get_context(START_METHOD)
+    worker = context.Process(target=_nothing, daemon=True)
+    with suppress(OSError, EOFError):  # no memory for one
+        worker.start()
+        worker.join(SCRIPT_SECONDS)
+    return bool(worker.exitcode == RUNS_THE_SCRIPT)
+
+
+def _nothing() -> None:
+    pass

@@ -7,8 +7,8 @@ import xarray as xr
 import evogt_study as evs
 from evogt_study.errors import StudyError
 from evogt_study.inference.sequential import Goal, decide
+from evogt_study.operations.array_task import work
 from evogt_study.workers.clusters import connected
-from evogt_study.workers.folder_executor import work
 
 SOURCE = """
 import numpy as np

@@ -15,11 +15,11 @@ from helpers import PARABOLA, PILOTED, read_study, same_numbers
 import evogt_study as evs
 from evogt_study.cli.inputs import part_of
 from evogt_study.errors import InputError, ResultError
+from evogt_study.operations.array_task import work
 from evogt_study.operations.progress import computation_of
 from evogt_study.operations.run import run_to_file
 from evogt_study.storage.lease import claims_in, only_writer
 from evogt_study.storage.paths import claims_folder, shard_folder
-from evogt_study.workers.folder_executor import work
 
 pytestmark = pytest.mark.long
 
