@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from evogt_study.publishing.page import Drawn
+    from evogt_study.plots.catalogue import Drawn
 
 NORMS = ("error", "error_h1", "error_max")
 """Variables that measure the same error in different norms: L2, H1 and maximum."""

@@ -1,21 +1,15 @@
-"""From labelled results to statistics, tables, pictures and pages.
+"""Numbers and tables from a labelled result.  Reads Datasets only.
 
-- `blocks`: kernels over labelled dimensions, block by block
-- `labels`: labels of an axis as a person names them
-- `units`: what was drawn: seeds, whose values at several points belong together
-- `notes`: doubts about an interval of the mean
-- `statistics`: labelled statistics with their counts
-- `comparison`: labels compared on common seeds
-- `verdict`: which label is best, and how sure that is
-- `verdict_words`: a verdict in a sentence
-- `beyond_the_mean`: shares of a variance
-- `orders`: observed orders of convergence
-- `sensitivity`: shares of parameters in the variance of a number
-- `distinct`: points of a study to distinct runs, which count once
-- `completeness`: what became of the runs
-- `export`: one row a run
-- `accessor`: `evs.open` and `ds.evogt`
-- `tables`: statistics as text, Markdown, LaTeX, CSV
-- `plots`: pictures
-- `report`: one page to share
+- `runs`: distinct runs; seeds as sampling units; display names of coordinate values
+- `reduce`: kernels over named dimensions, block by block
+- `statistics`: `summary`: labelled statistics with their counts
+- `comparison`: `compare`, `ranking`: axis values on common seeds
+- `verdict`: the best axis value, with its uncertainty, in a sentence
+- `orders`: observed orders of convergence, and their table
+- `samples`: points of a sample, from the coordinates of a result
+- `sensitivity`: share of each parameter in the variance, and its table
+- `completeness`: number of runs by status
+- `export`: one row for each run, as CSV or Parquet
+- `tables`: rows and pivots in text, Markdown, LaTeX and CSV
+- `summary_table`: tables of `evogt summary` and `evogt verdict`; the choice of a pilot
 """

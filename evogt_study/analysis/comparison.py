@@ -1,4 +1,4 @@
-"""Two labels of an axis compared pair by pair on common seeds, and all labels of an axis in order."""
+"""Compare two values of an axis pair by pair on common seeds, and rank all values of an axis."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ from evogt_study.inference.order_statistics import quantile_interval
 Mask = npt.NDArray[np.bool_]
 BETTER = ("lower", "higher")
 PROPORTION_METHODS = ("wilson", "exact")
-
 _OUTPUTS: dict[str, tuple[tuple[str, ...], str]] = {
     "ratio_of_means": ((), "mean of first over mean of second, over pairs"),
     "ratio_ci": ((BOUND,), "confidence interval of ratio_of_means, pairs resampled together"),
@@ -128,6 +127,77 @@ def compare(
     return found.assign_coords(kept_coordinates(values, [dim, *over_dims]) | {BOUND: ["lower", "upper"]})
 
 
+def _compared(
+    first: Array, second: Array, alone: Sequence[Array], better: str, how: Interval, proportion: str
+) -> list[Array]:
+    """The numbers of `_OUTPUTS` but for the counts of pairs, of two arrays (..., n) of common units, and of all."""
+    lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
+    wins, losses = (lower, higher) if better == "lower" else (higher, lower)
+    pairs = kernels.count(first)
+    decided = wins + losses
+    with np.errstate(invalid="ignore"):  # inf - inf of a tie
+        tests = pair_tests.signed_rank_tests(np.where(first == second, 0.0, first - second))
+    limits = [
+        pair_tests.win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
+        for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
+    ]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratios = first / second
+    # of all pairs or of none, as logarithms
+    ratios[(np.isnan(ratios) & ~np.isnan(first)).any(axis=-1)] = np.nan
+    return [
+        *_ratio_numbers(first, second, ratios, how),
+        wins.astype(float),
+        losses.astype(float),
+        (pairs - decided).astype(float),
+        np.divide(wins, decided, out=np.full(pairs.shape, np.nan), where=decided > 0),
+        np.array(limits).reshape(*pairs.shape, 2),
+        tests[..., 0],
+        tests[..., 1],
+        pair_tests.mann_whitney_tests(*alone),
+        pair_tests.welch_tests(*alone),
+    ]
+
+
+def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) -> list[Array]:
+    """The numbers of `_OUTPUTS` from ratio_of_means to log_ratio_p."""
+    rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
+    shape = first.shape[:-1]
+    # a missing pair has no say in whether all are positive
+    positive = ((rows > 0.0) & (others > 0.0) & (np.minimum(rows, others) < np.inf)) | np.isnan(rows)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # of all pairs or of none: the mean over those that have logarithms would be one of other pairs
+        logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
+        of_means = kernels.mean(first) / kernels.mean(second)
+        of_medians = kernels.median(first) / kernels.median(second)
+    # the mean as a ratio to ones, so that both intervals are of one routine
+    log_limits = ratio_interval(logarithms, np.where(np.isnan(logarithms), np.nan, 1.0), how)
+    median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
+    limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]
+    few = kernels.count(rows) < how.fewest
+    ratio_limits, median_limits, log_limits = (
+        np.where(few[:, None], np.nan, array).reshape(*shape, 2) for array in limits
+    )
+    return [
+        of_means,
+        ratio_limits,
+        ratio_error(rows, others).reshape(shape),
+        of_medians,
+        kernels.median(ratios),
+        median_limits,
+        kernels.mean(logarithms).reshape(shape),
+        log_limits,
+        pair_tests.t_tests(logarithms).reshape(shape),
+    ]
+
+
+def _pair_counts(laid_out: Layout, pairs: Mask, there: Mask) -> list[Array]:
+    """Units without a missing pair, units planned, pairs of runs with values, pairs of runs planned."""
+    planned, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
+    both = [(planned > 0) & (found == planned), planned > 0, found, planned]
+    return [each.sum(axis=-1).astype(float) for each in both]
+
+
 def _counted(found: xr.Dataset, name: object, missing: str) -> xr.Dataset:
     """The numbers with whole counts and their words; missing pairs of runs by the policy."""
     n_ok, n_planned = (int(found[each].sum()) for each in RUNS)
@@ -196,77 +266,6 @@ def _bests(units: Array, better: str) -> tuple[Array, Array]:
     towards = np.where(known, units if better == "lower" else -units, np.inf)
     best = (towards == towards.min(axis=-2, keepdims=True)) & known
     return best.sum(axis=-1).astype(float), known.any(axis=-2).sum(axis=-1).astype(float)
-
-
-def _pair_counts(laid_out: Layout, pairs: Mask, there: Mask) -> list[Array]:
-    """Units without a missing pair, units planned, pairs of runs with values, pairs of runs planned."""
-    planned, found = (laid_out.blocks(each).sum(axis=-1) for each in (pairs, there))
-    both = [(planned > 0) & (found == planned), planned > 0, found, planned]
-    return [each.sum(axis=-1).astype(float) for each in both]
-
-
-def _compared(
-    first: Array, second: Array, alone: Sequence[Array], better: str, how: Interval, proportion: str
-) -> list[Array]:
-    """The numbers of `_OUTPUTS` but for the counts of pairs, of two arrays (..., n) of common units, and of all."""
-    lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
-    wins, losses = (lower, higher) if better == "lower" else (higher, lower)
-    pairs = kernels.count(first)
-    decided = wins + losses
-    with np.errstate(invalid="ignore"):  # inf - inf of a tie
-        tests = pair_tests.signed_rank_tests(np.where(first == second, 0.0, first - second))
-    limits = [
-        pair_tests.win_interval(int(won), int(lost), how.confidence, proportion) if n else (np.nan, np.nan)
-        for won, lost, n in zip(wins.ravel(), losses.ravel(), pairs.ravel(), strict=True)
-    ]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratios = first / second
-    # of all pairs or of none, as logarithms
-    ratios[(np.isnan(ratios) & ~np.isnan(first)).any(axis=-1)] = np.nan
-    return [
-        *_ratio_numbers(first, second, ratios, how),
-        wins.astype(float),
-        losses.astype(float),
-        (pairs - decided).astype(float),
-        np.divide(wins, decided, out=np.full(pairs.shape, np.nan), where=decided > 0),
-        np.array(limits).reshape(*pairs.shape, 2),
-        tests[..., 0],
-        tests[..., 1],
-        pair_tests.mann_whitney_tests(*alone),
-        pair_tests.welch_tests(*alone),
-    ]
-
-
-def _ratio_numbers(first: Array, second: Array, ratios: Array, how: Interval) -> list[Array]:
-    """The numbers of `_OUTPUTS` from ratio_of_means to log_ratio_p."""
-    rows, others, each = (array.reshape(-1, array.shape[-1]) for array in (first, second, ratios))
-    shape = first.shape[:-1]
-    # a missing pair has no say in whether all are positive
-    positive = ((rows > 0.0) & (others > 0.0) & (np.minimum(rows, others) < np.inf)) | np.isnan(rows)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # of all pairs or of none: the mean over those that have logarithms would be one of other pairs
-        logarithms = np.where(positive.all(axis=-1, keepdims=True), np.log(rows) - np.log(others), np.nan)
-        of_means = kernels.mean(first) / kernels.mean(second)
-        of_medians = kernels.median(first) / kernels.median(second)
-    # the mean as a ratio to ones, so that both intervals are of one routine
-    log_limits = ratio_interval(logarithms, np.where(np.isnan(logarithms), np.nan, 1.0), how)
-    median_limits = quantile_interval(each[..., None], 0.5, how.confidence)
-    limits = [ratio_interval(rows, others, how, logarithmic=True), median_limits, log_limits]
-    few = kernels.count(rows) < how.fewest
-    ratio_limits, median_limits, log_limits = (
-        np.where(few[:, None], np.nan, array).reshape(*shape, 2) for array in limits
-    )
-    return [
-        of_means,
-        ratio_limits,
-        ratio_error(rows, others).reshape(shape),
-        of_medians,
-        kernels.median(ratios),
-        median_limits,
-        kernels.mean(logarithms).reshape(shape),
-        log_limits,
-        pair_tests.t_tests(logarithms).reshape(shape),
-    ]
 
 
 def _places(numbers: Array, better: str) -> Array:

@@ -1,4 +1,4 @@
-"""Fates of the runs of a result: counts by status, where they are missing, and what went wrong, by message."""
+"""Count the runs of a result by status, find where runs are missing, and group the messages of runs that are not ok."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from evogt_study.storage.arrays import slabs
 
 MOST_MESSAGES = 20
 MOST_VALUES = 12
-"""Values of an axis that are named, of those with runs that are not ok, or not run."""
+"""Number of axis values to name, among those with runs that are not ok or not run."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
 class Message:
-    """Messages that differ in their numbers alone: how many runs have one, an example, and where in the study it is."""
+    """Messages that differ only in their numbers: the number of runs, an example, and its place in the study."""
 
     text: str
     count: int
@@ -34,10 +34,9 @@ class Message:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Runs by one axis that are "not run", or were and are "not ok", as `state` says.
+    """Runs in one state, "not run" or "not ok", by the values of one axis.
 
-    values: (value, such runs, runs planned) for the first values that have some.  more: the number of other values
-    that do.
+    values: (value, runs in the state, planned runs) for the first values with such runs.  more: number of the others.
     """
 
     state: str
@@ -48,7 +47,7 @@ class Lacking:
 
 @dataclass(frozen=True)
 class Completeness:
-    """planned runs; counts by status, those with none left out; what lacks by axis; messages, most frequent first.
+    """Planned runs, counts by status without zeros, missing runs by axis, and messages, the most frequent first.
 
     A run that is at several of the study's `points` counts once.
     """
@@ -73,7 +72,7 @@ class Completeness:
 
 
 def completeness(data: xr.Dataset) -> Completeness:
-    """Fates of the planned runs of one phase of a result, of whose messages one slab is in memory at a time."""
+    """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
     runs, status = run_numbers(data[KEYS]), data["status"].values
     once = mark_first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
@@ -86,27 +85,8 @@ def completeness(data: xr.Dataset) -> Completeness:
     return Completeness(int(np.count_nonzero(runs >= 0)), int(states.sum()), counts, lacking, _messages(data, found))
 
 
-class _Messages:
-    """messages: runs by pattern of their message; first: the place and text of the first of each."""
-
-    def __init__(self) -> None:
-        self.messages: Counter[str] = Counter()
-        self.first: dict[str, tuple[tuple[int, ...], str]] = {}
-
-    def add(self, part: xr.DataArray, once: npt.NDArray[np.bool_], slab: tuple[slice, ...]) -> None:
-        """Count the messages of a part of the runs, which is at `slab` of the whole, where they stand `once`."""
-        texts = part.values.astype(object)
-        for place in np.argwhere((texts != "") & once):
-            text = str(texts[tuple(place)])
-            pattern = _NUMBER.sub("#", text)
-            self.messages[pattern] += 1
-            self.first.setdefault(
-                pattern, (tuple(int(i) + own.start for i, own in zip(place, slab, strict=True)), text)
-            )
-
-
 def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], state: str) -> list[Lacking]:
-    """Count runs in this state by each axis of several values; `runs` and where they are `wrong` are over the axes."""
+    """Count the runs that are `wrong` by each axis of several values; `runs` has their numbers over the axes."""
     if not (wrong & (runs >= 0)).any():
         return []
     lacking = []
@@ -123,8 +103,27 @@ def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], stat
     return lacking
 
 
+class _Messages:
+    """Number of runs by pattern of their message, and place and text of the first of each pattern."""
+
+    def __init__(self) -> None:
+        self.messages: Counter[str] = Counter()
+        self.first: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def add(self, part: xr.DataArray, once: npt.NDArray[np.bool_], slab: tuple[slice, ...]) -> None:
+        """Count the messages of the runs at `slab`; `once` masks the first case of each run."""
+        texts = part.values.astype(object)
+        for place in np.argwhere((texts != "") & once):
+            text = str(texts[tuple(place)])
+            pattern = _NUMBER.sub("#", text)
+            self.messages[pattern] += 1
+            self.first.setdefault(
+                pattern, (tuple(int(i) + own.start for i, own in zip(place, slab, strict=True)), text)
+            )
+
+
 def _messages(data: xr.Dataset, found: _Messages) -> list[Message]:
-    """Messages of runs that are not ok, those that differ in their numbers alone taken together."""
+    """Return the messages of runs that are not ok.  Messages that differ only in their numbers are one."""
     return [
         _message(data, *found.first[pattern], count) for pattern, count in found.messages.most_common(MOST_MESSAGES)
     ]

@@ -1,4 +1,4 @@
-"""The runs of a result as a flat table: one row a run, for spreadsheets, R and data frames."""
+"""Write the runs of a result as a flat table, one row for each run, for spreadsheets, R and data frames."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from evogt_study.storage.atomic import written_whole
 
 SUFFIXES = (".csv", ".parquet")
 FIRST = ("status", "message")
-"""Bookkeeping that stands right after the parameters; the other stands last."""
+"""Run metadata that comes right after the parameters.  The rest comes last."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
 Column = npt.NDArray[Any]
 
 
 def run_table(data: xr.Dataset) -> dict[str, Column]:
-    """Columns of one entry for each point of the study where a run is planned, in the order of the axes.
+    """Return the columns of the table, with one entry for each planned case, in the order of the axes.
 
-    The axes; parameters that follow them; constants; status by its name, and message; the variables of one value a
-    run, NaN where a run has none, and whole numbers as such, with None; then attempts, wall_seconds, case_key and
-    software.
+    The columns are the axes, dependent parameters, constants, the name of the status, the message, the variables with
+    one value for each run, attempts, wall_seconds, case_key and software.  A missing value is NaN, or None among
+    integers.
     """
     axes = list(map(str, data["status"].dims))
     planned = np.flatnonzero(data["case_key"].values.ravel() != "")
@@ -38,75 +38,6 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     names = [*axes, *_parameters(data, axes), *FIRST, *_scalars(data, axes)]
     names += [name for name in BOOKKEEPING if name not in FIRST]
     return {name: _column(data, name, axes, shape)[planned] for name in names}
-
-
-def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> int:
-    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all.
-
-    Returns the number of runs, of which rows are more where several points of the study are one run.
-
-    In CSV a value that there is not is empty, and numbers have all digits that tell them apart.  spreadsheet: there,
-    text that a spreadsheet would take for a formula is preceded by an apostrophe, which it shows as text; no other
-    program takes it away.  Raises InputError for another suffix, or where Parquet's packages are missing, and
-    ResultError where the disk refuses.
-    """
-    if path.suffix not in SUFFIXES:
-        raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
-    if spreadsheet and path.suffix != ".csv":
-        raise InputError(f"`--spreadsheet` must be given with a .csv file, got {path.name!r}; leave it out")
-    lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
-    if lacking:
-        raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
-    columns = run_table(data)
-    try:
-        with written_whole(path, tidy=True) as temporary:
-            if path.suffix == ".csv":
-                _write_csv(columns, temporary, _no_formula if spreadsheet else _as_it_is)
-            else:
-                _write_parquet(columns, temporary)
-    except OSError as error:
-        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-    return len(set(columns["case_key"].tolist()))
-
-
-def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], Any]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(safe, columns))
-        writer.writerows(zip(*(_texts(column, safe) for column in columns.values()), strict=True))
-
-
-def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
-    """The values as the CSV writer takes them: its text of a float reads back as the same float."""
-    values: list[Any] = column.tolist()
-    if column.dtype.kind == "f":
-        return ["" if value != value else value for value in values]  # NaN alone is not equal to itself
-    return list(map(safe, values))
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _no_formula(value: Any) -> Any:
-    """The value, with an apostrophe before text that begins like a formula and is no number."""
-    if not isinstance(value, str) or not value.startswith(FORMULA):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
-
-
-def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
-    data_frame(columns).to_parquet(path, engine="pyarrow", index=False)
-
-
-def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
-    """The table of `run_table` for pandas; whole numbers with gaps are of its type Int64."""
-    gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
-    return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))
 
 
 def _parameters(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
@@ -140,7 +71,75 @@ def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]
     values: Column = np.broadcast_to(variable.transpose(*present).values.reshape(sizes), shape).ravel()
     if values.dtype.kind in "OUS":
         return values.astype(object)
-    # xarray reads whole numbers with gaps as floats; the encoding has the type that the file has
+    # xarray reads integers with gaps as floats; the encoding has the type of the file
     if values.dtype.kind != "f" or np.dtype(variable.encoding.get("dtype", values.dtype)).kind not in "iu":
         return values
     return np.array([None if value != value else int(value) for value in values.tolist()], dtype=object)
+
+
+def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> int:
+    """Write `run_table` as CSV or Parquet, by the suffix of `path`, whole or not at all.
+
+    Returns the number of runs.  There are more rows if several cases share a run.
+
+    In CSV a missing value is empty, and the text of a number reads back as the same number.  spreadsheet: put an
+    apostrophe before text that a spreadsheet would compute as a formula.  No other program removes it.  Raises
+    InputError for another suffix or if a package for Parquet is missing, and ResultError if the disk refuses.
+    """
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"`--output` must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
+    if spreadsheet and path.suffix != ".csv":
+        raise InputError(f"`--spreadsheet` must be given with a .csv file, got {path.name!r}; leave it out")
+    lacking = [name for name in ("pandas", "pyarrow") if path.suffix == ".parquet" and find_spec(name) is None]
+    if lacking:
+        raise InputError(f"a Parquet file needs {' and '.join(lacking)}: pip install {' '.join(lacking)}; or write CSV")
+    columns = run_table(data)
+    try:
+        with written_whole(path, tidy=True) as temporary:
+            if path.suffix == ".csv":
+                _write_csv(columns, temporary, _no_formula if spreadsheet else _as_it_is)
+            else:
+                _write_parquet(columns, temporary)
+    except OSError as error:
+        raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
+    return len(set(columns["case_key"].tolist()))
+
+
+def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], Any]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(safe, columns))
+        writer.writerows(zip(*(_texts(column, safe) for column in columns.values()), strict=True))
+
+
+def _texts(column: Column, safe: Callable[[Any], Any]) -> list[Any]:
+    """Return the values for the CSV writer, whose text of a float reads back as the same float."""
+    values: list[Any] = column.tolist()
+    if column.dtype.kind == "f":
+        return ["" if value != value else value for value in values]  # only NaN differs from itself
+    return list(map(safe, values))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _no_formula(value: Any) -> Any:
+    """The value, with an apostrophe before text that begins like a formula and is no number."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def _write_parquet(columns: Mapping[str, Column], path: Path) -> None:
+    data_frame(columns).to_parquet(path, engine="pyarrow", index=False)
+
+
+def data_frame(columns: Mapping[str, Column]) -> pd.DataFrame:
+    """Return the table of `run_table` for pandas, with integers with gaps in its type Int64."""
+    gaps = [name for name, column in columns.items() if column.dtype.kind == "O" and None in column]
+    return pd.DataFrame(columns).astype(dict.fromkeys(gaps, "Int64"))

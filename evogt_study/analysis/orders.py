@@ -1,4 +1,4 @@
-"""Observed orders of convergence along a numeric axis: dt, N, a number of quadrature points, or what follows one: h."""
+"""Observed orders of convergence along a numeric axis or a parameter that follows one, and their table."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, Kernel, kernel_of
 from evogt_study.inference.means import resampled_statistic
 
+EOC = "EOC"
+"""Heading of an order: experimental order of convergence."""
+
 
 def observed_orders(
     values: xr.DataArray,
@@ -38,7 +41,7 @@ def observed_orders(
     With e_i the statistic `of` over the dimensions `over` (the value itself if none) at the axis value h_i:
 
     order = log(e_i / e_{i-1}) / log(h_i / h_{i-1}), at h_i, NaN at the first; slope, the least-squares slope of log e
-    against log h over all i with e_i > 0, of which there are n_points, and NaN where these are fewer than two.
+    against log h over the n_points values of i with e_i > 0, and NaN if there are fewer than two.
 
     Sign: positive where e falls as h falls.  An error of second order in dt has order 2; one that falls like N^-2 has
     order -2.  A value that is zero, negative, infinite or missing has no order, and NaN.
@@ -76,6 +79,49 @@ def observed_orders(
     return _with_intervals(data, values, along, laid_out, of, interval, planned_runs(values, planned))
 
 
+def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
+    """The values with `along` as dimension in the place of the axis that it follows, where it follows one."""
+    if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
+        return values
+    return values.swap_dims({next(iter(values.coords[along].dims)): along})
+
+
+def _steps(values: xr.DataArray, along: str) -> Array:
+    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
+    if along not in numeric or along not in values.dims:
+        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
+    steps = values[along].values.astype(float)
+    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
+        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
+    return steps
+
+
+def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) -> xr.Dataset:
+    numbers = values.astype(float).load()
+    there, runs = numbers.notnull(), planned_runs(values, planned)
+    wanted = xr.ones_like(there) if runs is None else xr.DataArray(runs >= 0).broadcast_like(there)
+    counts = {"n_ok": there.astype(np.int64), "n_planned": wanted.transpose(*there.dims).astype(np.int64)}
+    return xr.Dataset({name: numbers.where(there), **counts}).assign_coords(kept_coordinates(values, ()))
+
+
+def orders(errors: Array, steps: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+    """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,); see above."""
+    ok = np.isfinite(errors) & (errors > 0.0)
+    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
+    order = np.full(errors.shape, np.nan)
+    np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
+    n = ok.sum(axis=-1, dtype=np.int64)
+    apart, aside = (_centred(np.where(ok, each, 0.0), ok, n) for each in (np.broadcast_to(log_steps, ok.shape), logs))
+    slope = np.divide((apart * aside).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
+    return order, slope, n
+
+
+def _centred(values: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.int64]) -> Array:
+    """Distances from the mean over the last axis, of those that are ok; zero for the others."""
+    mean = np.divide(values.sum(axis=-1), n, out=np.zeros(n.shape), where=n > 0)
+    return np.where(ok, values - mean[..., None], 0.0)
+
+
 def _with_intervals(
     data: xr.Dataset, values: xr.DataArray, along: str, laid_out: Layout, of: str, how: Interval,
     runs: xr.DataArray | None,
@@ -110,7 +156,7 @@ def _with_intervals(
 
 
 def _errors(units: Array, steps: Array, kernel: Kernel, how: Interval) -> Array:
-    """Standard errors (2, K) of order and slope, of units (K, n, k); the slope's stands first in its row."""
+    """Return the standard errors (2, K) of order and slope from units (K, n, k).  The slope has column 0 only."""
     errors = resampled_statistic(units, kernel, how.resamples, how.seed)
     order, slope, _ = orders(errors.T, steps)
     found = np.full((2, len(steps)), np.nan)
@@ -118,78 +164,6 @@ def _errors(units: Array, steps: Array, kernel: Kernel, how: Interval) -> Array:
     found[0, known] = np.nanstd(order[:, known], axis=0)
     found[1, 0] = np.nanstd(slope) if np.isfinite(slope).any() else np.nan
     return found
-
-
-def orders(errors: Array, steps: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:
-    """Order (..., n), slope (...) and the number of points (...) of errors (..., n) at steps (n,); see above."""
-    ok = np.isfinite(errors) & (errors > 0.0)
-    logs, log_steps = np.log(np.where(ok, errors, 1.0)), np.log(steps)  # 1 has a logarithm, and is masked below
-    order = np.full(errors.shape, np.nan)
-    np.divide(np.diff(logs), np.diff(log_steps), out=order[..., 1:], where=ok[..., 1:] & ok[..., :-1])
-    n = ok.sum(axis=-1, dtype=np.int64)
-    apart, aside = (_centred(np.where(ok, each, 0.0), ok, n) for each in (np.broadcast_to(log_steps, ok.shape), logs))
-    slope = np.divide((apart * aside).sum(axis=-1), (apart**2).sum(axis=-1), out=np.full(n.shape, np.nan), where=n > 1)
-    return order, slope, n
-
-
-def _centred(values: Array, ok: npt.NDArray[np.bool_], n: npt.NDArray[np.int64]) -> Array:
-    """Distances from the mean over the last axis, of those that are ok; zero for the others."""
-    mean = np.divide(values.sum(axis=-1), n, out=np.zeros(n.shape), where=n > 0)
-    return np.where(ok, values - mean[..., None], 0.0)
-
-
-def _along_parameter(values: xr.DataArray, along: str) -> xr.DataArray:
-    """The values with `along` as dimension in the place of the axis that it follows, where it follows one."""
-    if along in values.dims or along not in values.coords or values.coords[along].ndim != 1:
-        return values
-    return values.swap_dims({next(iter(values.coords[along].dims)): along})
-
-
-def _steps(values: xr.DataArray, along: str) -> Array:
-    numeric = [str(name) for name, coord in values.coords.items() if coord.ndim == 1 and coord.dtype.kind in "iuf"]
-    if along not in numeric or along not in values.dims:
-        raise InputError(f"`along` must be a numeric axis ({', '.join(numeric) or 'there is none'}), got {along!r}")
-    steps = values[along].values.astype(float)
-    if not (steps > 0.0).all() or len(np.unique(steps)) < len(steps):
-        raise InputError(f"`along` must be an axis of different positive numbers, got {along} = {steps.tolist()}")
-    return steps
-
-
-def _unreduced(values: xr.DataArray, name: str, planned: xr.DataArray | None) -> xr.Dataset:
-    numbers = values.astype(float).load()
-    there, runs = numbers.notnull(), planned_runs(values, planned)
-    wanted = xr.ones_like(there) if runs is None else xr.DataArray(runs >= 0).broadcast_like(there)
-    counts = {"n_ok": there.astype(np.int64), "n_planned": wanted.transpose(*there.dims).astype(np.int64)}
-    return xr.Dataset({name: numbers.where(there), **counts}).assign_coords(kept_coordinates(values, ()))
-
-
-EOC = "EOC"
-"""Heading of an order: experimental order of convergence."""
-
-
-def orders_table(
-    found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
-) -> str:
-    """The table of `analysis.orders.observed_orders` in one of `FORMATS`; its last row has the least-squares slopes.
-
-    found: with the statistic `of` over `along` and other dimensions, each point of which is a series of two columns,
-    the statistic with k/n where runs are missing, and the order between this row and the one above.  Series without any
-    run are left out.  Raises ParameterError for a format that is none.
-    """
-    if form not in FORMATS:
-        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
-    rest = [str(dim) for dim in found["slope"].dims]
-    places = [place for place in np.ndindex(*found["slope"].shape) if (_at(found, rest, place)["n_planned"] > 0).any()]
-    headings = [" ".join(words) for words in product(*(across(found, dim) for dim in rest))]
-    series = [headings[int(np.ravel_multi_index(place, found["slope"].shape)) if rest else 0] for place in places]
-    columns = [_series(_at(found, rest, place), along, of, numbers, form) for place in places]
-    labels = [*shown(found, along), "slope"]
-    body = [[label, *(cell for pair in row for cell in pair)] for label, *row in zip(labels, *columns, strict=True)]
-    name = str(of)
-    if form == "latex":
-        return _latex(along, name, series, body)
-    header = [along, *(f"{one} {each}".strip() for one in series for each in (name, EOC))]
-    return rendered(header, body, form)
 
 
 def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
@@ -211,6 +185,31 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
         missing=question.missing, planned=select_runs(data["case_key"], question.at),
     )  # fmt: skip
     return orders_table(found, along or numeric[0], of, question.form, question.numbers)
+
+
+def orders_table(
+    found: xr.Dataset, along: str, of: str, form: str = "text", numbers: NumberFormat = NumberFormat(3)
+) -> str:
+    """The table of `observed_orders` in one of `FORMATS`; its last row has the least-squares slopes.
+
+    found: the statistic `of` over `along` and other dimensions.  Each point of the others is a series with two columns:
+    the statistic, with k/n if runs are missing, and the order between this row and the row above.  Series without any
+    run are left out.  Raises ParameterError for an unknown format.
+    """
+    if form not in FORMATS:
+        raise ParameterError("format", f"one of {', '.join(FORMATS)}", form)
+    rest = [str(dim) for dim in found["slope"].dims]
+    places = [place for place in np.ndindex(*found["slope"].shape) if (_at(found, rest, place)["n_planned"] > 0).any()]
+    headings = [" ".join(words) for words in product(*(across(found, dim) for dim in rest))]
+    series = [headings[int(np.ravel_multi_index(place, found["slope"].shape)) if rest else 0] for place in places]
+    columns = [_series(_at(found, rest, place), along, of, numbers, form) for place in places]
+    labels = [*shown(found, along), "slope"]
+    body = [[label, *(cell for pair in row for cell in pair)] for label, *row in zip(labels, *columns, strict=True)]
+    name = str(of)
+    if form == "latex":
+        return _latex(along, name, series, body)
+    header = [along, *(f"{one} {each}".strip() for one in series for each in (name, EOC))]
+    return rendered(header, body, form)
 
 
 def _at(found: xr.Dataset, rest: Sequence[str], place: Sequence[int]) -> xr.Dataset:

@@ -1,6 +1,7 @@
-"""Array kernels over labelled dimensions, block by block: a result may be larger than memory, its statistics are not.
+"""Apply kernels over named dimensions, block by block, so that a result may be larger than memory.
 
-Beside them stands what is the same for every statistic: the check of dimensions, and the policy for missing runs.
+The module also has the parts that all statistics share: the check of dimensions, the policy for missing runs, and the
+notes on intervals that are not reliable.
 """
 
 from __future__ import annotations
@@ -21,84 +22,28 @@ from evogt_study.inference.order_statistics import HEAVY
 
 NOTE = "note"
 FEW = 10
-"""Units below which a note stands: 95 % intervals of a skewed sample of 10 hold its mean at 89 % (lognormal, 1.2)."""
+"""Number of units below which there is a note.  With 10 lognormal values (sigma 1.2), 95 % intervals cover 89 %."""
 FEW_OF_STD = 20
-"""The same where an interval of the standard deviation is asked for: of 20 normal values it holds 89 %, of 10 82 %."""
+"""The same for the standard deviation.  With 20 normal values, 95 % intervals cover 89 %, with 10 values 82 %."""
 NOTED = {
     "largest_share": "share of the mean that the largest value carries",
     "tail_index": "Hill's estimate of the tail index",
 }
 _UNITS = "units with a value"
-
-
-def tail_kernels() -> dict[str, Callable[[Array], Array]]:
-    """Of samples of units, (..., n, k): the numbers that `noted` makes notes of, over the means of the units."""
-
-    def of_means(kernel: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        return lambda units: kernel(units[..., 0] if units.shape[-1] == 1 else kernels.mean(units))
-
-    return {
-        "largest_share": of_means(tails.largest_share),
-        "tail_index": of_means(tails.tail_index),
-        _UNITS: of_means(lambda samples: kernels.count(samples).astype(float)),
-    }
-
-
-def noted(found: xr.Dataset, few: int = FEW) -> xr.Dataset:
-    """The numbers with a note for each point, empty where nothing is to be doubted; `few` units are."""
-    share, index, count = (found[name] for name in ("largest_share", "tail_index", _UNITS))
-    cells = zip(*(each.values.ravel().tolist() for each in (share, index, count)), strict=True)
-    notes = np.array([_note(*cell, few=few) for cell in cells])
-    note = xr.DataArray(notes.astype(object).reshape(share.shape), dims=share.dims)
-    return found.drop_vars(_UNITS).assign({NOTE: note})
-
-
-def heavy(found: xr.Dataset) -> xr.DataArray:
-    """Mask of points whose tail is so heavy that the mean is not known."""
-    return found["tail_index"] < HEAVY
-
-
-def _note(share: float, index: float, count: float, *, few: int) -> str:
-    notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
-    told = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
-    return "; ".join([*notes, told] if index < HEAVY else notes)
-
-
 BLOCK_BYTES = 2**25
-"""Bytes of values at a time, where all of them would be more: 32 MB, small beside what a Python process takes."""
+"""Largest number of bytes of values in memory at a time: 32 MiB, little for a Python process."""
 BOUND = "bound"
 """Dimension of the two ends of an interval."""
 COUNTS = ("n_ok", "n_planned")
-"""Units of which no run is missing, and units that there should be."""
+"""Units without a missing run, and planned units."""
 RUNS = ("runs_ok", "runs_planned")
-"""Runs with a value, and runs that there should be."""
+"""Runs with a value, and planned runs."""
 MISSING = ("warn", "raise", "drop")
-"""Policies for runs without a value: left out with a warning, an error, or left out with n_ok to say so."""
+"""Policies for runs without a value: leave them out with a warning, raise an error, or leave them out silently."""
 
 
 class IncompleteWarning(UserWarning):
     """A statistic leaves out runs that were planned: they failed, diverged or were not run."""
-
-
-def check_array(values: xr.DataArray) -> None:
-    """Raise InputError for a Dataset, or what else is no DataArray."""
-    if not isinstance(values, xr.DataArray):
-        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
-
-
-def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
-    """The dimensions named by `over`, each once.  Raises InputError where `values` has no such one, or no numbers."""
-    check_array(values)
-    dims = each_once(over)
-    unknown = [str(dim) for dim in dims if dim not in values.dims]
-    if unknown or not dims:
-        raise InputError(
-            f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
-            f"got {', '.join(unknown) or 'no name'}"
-        )
-    if values.dtype.kind not in "iufb":
-        raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
-    return dims
 
 
 def reduced(
@@ -111,16 +56,16 @@ def reduced(
     runs: xr.DataArray | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> xr.Dataset:
-    """`kernel` over the dimensions `over`, taken together as the last one: a Dataset, in memory, of its `outputs`.
+    """Apply `kernel` over the dimensions `over`, joined as the last axis, and return its `outputs` in memory.
 
-    kernel: values and the numbers of their runs, each (..., sizes of `along`, n), -> one array for each output, of
-    shape (...) and its own dimensions.  runs: `planned_runs` of the values, None where each is of a run of its
-    own; values without a run are NaN to the kernel.  A dimension that `runs` does not have is one of the values
-    alone, like time: numbers are then k m + i at place i of the m places of such dimensions in run k.  sizes: of
-    dimensions of `outputs` that the values do not have, but for `BOUND`.
+    kernel: takes values and the numbers of their runs, each (..., sizes of `along`, n), and returns one array for each
+    output, with the shape (...) and the output's own dimensions.  runs: `planned_runs` of the values, or None if each
+    value has its own run.  Values without a run are NaN.  A dimension that `runs` does not have, such as time, belongs
+    to the values only: the number at place i of the m places of such dimensions in run k is k m + i.  sizes: sizes of
+    the dimensions of `outputs` that the values do not have, except `BOUND`.
 
-    What dask holds is reduced chunk by chunk of the other dimensions; what is larger than `BLOCK_BYTES`, be it in
-    memory or in a file, in blocks of that size.
+    Dask arrays are reduced chunk by chunk of the other dimensions.  Other values of more than `BLOCK_BYTES`, in memory
+    or in a file, are reduced in blocks of that size.
     """
     core = [*along, *over]
     _check_names({*outputs, NOTE}, [dim for dim in map(str, values.dims) if dim not in core])
@@ -172,13 +117,6 @@ def _check_names(numbers: Collection[str], dims: Iterable[str]) -> None:
             )
 
 
-def _cells(numbers: Numbers, shape: tuple[int, ...], own: tuple[int, ...]) -> Numbers:
-    """Numbers of cells of that shape, of the runs' numbers (one long along the axes `own`); -1 without a run."""
-    lengths = [shape[axis] if axis - len(shape) in own else 1 for axis in range(len(shape))]
-    places = np.arange(math.prod(lengths)).reshape(lengths)
-    return np.broadcast_to(np.where(numbers < 0, -1, numbers * places.size + places), shape)
-
-
 def _bare(values: xr.DataArray) -> xr.DataArray:
     """The values without coordinates, so that nothing is aligned, and none is read."""
     return values.reset_coords(drop=True).drop_vars(list(values.indexes))
@@ -195,6 +133,34 @@ def _block_sizes(values: xr.DataArray, core: Sequence[str]) -> dict[Hashable, in
         sizes[dim] = min(room, values.sizes[dim])
         room = max(1, room // values.sizes[dim])
     return sizes
+
+
+def _cells(numbers: Numbers, shape: tuple[int, ...], own: tuple[int, ...]) -> Numbers:
+    """Numbers of cells of that shape, of the runs' numbers (one long along the axes `own`); -1 without a run."""
+    lengths = [shape[axis] if axis - len(shape) in own else 1 for axis in range(len(shape))]
+    places = np.arange(math.prod(lengths)).reshape(lengths)
+    return np.broadcast_to(np.where(numbers < 0, -1, numbers * places.size + places), shape)
+
+
+def check_array(values: xr.DataArray) -> None:
+    """Raise InputError for a Dataset, or what else is no DataArray."""
+    if not isinstance(values, xr.DataArray):
+        raise InputError(f"`values` must be a DataArray, got a {type(values).__name__}; use e.g. ds.error")
+
+
+def dimensions(values: xr.DataArray, over: str | Iterable[str]) -> list[str]:
+    """The dimensions named by `over`, each once.  Raises InputError where `values` has no such one, or no numbers."""
+    check_array(values)
+    dims = each_once(over)
+    unknown = [str(dim) for dim in dims if dim not in values.dims]
+    if unknown or not dims:
+        raise InputError(
+            f"`over` must name dimensions of {values.name or 'the values'} ({', '.join(map(str, values.dims))}), "
+            f"got {', '.join(unknown) or 'no name'}"
+        )
+    if values.dtype.kind not in "iufb":
+        raise InputError(f"`{values.name}` must hold numbers, got {values.dtype}")
+    return dims
 
 
 def check_policy(missing: str) -> None:
@@ -226,3 +192,36 @@ def tell_missing(lacking: int, of: int, name: object, missing: str, what: str = 
     if missing == "raise":
         raise IncompleteError(f'{told}; `evogt status` says why, missing="warn" leaves them out')
     warn(f"{told}; they are left out, see n_ok", IncompleteWarning)
+
+
+def tail_kernels() -> dict[str, Callable[[Array], Array]]:
+    """Return the kernels whose numbers `noted` needs, from units (..., n, k), by the means of the units."""
+
+    def of_means(kernel: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        return lambda units: kernel(units[..., 0] if units.shape[-1] == 1 else kernels.mean(units))
+
+    return {
+        "largest_share": of_means(tails.largest_share),
+        "tail_index": of_means(tails.tail_index),
+        _UNITS: of_means(lambda samples: kernels.count(samples).astype(float)),
+    }
+
+
+def noted(found: xr.Dataset, few: int = FEW) -> xr.Dataset:
+    """Return the numbers with a note for each point: fewer than `few` units, a heavy tail, or an empty string."""
+    share, index, count = (found[name] for name in ("largest_share", "tail_index", _UNITS))
+    cells = zip(*(each.values.ravel().tolist() for each in (share, index, count)), strict=True)
+    notes = np.array([_note(*cell, few=few) for cell in cells])
+    note = xr.DataArray(notes.astype(object).reshape(share.shape), dims=share.dims)
+    return found.drop_vars(_UNITS).assign({NOTE: note})
+
+
+def _note(share: float, index: float, count: float, *, few: int) -> str:
+    notes = [f"few: {count:.0f}"] if 0 < count < few else []  # of none n_ok = 0 tells
+    told = f"heavy tail (index {index:.1f}): one run has {share:.0%} of the mean" if index > 0.0 else "infinite values"
+    return "; ".join([*notes, told] if index < HEAVY else notes)
+
+
+def heavy(found: xr.Dataset) -> xr.DataArray:
+    """Mask of points whose tail is so heavy that the mean is unknown."""
+    return found["tail_index"] < HEAVY

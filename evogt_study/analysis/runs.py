@@ -1,6 +1,7 @@
-"""Distinct runs: cells of a result with equal case keys are one run, which counts once and enters a statistic once.
+"""Find the distinct runs of a result, its sampling units, and the display names of its coordinate values.
 
-Cells are equal where a parameter that varies does not matter to the run, as N1 to the dictionary transnet.
+Cases with equal run keys share a run, for example if N1 varies and the dictionary transnet does not use it.  Such a run
+counts once and enters a statistic once.
 """
 
 from __future__ import annotations
@@ -24,18 +25,17 @@ from evogt_study.study.case_space import listed
 
 KEYS = "case_key"
 Numbers = npt.NDArray[np.int64]
-
-
-def each_once(names: str | Iterable[str]) -> list[str]:
-    """One name or several as a list; what is no name, as None, which means all to xarray, is for others to refuse."""
-    return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+Scalar = TypeVar("Scalar", bound=np.generic)
+DRAWN = "seed"
+"""The dimension whose points are sampling units by default, if it is pooled."""
 
 
 def run_numbers(planned: xr.DataArray) -> Numbers:
     """Number of the run in each cell, -1 where none is planned; equal numbers where case keys are equal.
 
-    planned: case keys, "" where no run is planned; or truth values, by which each planned cell is a run of its own.
-    Keys are read slab by slab, of which 64 bits of a hash are kept: two of a million runs collide in 3e-8 of all cases.
+    planned: case keys, "" if no run is planned; or booleans, with which each planned cell is a run of its own.
+    Keys are read slab by slab.  64 bits of each hash are kept: the probability that two of a million runs collide is
+    3e-8.
     """
     if planned.dtype.kind == "b":
         return np.where(planned.values, np.arange(planned.size).reshape(planned.shape), -1)
@@ -52,13 +52,13 @@ def run_numbers(planned: xr.DataArray) -> Numbers:
 
 
 def _all_differ(hashes: npt.NDArray[np.uint64]) -> bool:
-    """Test that no two are equal, as in most studies: a sort needs a third of the memory of a table of all of them."""
+    """Test that no two are equal, as in most studies.  A sort needs a third of the memory of a hash table."""
     hashes.sort()
     return bool((hashes[1:] != hashes[:-1]).all())
 
 
 def planned_runs(values: xr.DataArray, planned: xr.DataArray | None) -> xr.DataArray | None:
-    """`run_numbers` of `planned`, or else of the case keys that the values carry; None without either."""
+    """Return `run_numbers` of `planned`, or of the case keys that the values carry; None without either."""
     if planned is None:
         planned = values.coords.get(KEYS)
     return None if planned is None else xr.DataArray(run_numbers(planned), dims=planned.dims)
@@ -71,7 +71,7 @@ def count_runs(numbers: Numbers) -> int:
 
 def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
     """The first cell of each run along the last axis, (..., n) -> (..., n); no cell without a run."""
-    if (numbers[..., 1:] > numbers[..., :-1]).all():  # as of runs that all differ: no sort
+    if (numbers[..., 1:] > numbers[..., :-1]).all():  # all runs differ: no sort
         return numbers >= 0
     order = np.argsort(numbers, axis=-1, kind="stable")  # stable: the first of equal ones stays the first
     ordered = np.take_along_axis(numbers, order, axis=-1)
@@ -80,6 +80,11 @@ def mark_first(numbers: Numbers) -> npt.NDArray[np.bool_]:
     found = np.empty_like(new)
     np.put_along_axis(found, order, new, axis=-1)
     return found
+
+
+def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
+    """The first cell of each run along all axes."""
+    return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)
 
 
 def keep_first(samples: npt.NDArray[np.float64], numbers: Numbers) -> npt.NDArray[np.float64]:
@@ -97,19 +102,9 @@ def join_numbers(numbers: Numbers) -> Numbers:
     return np.where((numbers < 0).any(axis=-2), -1, found)
 
 
-def mark_first_cells(numbers: Numbers) -> npt.NDArray[np.bool_]:
-    """The first cell of each run along all axes."""
-    return mark_first(numbers.reshape(1, -1)).reshape(numbers.shape)
-
-
-Scalar = TypeVar("Scalar", bound=np.generic)
-DRAWN = "seed"
-"""The dimension whose points are units, where nothing else is said and it is pooled."""
-
-
 @dataclass(frozen=True)
 class Layout:
-    """The pooled dimensions, those of units first; count units of `within` values; places: values of one run."""
+    """The pooled dimensions, units first, with `count` units of `within` values; places: values of one run."""
 
     dims: tuple[str, ...]
     count: int
@@ -121,9 +116,9 @@ class Layout:
         return samples.reshape(*samples.shape[:-1], self.count, self.within)
 
     def units(self, samples: Array, cells: Numbers) -> Array:
-        """Values of distinct runs by units, (..., n) -> (..., count, within); NaN for a unit that lacks a run.
+        """Return values of distinct runs by units, (..., n) -> (..., count, within).
 
-        Values of what is left of it would weigh some pooled points more than others.
+        A unit that lacks a run is NaN: its other values would give some pooled points more weight than others.
         """
         values = self.blocks(keep_first(samples, cells))
         if self.within == 1:
@@ -147,7 +142,7 @@ class Layout:
 
     def _runs(self, samples: Array, cells: Numbers) -> tuple[Numbers, Numbers]:
         """Runs planned of each unit, and runs with a value, two of (..., count)."""
-        runs = cells // self.places  # of numbers k m + i (`blocks.reduced`), and of -1 again -1
+        runs = cells // self.places  # numbers are k m + i (`reduce.reduced`), and -1 stays -1
         planned = self.blocks(mark_first(runs)).sum(axis=-1)
         return planned, (~np.isnan(self.blocks(keep_first(samples, runs)))).sum(axis=-1)
 
@@ -174,18 +169,23 @@ def layout(
     return Layout((*named, *rest), count, within, places)
 
 
+def each_once(names: str | Iterable[str]) -> list[str]:
+    """Return one name or several as a list without duplicates.  The caller has to refuse what is not a name."""
+    return list(dict.fromkeys(names)) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+
+
 def numeric_variables(data: xr.Dataset) -> list[str]:
     """Names of the variables that hold numbers."""
     return [str(name) for name, array in data.data_vars.items() if array.dtype.kind in "iufb"]
 
 
 def shown(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """The labels along a dimension, as they are typed; positions where it has none."""
+    """Return the coordinate values along a dimension as a user types them, or positions without a coordinate."""
     return [text_label(canonical(label)) for label in values[dim].values]
 
 
 def across(values: xr.DataArray | xr.Dataset, dim: str) -> list[str]:
-    """The labels along a dimension as headings: words as they are, numbers with the dimension's name."""
+    """Return the coordinate values along a dimension as headings.  Numbers get the name of the dimension."""
     found = shown(values, dim)
     return found if values[dim].dtype.kind in "OU" else [f"{dim}={label}" for label in found]
 
@@ -204,7 +204,7 @@ def heads(data: xr.Dataset, names: Sequence[str], dims: Sequence[str]) -> tuple[
     """The dimensions among `names`, in their order, and for each point of them the labels of all `names`.
 
     A name is one of `dims`, or of a coordinate over some of them: a parameter that follows.  A dimension of one label
-    may be left out.  Raises InputError where another is, or where a name is no such one, or stands twice.
+    may be left out.  Raises InputError if another is, and for an unknown name or a name that occurs twice.
     """
     order = [name for name in names if name in dims]
     followers = [str(name) for name, coord in data.coords.items() if coord.ndim and name not in data.dims]

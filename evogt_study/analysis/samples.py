@@ -1,4 +1,4 @@
-"""The points of a sample, from a result's coordinates: which parameters vary along its dimensions, and how."""
+"""Read the points of a sample from the coordinates of a result: the parameters along a dimension and their values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LEVELS = 4
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Parameters (D,) and their values at the points (n, D), words as numbers of the words in order.
+    """Parameters (D,) and their values at the points (n, D).  Strings are numbered in alphabetical order.
 
-    dims: dimensions of the sample, of which the points are the product in C order.  seeds: whether `seed` is pooled
-    too.  words: of each parameter what its numbers stand for, empty of numbers.  levels: of Morris' trajectories.
+    dims: dimensions of the sample; the points are their product in C order.  seeds: whether `seed` is pooled too.
+    words: the strings of each parameter by their numbers, empty for numbers.  levels: levels of Morris' trajectories.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ def design_of(data: xr.DataArray | xr.Dataset, dim: str) -> Mapping[str, object]
 def sample_dimensions(data: xr.DataArray | xr.Dataset) -> list[str]:
     """Dimensions along which several parameters vary, those that a design describes first."""
     names = [str(dim) for dim in data.dims if dim != DRAWN]
-    # one alone may follow an axis by a rule, as gamma does the dictionary
+    # a single one may follow an axis by a rule, as gamma follows the dictionary
     along = [name for name in names if design_of(data, name) or len(_along(data, name)) > 1]
     return sorted(along, key=lambda dim: not design_of(data, dim))
 

@@ -1,4 +1,7 @@
-"""Estimators of sensitivity by name: the points that each is for, and the labelled numbers that it gives."""
+"""Sensitivity of a variable to the parameters of a sample, by the estimator that fits its points, and its table.
+
+`shares_of_variance` answers the same question for axes: a nested analysis of variance of a full product.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,7 @@ from evogt_study.analysis.summary_table import Question, select_runs
 from evogt_study.analysis.tables import NumberFormat, rendered, rows
 from evogt_study.errors import InputError, ParameterError, warn
 from evogt_study.inference import polynomial_chaos
-from evogt_study.inference import sensitivity as failures
-from evogt_study.inference import sensitivity as layouts
-from evogt_study.inference import sensitivity as morris
-from evogt_study.inference import sensitivity as sobol
-from evogt_study.inference import sensitivity as variance_shares
+from evogt_study.inference import sensitivity as estimates
 from evogt_study.inference.intervals import Interval
 from evogt_study.inference.kernels import Array, logarithms, without_infinite
 from evogt_study.inference.polynomial_chaos import FEWEST_POINTS
@@ -60,101 +59,14 @@ OUTPUTS: Mapping[str, tuple[tuple[str, ...], str]] = {
 _SHARES = ("first_order", "first_order_ci", "total_order", "total_order_ci")
 _SECOND, _SEED = ("second_order", "second_order_ci"), ("seed_share", "seed_share_ci")
 _FIELDS = {name: name.replace("_order", "").replace("_share", "") for name in (*_SHARES, *_SECOND, *_SEED)}
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """An estimator.
-
-    members: points of one of its units (a block, a trajectory, a point), zero where the sample is none of its own;
-    outputs: names of its numbers for the sample; compute: values (L, n, R) -> those numbers (L, ...) and n_ok (L,).
-    """
-
-    members: Callable[[Sampled], int]
-    outputs: Callable[[Sampled], tuple[str, ...]]
-    compute: Callable[[Array, Sampled, Interval], tuple[list[Array], Array]]
-
-
-def choose_estimator(name: str, sample: Sampled) -> tuple[str, Estimator]:
-    """The estimator of that name; of none, the first of `ESTIMATORS` that the points are of.
-
-    Raises ParameterError for a name that is none, InputError for points that are not of the estimator.
-    """
-    if name and name not in ESTIMATORS:
-        raise ParameterError("method", f"one of {', '.join(ESTIMATORS)}", name)
-    fitting = [each for each, estimator in ESTIMATORS.items() if estimator.members(sample)]
-    if name and name not in fitting:
-        raise InputError(
-            f"`method` must be one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}, which are no "
-            f"design of {name}, got {name!r}"
-        )
-    found = name or fitting[0]
-    return found, ESTIMATORS[found]
-
-
-def _block(sample: Sampled) -> int:
-    return layouts.saltelli_block(sample.points)
-
-
-# A, B, D of AB_j, and D of BA_j, which second order alone needs (docs/statistics.md)
-def _second_order(sample: Sampled) -> bool:
-    return _block(sample) == 2 * len(sample.names) + 2
-
-
-def _pooled(sample: Sampled) -> tuple[str, ...]:
-    return _SEED if sample.seeds else ()
-
-
-def _sobol(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
-    names = ESTIMATORS["saltelli"].outputs(sample)
-    blocks = values.reshape(len(values), -1, _block(sample), values.shape[-1])
-    return _stacked([sobol.indices(each, len(sample.names), how) for each in blocks], names)
-
-
-def _polynomial_chaos(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
-    names = ESTIMATORS["polynomial_chaos"].outputs(sample)
-    return _stacked(polynomial_chaos.indices(values, sample.points, how.confidence), names)
-
-
-def _stacked(found: list[Shares], names: tuple[str, ...]) -> tuple[list[Array], Array]:
-    fields = [_FIELDS.get(name, name) for name in names]
-    columns = [np.array([getattr(each, field) for each in found], dtype=float) for field in fields]
-    return columns, np.array([each.n_ok for each in found], dtype=float)
-
-
-def _morris(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
-    """Effects of the mean over the seeds, of those that the whole trajectory has."""
-    steps = len(sample.names) + 1
-    paths = values.reshape(len(values), -1, steps, values.shape[-1])
-    there = np.asarray(np.isfinite(paths).all(axis=2))
-    sums = np.where(there[:, :, None], paths, 0.0).sum(axis=-1)
-    counts = there.sum(axis=-1)[..., None]
-    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    found = [morris.effects(row.ravel(), sample.points, sample.levels, how) for row in means]
-    columns = [np.array([getattr(each, name) for each in found]) for name in ("mu", "mu_star", "mu_star_ci", "sigma")]
-    return columns, np.array([each.n_ok for each in found], dtype=float)
-
-
-ESTIMATORS: Mapping[str, Estimator] = {
-    "saltelli": Estimator(
-        _block, lambda sample: (*_SHARES, *(_SECOND if _second_order(sample) else ()), *_pooled(sample)), _sobol
-    ),
-    "morris": Estimator(
-        lambda sample: len(sample.names) + 1 if layouts.is_morris(sample.points) else 0,
-        lambda sample: ("mu", "mu_star", "mu_star_ci", "sigma"),
-        _morris,
-    ),
-    "polynomial_chaos": Estimator(
-        lambda sample: 1, lambda sample: (*_SHARES, *_pooled(sample), "unexplained"), _polynomial_chaos
-    ),
-}
-"""Estimators in the order in which they are tried: a design that was made for one is not left to another."""
-
-
 CORNER = ("failure_p", "failure_range")
 INFINITE = "infinite"
 FAILURE = "failure"
-"""Name of what is taken of the status of runs: 1 where a run is not ok, 0 where it is."""
+"""Name of the variable made from the status: 1 if a run is not ok, 0 if it is."""
+SOURCE = "source"
+SEED_SHARE = "seed_share"
+COLUMNS = ("first_order", "first_order_ci", "total_order", "total_order_ci", "mu", "mu_star", "mu_star_ci", "sigma")
+"""Numbers of a parameter, in the order of the columns; pairs of parameters have a table of their own."""
 
 
 class CornerWarning(IncompleteWarning):
@@ -174,12 +86,12 @@ def sensitivity(
 ) -> xr.Dataset:
     """Sobol indices of values over a sample's dimension, or elementary effects of Morris' trajectories.
 
-    over: dimensions of the sample, and `seed` where it is to be pooled (None: the dimension along which several
-    parameters vary, and seed).  Several dimensions are taken as their product; an axis is its own parameter.
-    parameters: some of those along `over`.  log: of log(values).  The `status` of runs is taken as 1 where a run is not
-    ok, else 0: the parameters that explain failure.
+    over: dimensions of the sample, and `seed` to pool the seeds (None: the dimension along which several parameters
+    vary, and seed).  Several dimensions form a product; an axis is its own parameter.  parameters: use only these
+    parameters along `over`.  log: use log(values).  The `status` counts as 1 if a run is not ok, else as 0, to find the
+    parameters that explain failures.
 
-    method: saltelli, morris or polynomial_chaos; "" is what the points are: Saltelli's blocks, Morris' trajectories, or
+    method: saltelli, morris or polynomial_chaos; "" chooses by the points: Saltelli's blocks, Morris' trajectories, or
     any others.  Formulas and sources: `evogt_study.inference.sensitivity`, docs/statistics.md.
 
     Returns a Dataset over `parameter` and the dimensions that are left, such as time: first_order and total_order of
@@ -189,7 +101,7 @@ def sensitivity(
     parameters failures depend, by failure_p and failure_range; then there is a CornerWarning too.  Of infinite
     values there are no indices: NaN, with a note.
 
-    interval: its confidence, and number and seed of resamples.  missing, planned: as of `summary`.
+    interval: confidence, and number and seed of resamples.  missing, planned: see `summary`.
 
     Raises InputError for unknown dimensions or parameters, and for points that are not of the method; ParameterError
     for an unknown method or policy.
@@ -223,9 +135,9 @@ def sensitivity(
     return _labelled(found, values, sample, pooled, name)
 
 
-# a report draws what is not known too: whoever asks for the numbers is told why there are none
+# a report draws unknown indices too, but the table of the command explains why there are none
 def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
-    """The `sensitivity` of values.  Raises InputError where it has no index, of axes or values that do not vary."""
+    """Return `found`.  Raises InputError if it has no index because axes or values do not vary."""
     if found["first_order" if "first_order" in found else "mu"].notnull().any():
         return found
     dims = [dim for dim in found.attrs["over"].split(", ") if dim != DRAWN]
@@ -243,7 +155,7 @@ def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 
 
 def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
-    """The values, of which the status is 1 where a run is not ok, NaN where it was not run; or their logarithms."""
+    """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
     if isinstance(values, xr.DataArray) and values.name == "status" and "flag_values" in values.attrs:
         failed = (values != Status.ok).where(values != Status.not_run)
         values = failed.rename(FAILURE).assign_attrs(long_name="failure of the run", units="1")
@@ -273,7 +185,7 @@ def _corners(rows: Array, there: npt.NDArray[np.bool_], sample: Sampled) -> list
     kinds, kind = np.unique(masks, axis=0, return_inverse=True)  # mostly one: a run fails at all times, or at none
     for number, (lacking, planned) in enumerate(kinds):
         same = np.ravel(kind) == number
-        for corner in failures.corners(lacking[planned], sample.points[planned]):
+        for corner in estimates.corners(lacking[planned], sample.points[planned]):
             p[same, corner.parameter], ends[same, corner.parameter] = corner.p, (corner.lower, corner.upper)
     return [p, ends]
 
@@ -326,89 +238,93 @@ def _labelled(
     return found.assign_attrs(method=method, over=", ".join(pooled))
 
 
-SOURCE = "source"
+@dataclass(frozen=True)
+class Estimator:
+    """An estimator of sensitivity.
 
-
-def shares_of_variance(
-    values: xr.DataArray,
-    parameters: Sequence[str] | None = None,
-    over: str = "seed",
-    *,
-    logarithms: bool = True,
-    interval: Interval = Interval(),
-) -> xr.Dataset:
-    """Shares of parameters and seeds in the variance of the values: a nested analysis of variance.
-
-    parameters: dimensions from the outermost in, each nested in those before it (all but `over`, in their order).  A
-    share is that of the variance component of a dimension in the sum of all; the last source is `over`.  With
-    `logarithms` the components are of log(values): of factors, not of differences.
-
-    Returns a Dataset over the dimensions that are left: share, share_ci (source, bound), components (source), and
-    n_ok, the units that have a value at every point, on which all rests, of n_planned.  Intervals take the parameters'
-    values as they are and the units as a sample.  With infinite values there are no shares: NaN.
-
-    Raises InputError for unknown dimensions, fewer than three such units, or values that have no logarithm.
+    members: points of a unit (a block, a trajectory, a point), or zero if the sample does not fit; outputs: names of
+    its numbers for the sample; compute: values (L, n, R) -> those numbers (L, ...) and n_ok (L,).
     """
-    dims = dimensions(values, [*(parameters or [d for d in map(str, values.dims) if d != over]), over])
-    rest = [str(dim) for dim in values.dims if dim not in dims]
-    table = values.transpose(*rest, *dims).astype(float)
-    numbers = table.values
-    if logarithms and (numbers <= 0.0).any():
-        raise InputError(f"`{values.name}` must be positive to have logarithms, it is not; use logarithms=False")
-    numbers = np.log(numbers) if logarithms else numbers
-    shape = numbers.shape[: len(rest)]
-    found = [
-        np.full((*shape, len(dims)), np.nan),
-        np.full((*shape, len(dims), 2), np.nan),
-        np.full((*shape, len(dims)), np.nan),
-    ]
-    counts = np.zeros(shape, dtype=np.int64)
-    for place in np.ndindex(*shape):
-        there = ~np.isnan(numbers[place]).reshape(-1, numbers.shape[-1]).any(axis=0)
-        counts[place] = there.sum()
-        if counts[place] < 3:
-            raise InputError(f"`over` must have at least three points with a value everywhere, got {counts[place]}")
-        complete = numbers[place][..., there]
-        if np.isinf(complete).any():
-            continue
-        found[0][place] = variance_shares.shares(complete)
-        found[1][place] = variance_shares.share_intervals(complete, interval.confidence)
-        found[2][place] = variance_shares.components(complete)
-    data = xr.Dataset(
-        {
-            "share": ((*rest, SOURCE), found[0]), "share_ci": ((*rest, SOURCE, BOUND), found[1]),
-            "component": ((*rest, SOURCE), found[2]), "n_ok": (rest, counts),
-            "n_planned": (rest, np.full(shape, numbers.shape[-1])),
-        },
-        {SOURCE: dims, BOUND: ["lower", "upper"]},
-    )  # fmt: skip
-    return data.assign_coords(kept_coordinates(values, dims))
+
+    members: Callable[[Sampled], int]
+    outputs: Callable[[Sampled], tuple[str, ...]]
+    compute: Callable[[Array, Sampled, Interval], tuple[list[Array], Array]]
 
 
-SEED_SHARE = "seed_share"
-COLUMNS = ("first_order", "first_order_ci", "total_order", "total_order_ci", "mu", "mu_star", "mu_star_ci", "sigma")
-"""Numbers of a parameter, in the order of the columns; pairs of parameters have a table of their own."""
+def choose_estimator(name: str, sample: Sampled) -> tuple[str, Estimator]:
+    """Return the named estimator, or for "" the first of `ESTIMATORS` that fits the points.
 
-
-def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
-    """The tables of `analysis.sensitivity.sensitivity.sensitivity` in one of `FORMATS`, pairs of parameters below.
-
-    The row `seed` has what involves the seed, beside the parameters' shares.  Below the text stands what cannot be in a
-    row: on which parameters failures depend, and what polynomials do not explain.  Raises InputError for a format that
-    is none.
+    Raises ParameterError for an unknown name, InputError if the estimator does not fit the points.
     """
-    rest = [str(dim) for dim in found["n_ok"].dims]
-    kept = found[[name for name in COLUMNS if name in found]].transpose(*rest, ...)
-    kept = _with_seed(kept, found) if SEED_SHARE in found else kept
-    head, body = rows(_counted(kept, found, [PARAMETER]), [*rest, PARAMETER], numbers)
-    parts = [rendered(head, [_without_first_order(head, row) for row in body], form)]
-    if "second_order" in found:
-        pairs = _pairs(found)
-        if pairs.sizes[PARAMETER]:
-            parts.append(rendered(*rows(_counted(pairs, found, [PARAMETER]), [*rest, PARAMETER], numbers), form))
-    if form in ("text", "markdown"):
-        parts += _told(found)
-    return "\n\n".join(parts)
+    if name and name not in ESTIMATORS:
+        raise ParameterError("method", f"one of {', '.join(ESTIMATORS)}", name)
+    fitting = [each for each, estimator in ESTIMATORS.items() if estimator.members(sample)]
+    if name and name not in fitting:
+        raise InputError(
+            f"`method` must be one of {', '.join(fitting)} for the points along {', '.join(sample.dims)}, which are no "
+            f"design of {name}, got {name!r}"
+        )
+    found = name or fitting[0]
+    return found, ESTIMATORS[found]
+
+
+def _sobol(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
+    names = ESTIMATORS["saltelli"].outputs(sample)
+    blocks = values.reshape(len(values), -1, _block(sample), values.shape[-1])
+    return _stacked([estimates.indices(each, len(sample.names), how) for each in blocks], names)
+
+
+def _block(sample: Sampled) -> int:
+    return estimates.saltelli_block(sample.points)
+
+
+# A, B, D of AB_j, and D of BA_j, which second order alone needs (docs/statistics.md)
+def _second_order(sample: Sampled) -> bool:
+    return _block(sample) == 2 * len(sample.names) + 2
+
+
+def _pooled(sample: Sampled) -> tuple[str, ...]:
+    return _SEED if sample.seeds else ()
+
+
+def _morris(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
+    """Effects of the mean over the seeds, of those that the whole trajectory has."""
+    steps = len(sample.names) + 1
+    paths = values.reshape(len(values), -1, steps, values.shape[-1])
+    there = np.asarray(np.isfinite(paths).all(axis=2))
+    sums = np.where(there[:, :, None], paths, 0.0).sum(axis=-1)
+    counts = there.sum(axis=-1)[..., None]
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    found = [estimates.effects(row.ravel(), sample.points, sample.levels, how) for row in means]
+    columns = [np.array([getattr(each, name) for each in found]) for name in ("mu", "mu_star", "mu_star_ci", "sigma")]
+    return columns, np.array([each.n_ok for each in found], dtype=float)
+
+
+def _polynomial_chaos(values: Array, sample: Sampled, how: Interval) -> tuple[list[Array], Array]:
+    names = ESTIMATORS["polynomial_chaos"].outputs(sample)
+    return _stacked(polynomial_chaos.indices(values, sample.points, how.confidence), names)
+
+
+def _stacked(found: list[Shares], names: tuple[str, ...]) -> tuple[list[Array], Array]:
+    fields = [_FIELDS.get(name, name) for name in names]
+    columns = [np.array([getattr(each, field) for each in found], dtype=float) for field in fields]
+    return columns, np.array([each.n_ok for each in found], dtype=float)
+
+
+ESTIMATORS: Mapping[str, Estimator] = {
+    "saltelli": Estimator(
+        _block, lambda sample: (*_SHARES, *(_SECOND if _second_order(sample) else ()), *_pooled(sample)), _sobol
+    ),
+    "morris": Estimator(
+        lambda sample: len(sample.names) + 1 if estimates.is_morris(sample.points) else 0,
+        lambda sample: ("mu", "mu_star", "mu_star_ci", "sigma"),
+        _morris,
+    ),
+    "polynomial_chaos": Estimator(
+        lambda sample: 1, lambda sample: (*_SHARES, *_pooled(sample), "unexplained"), _polynomial_chaos
+    ),
+}
+"""Estimators in the order of trial: each design goes to the estimator that it was made for."""
 
 
 def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | None, log: bool = False) -> str:
@@ -430,6 +346,26 @@ def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | N
     )
 
 
+def sensitivity_table(found: xr.Dataset, form: str = "text", numbers: NumberFormat = NumberFormat(3, "plain")) -> str:
+    """The tables of `sensitivity` in one of `FORMATS`, pairs of parameters below.
+
+    The row `seed` has the share of the seed.  Lines below the text name the parameters on which failures depend, and
+    the share that the polynomials do not explain.  Raises InputError for an unknown format.
+    """
+    rest = [str(dim) for dim in found["n_ok"].dims]
+    kept = found[[name for name in COLUMNS if name in found]].transpose(*rest, ...)
+    kept = _with_seed(kept, found) if SEED_SHARE in found else kept
+    head, body = rows(_counted(kept, found, [PARAMETER]), [*rest, PARAMETER], numbers)
+    parts = [rendered(head, [_without_first_order(head, row) for row in body], form)]
+    if "second_order" in found:
+        pairs = _pairs(found)
+        if pairs.sizes[PARAMETER]:
+            parts.append(rendered(*rows(_counted(pairs, found, [PARAMETER]), [*rest, PARAMETER], numbers), form))
+    if form in ("text", "markdown"):
+        parts += _told(found)
+    return "\n\n".join(parts)
+
+
 def largest_first(found: xr.Dataset) -> xr.Dataset:
     """The indices with the parameters in order of their largest total index, or mean magnitude of effects."""
     by = found["total_order" if "total_order" in found else "mu_star"]
@@ -449,7 +385,7 @@ def _with_seed(kept: xr.Dataset, found: xr.Dataset) -> xr.Dataset:
 
 
 def _without_first_order(head: list[str], row: list[str]) -> list[str]:
-    """The row; that of the seed, of which only the whole share is known, with nothing in its first-order columns."""
+    """Return the row, without first-order numbers for the seed: only its whole share is known."""
     if row[head.index(PARAMETER)] != DRAWN:
         return row
     return ["" if name.startswith("first_order") else text for name, text in zip(head, row, strict=True)]
@@ -477,10 +413,66 @@ def _counted(data: xr.Dataset, found: xr.Dataset, own: list[str]) -> xr.Dataset:
 
 
 def _told(found: xr.Dataset) -> list[str]:
-    """Notes on failures, each once, and what is not explained."""
+    """Return the notes on failures, each once, and the unexplained share."""
     lines = [note for note in dict.fromkeys(np.ravel(found[NOTE].values).tolist()) if note]
     if "unexplained" in found and bool(np.isfinite(found["unexplained"]).any()):
         low, high = (float(each) for each in (found["unexplained"].min(), found["unexplained"].max()))
         share = f"{high:.2g}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:.2g} to {high:.2g}"
         lines.append(f"not explained by the polynomials, and in the intervals: {share} of the variance")
     return ["\n".join(lines)] if lines else []
+
+
+def shares_of_variance(
+    values: xr.DataArray,
+    parameters: Sequence[str] | None = None,
+    over: str = "seed",
+    *,
+    logarithms: bool = True,
+    interval: Interval = Interval(),
+) -> xr.Dataset:
+    """Shares of parameters and seeds in the variance of the values: a nested analysis of variance.
+
+    parameters: dimensions from the outermost in, each nested in the dimensions before it (default: all except `over`).
+    A share is the variance component of a dimension over the sum of all components.  The last source is `over`.  With
+    `logarithms`, the components of log(values): factors instead of differences.
+
+    Returns a Dataset over the dimensions that are left: share, share_ci (source, bound), components (source), and
+    n_ok, the units with a value at every point, of n_planned.  Only these units are used.  Intervals treat the values
+    of the parameters as fixed and the units as a sample.  With infinite values the shares are NaN.
+
+    Raises InputError for unknown dimensions, fewer than three such units, or values that have no logarithm.
+    """
+    dims = dimensions(values, [*(parameters or [d for d in map(str, values.dims) if d != over]), over])
+    rest = [str(dim) for dim in values.dims if dim not in dims]
+    table = values.transpose(*rest, *dims).astype(float)
+    numbers = table.values
+    if logarithms and (numbers <= 0.0).any():
+        raise InputError(f"`{values.name}` must be positive to have logarithms, it is not; use logarithms=False")
+    numbers = np.log(numbers) if logarithms else numbers
+    shape = numbers.shape[: len(rest)]
+    found = [
+        np.full((*shape, len(dims)), np.nan),
+        np.full((*shape, len(dims), 2), np.nan),
+        np.full((*shape, len(dims)), np.nan),
+    ]
+    counts = np.zeros(shape, dtype=np.int64)
+    for place in np.ndindex(*shape):
+        there = ~np.isnan(numbers[place]).reshape(-1, numbers.shape[-1]).any(axis=0)
+        counts[place] = there.sum()
+        if counts[place] < 3:
+            raise InputError(f"`over` must have at least three points with a value everywhere, got {counts[place]}")
+        complete = numbers[place][..., there]
+        if np.isinf(complete).any():
+            continue
+        found[0][place] = estimates.shares(complete)
+        found[1][place] = estimates.share_intervals(complete, interval.confidence)
+        found[2][place] = estimates.components(complete)
+    data = xr.Dataset(
+        {
+            "share": ((*rest, SOURCE), found[0]), "share_ci": ((*rest, SOURCE, BOUND), found[1]),
+            "component": ((*rest, SOURCE), found[2]), "n_ok": (rest, counts),
+            "n_planned": (rest, np.full(shape, numbers.shape[-1])),
+        },
+        {SOURCE: dims, BOUND: ["lower", "upper"]},
+    )  # fmt: skip
+    return data.assign_coords(kept_coordinates(values, dims))

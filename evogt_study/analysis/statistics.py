@@ -1,4 +1,4 @@
-"""Statistics over labelled dimensions.  Every number carries how many units it rests on, and how many were planned."""
+"""Compute statistics over named dimensions.  Each number comes with the planned units and the units without a gap."""
 
 from __future__ import annotations
 
@@ -32,13 +32,18 @@ from evogt_study.inference.kernels import STATISTICS, Array, kernel_of, probabil
 from evogt_study.schema.variables import TRUTH_MEANINGS
 
 __all__ = ["DEFAULT", "IncompleteWarning", "Interval", "UndefinedIntervalWarning", "summary"]
-
 CI, INTERVAL, ERROR = "ci", "_ci", "_se"
 DEFAULT = ("mean", "std", CI, "median", "median_ci")
 TWO_NEEDED = "NaN below two units"
-
 Kernel = Callable[[Array], Array]
 """From samples of units, (..., n, k), to a number each, (...), or an interval, (..., 2)."""
+_METHODS = {
+    "bootstrap-t": "bootstrap-t",
+    "student": "Student",
+    "order": "order statistics",
+    "percentile": "percentile bootstrap",
+    "bca": "bca bootstrap",
+}
 
 
 class UndefinedIntervalWarning(UserWarning):
@@ -62,16 +67,16 @@ def summary(
     or _ci, its 95 % interval with dimension `bound` (lower, upper), as median_ci; and ci, the interval that `interval`
     describes, of the mean as a default.  `interval` gives confidence, resamples and seed of all intervals.
 
-    Returns a Dataset of these over the other dimensions, with n_ok, the units of which no run is missing, and
-    n_planned, the units there should be.  With an interval of the mean, or of std, comes `note`, which says where it is
+    Returns a Dataset of these over the other dimensions, with n_ok, the units without a missing run, and n_planned, the
+    planned units.  With an interval of the mean, or of std, comes `note`, which says where it is
     not to be relied on: few units, a heavy tail, or infinite values.
 
     units: dimensions among `over` whose points were drawn independently; their values at the other pooled points belong
     together, and are resampled together.  None: seed where it is pooled, else each run.
 
-    planned: case keys of the runs, which are "" where there should be none (those that the values carry, as those of
-    `evs.open` and `evs.run` do).  Values of equal keys are of one run, which enters once and counts once.  Truth values
-    say where a run should be.  Without either all values are of different runs.
+    planned: case keys of the runs, or "" if no run is planned (default: the keys that the values carry, as in Datasets
+    of `evs.open` and `evs.run`).  Values with equal keys share a run, which enters once and counts once.  Booleans mask
+    the planned runs.  Without keys or booleans, all values have different runs.
 
     missing: where runs are, the numbers are over the units without any and n_ok < n_planned says so; "warn" gives an
     IncompleteWarning, "drop" does not, "raise" raises IncompleteError.
@@ -107,19 +112,6 @@ def summary(
     return found
 
 
-def _shares(values: xr.DataArray, names: Iterable[str], how: Interval) -> dict[str, Kernel]:
-    """Kernels of intervals of the mean of truth values, a share, which ends at 0 and 1; none of other values."""
-    if values.dtype.kind != "b" and values.attrs.get("flag_meanings") != TRUTH_MEANINGS:
-        return {}
-    asked = [name for name in names if _interval_of(name, how) == "mean" and not how.method]
-    return dict.fromkeys(asked, lambda units: share_intervals(units[..., 0], how.confidence, how.fewest))
-
-
-def _interval_of(name: str, how: Interval) -> str:
-    """The statistic of which a name asks for an interval, "" where it asks for none."""
-    return how.of if name == CI else name.removesuffix(INTERVAL) if name.endswith(INTERVAL) else ""
-
-
 def _kernel(name: str, how: Interval) -> Kernel:
     """Kernel of a statistic, interval or standard error by name.  Raises ParameterError for one that is none."""
     of = _interval_of(name, how)
@@ -138,12 +130,25 @@ def _kernel(name: str, how: Interval) -> Kernel:
     return lambda units: kernel(units.reshape(*units.shape[:-2], units.shape[-2] * units.shape[-1]))
 
 
+def _interval_of(name: str, how: Interval) -> str:
+    """Return the statistic whose interval a name means, or "" if it means no interval."""
+    return how.of if name == CI else name.removesuffix(INTERVAL) if name.endswith(INTERVAL) else ""
+
+
 def _check(of: str, name: str) -> None:
     if of not in STATISTICS and probability_of(of) is None:
         wanted = ", ".join(STATISTICS)
         raise ParameterError(
             "statistic", f"one of {wanted}, a quantile in percent like q25, one of these with _ci or _se, or {CI}", name
         )
+
+
+def _shares(values: xr.DataArray, names: Iterable[str], how: Interval) -> dict[str, Kernel]:
+    """Return kernels for intervals of the mean of booleans, a share between 0 and 1; none for other values."""
+    if values.dtype.kind != "b" and values.attrs.get("flag_meanings") != TRUTH_MEANINGS:
+        return {}
+    asked = [name for name in names if _interval_of(name, how) == "mean" and not how.method]
+    return dict.fromkeys(asked, lambda units: share_intervals(units[..., 0], how.confidence, how.fewest))
 
 
 def _tell_undefined(found: xr.Dataset, how: Interval) -> None:
@@ -159,7 +164,7 @@ def _tell_undefined(found: xr.Dataset, how: Interval) -> None:
 
 
 def _labelled(found: xr.Dataset, values: xr.DataArray, dims: Sequence[str], how: Interval) -> xr.Dataset:
-    """The numbers with the coordinates of what is left, units, and names that say what they are."""
+    """Return the numbers with the remaining coordinates, units and long names."""
     units, of = str(values.attrs.get("units", "1")), str(values.attrs.get("long_name", values.name))
     over = ", ".join(dims)
     for name in map(str, found.data_vars):
@@ -185,15 +190,6 @@ def _words(name: str, how: Interval) -> str:
     if name.endswith(ERROR):
         return f"standard error of the {kernel_of(name.removesuffix(ERROR))[1]}"
     return special[name] if name in special else kernel_of(name)[1]
-
-
-_METHODS = {
-    "bootstrap-t": "bootstrap-t",
-    "student": "Student",
-    "order": "order statistics",
-    "percentile": "percentile bootstrap",
-    "bca": "bca bootstrap",
-}
 
 
 def kept_coordinates(values: xr.DataArray, dims: Iterable[str]) -> dict[Hashable, xr.DataArray]:

@@ -1,4 +1,4 @@
-"""The question that `evogt summary` answers: statistics of a result's variables, laid out as a table."""
+"""Tables of `evogt summary` and `evogt verdict`, and the choice of a pilot."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ VARIABLE = "variable"
 NONE = "none"
 """Instead of dimensions to reduce over: each run by itself."""
 DEFAULT_VARIABLES, DEFAULT_OVER = ("error",), ("seed",)
+ERROR = "error"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Question:
     """Statistics of variables over dimensions, at labels, and their layout.
 
     over: dimensions, or "none" for the runs themselves.  statistics: none is mean, std, median and their intervals, or
-    mean and std in a table with columns.  units: as of `analysis.statistics.summary`.  rows, columns: dimensions that
+    mean and std in a table with columns.  units: see `analysis.statistics.summary`.  rows, columns: dimensions that
     are left ("variable" where there are several), and parameters that follow rows; none for rows is all but the
     columns.  ratio: "first/second", labels of the one column axis, whose ratio of means over common `over` is a further
     column.
@@ -89,7 +90,7 @@ def select_runs(values: xr.DataArray, at: Mapping[str, str]) -> xr.DataArray:
 
 
 def joined(statistics: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Summaries of several variables along a dimension `variable`; that of one as it is.
+    """Join the summaries of several variables along a dimension `variable`; return a single one unchanged.
 
     Raises InputError where they are over different dimensions.
     """
@@ -117,7 +118,7 @@ def asked_variables(data: xr.Dataset, question: Question) -> tuple[str, ...]:
 
 
 def _check_seed(values: Mapping[str, xr.DataArray], question: Question) -> None:
-    """Raise InputError where seeds are to be reduced over, as they are if nothing is said, and there are none."""
+    """Raise InputError if the seeds are to be reduced, which is the default, and there are none."""
     for name, each in values.items():
         if question.over == DEFAULT_OVER and "seed" not in each.dims:
             raise InputError(
@@ -152,7 +153,7 @@ def _ratio(values: Mapping[str, xr.DataArray], question: Question, planned: xr.D
             second,
             question.over,
             units=question.units,
-            missing="drop",  # told by the summary of the same runs
+            missing="drop",  # the summary of the same runs warns of them
             planned=planned,
         )
         for name, each in values.items()
@@ -184,9 +185,6 @@ def verdict_lines(found: xr.Dataset) -> str:
     return "\n".join([*told, "", rendered(header, body, "text")])
 
 
-ERROR = "error"
-
-
 def pilot_section(pilot: xr.Dataset) -> dict[str, Any]:
     """The ``[pilot]`` section of the study in a result, empty where it cannot be read."""
     try:
@@ -202,10 +200,10 @@ def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Mask of the chosen candidate over `by` and the candidates, as `results.decisions.choose` chooses.
+    """Mask of the chosen candidate over `by` and the candidates, as `evogt_study.results.decisions` chooses.
 
-    The least mean, over the other axes, of the candidates of which all runs are ok; of equals the smaller, or the first
-    where a candidate is of several parameters.  None where the runs or their study do not say it.
+    The choice has the least mean over the other axes, among the candidates with all runs ok.  Ties go to the smaller
+    candidate, or to the first if a candidate has several parameters.  None if runs or study do not determine it.
     """
     section = pilot_section(pilot)
     minimise, by = minimised(section)

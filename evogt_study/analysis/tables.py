@@ -1,6 +1,6 @@
-"""Statistics as a table of text, Markdown, LaTeX or CSV, one row for each point.
+"""Format statistics as text, Markdown, LaTeX or CSV: one row for each setup, or a pivot with axes across.
 
-k/n in the column n says on how many of the planned runs a row rests.  Tables with an axis across are in `pivot`.
+The column n, or k/n in a cell of a pivot, gives the number of planned runs n and the number of them with a value k.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ from evogt_study.errors import InputError, ParameterError
 from evogt_study.text import shown
 
 NOTATIONS = ("scientific", "plain")
+FORMATS = ("text", "markdown", "latex", "csv")
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    character: "\\" + character for character in "_%&#${}"
+}
+# \providecommand, because a document may have several tables with this definition
+MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
+"""The paper's two-line entry."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +66,6 @@ class NumberFormat:
         return mantissa if int(exponent) == 0 else rf"{mantissa}\times10^{{{int(exponent)}}}"
 
 
-def ratio_text(value: float, form: NumberFormat) -> str:
-    """A ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
-    if not math.isfinite(value):
-        return f"{value}"
-    return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)
-
-
-FORMATS = ("text", "markdown", "latex", "csv")
-
-
 def rows(
     statistics: xr.Dataset,
     names: Sequence[str] | None = None,
@@ -76,7 +73,7 @@ def rows(
 ) -> tuple[list[str], list[list[str]]]:
     """Header and rows of a summary: one row for each point, labels first, then its statistics in `form`, then k/n.
 
-    Doubts about its interval of the mean come last.  Where a mean is not known the median stands before it.
+    Notes on the interval of the mean come last.  If a mean is unknown, the median comes before it.
 
     names: the dimensions in the order in which rows go through them, and parameters that follow them (all dimensions,
     in their order).  Points where no run is planned have no row.
@@ -153,19 +150,9 @@ def _latex(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     )
 
 
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    character: "\\" + character for character in "_%&#${}"
-}
-
-
 def escaped(cell: str) -> str:
     """The cell with every character that means something to LaTeX written out."""
     return "".join(_LATEX.get(character, character) for character in cell)
-
-
-# \providecommand, since a document may have several tables, of which each brings it
-MEANSTD = r"\providecommand{\meanstd}[2]{\begin{tabular}[c]{@{}c@{}}$#1$\\[-1pt]$(#2)$\end{tabular}}"
-"""The paper's two-line entry."""
 
 
 class Cell(NamedTuple):
@@ -184,7 +171,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Pivot:
-    """A table: names of its row heads and of what is in a cell, headings across, and rows of heads and cells."""
+    """A table: names of the row heads and of the numbers in a cell, headings across, and rows of heads and cells."""
 
     names: tuple[str, ...]
     statistics: tuple[str, ...]
@@ -214,7 +201,7 @@ def pivot(statistics: xr.Dataset, columns: Sequence[str], rows: Sequence[str] | 
     wide = [name for name in shown if statistics[name].ndim > len(dims)]
     if wide:
         raise InputError(f"`statistic` must be one number in a table with columns, got {wide[0]}; leave out --columns")
-    both = heads(statistics, [*names, *columns], dims)[0]  # complains of what is in neither
+    both = heads(statistics, [*names, *columns], dims)[0]  # refuses names that are in neither
     following = [name for name in columns if name not in dims]
     if following:
         raise InputError(
@@ -331,3 +318,10 @@ def _latex_cell(cell: Cell, numbers: NumberFormat) -> str:
         return rf"\meanstd{{{first}}}{{{others[0]}}}" + some
     inside = r",\ ".join(others)
     return f"${first}$" + (f" $({inside})$" if others else "") + some
+
+
+def ratio_text(value: float, form: NumberFormat) -> str:
+    """A ratio: one decimal from 1 on, as the paper has gains, else significant digits without exponent."""
+    if not math.isfinite(value):
+        return f"{value}"
+    return f"{value:.1f}" if abs(value) >= 1.0 else NumberFormat(form.digits, "plain").text(value)

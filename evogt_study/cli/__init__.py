@@ -1,14 +1,14 @@
-"""The command line, `evogt`.
+"""The command `evogt`.
 
-- `main`: the commands by name, each imported when it is called; failures as one line; exit codes
+- `main`: commands by name, each imported when called; exit codes
 - `inputs`: options and arguments that commands share: studies, results, runs
 - `display`: progress, results and warnings in lines of text
-- `progress_bar`: the bar of the progress, which needs rich
-- `run`: `evogt run`, `work`, `submit`, `plan` and `try`
-- `status`: `evogt status` and `store`
-- `summary`: `evogt summary`, `verdict` and `export`
-- `pictures`: `evogt plot` and `report`
-- `results`: `evogt replay`, `verify`, `publish`, `merge` and `concat`
+- `progress_bar`: the progress bar, which needs rich
+- `run`: `evogt run`, `work`, `submit`, `plan`, `try`
+- `status`: `evogt status`, `store`
+- `summary`: `evogt summary`, `verdict`, `export`
+- `pictures`: `evogt plot`, `report`
+- `results`: `evogt merge`, `concat`, `verify`, `replay`, `publish`
 
-Commands declare their options at once, and import what they do when they do it.
+A command declares its options when its module is imported, and imports what it needs when it runs.
 """

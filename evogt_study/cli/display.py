@@ -1,4 +1,4 @@
-"""Lines for a person: what a study or a result makes doubtful, and what became of the runs."""
+"""Print progress, the runs of a result and warnings as lines of text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from evogt_study.analysis.completeness import Completeness
     from evogt_study.operations.progress import Event, Listener
 
-
 LINE_SECONDS = 5.0
+MOST_MESSAGES = 10
 
 
 @contextmanager
 def display(quiet: bool) -> Iterator[Listener | None]:
-    """The listener for this process's standard error; None where `quiet`."""
-    if quiet or sys.stderr is None:  # that of a process which was started without one
+    """Yield the listener that displays progress on standard error, or None if `quiet`."""
+    if quiet or sys.stderr is None:  # None in a process without one
         yield None
     elif sys.stderr.isatty():
         from evogt_study.cli.progress_bar import progress_bar  # 0.06 s, with Rich, for terminals only
@@ -41,7 +41,7 @@ def display(quiet: bool) -> Iterator[Listener | None]:
 
 
 class _Lines:
-    """A plain line at each phase's start and end, and every few seconds between."""
+    """Print a line at the start and the end of each phase, and every few seconds between."""
 
     def __init__(self) -> None:
         self.last: dict[str, float] = {}
@@ -50,15 +50,16 @@ class _Lines:
         from evogt_study.operations.progress import in_words
 
         now = time.monotonic()
-        news = event.phase not in self.last or (event.final and event.done > 0)  # all from before: told already
+        # without new runs the first line is the last one too
+        news = event.phase not in self.last or (event.final and event.done > 0)
         if news or now - self.last[event.phase] >= LINE_SECONDS:
             self.last[event.phase] = now
-            with suppress(OSError):  # of a log on a full disk: progress that cannot be told shall cost no runs
+            with suppress(OSError):  # a log on a full disk must not stop the runs
                 tell(in_words(event), err=True)
 
 
 class _Bar:
-    """A bar for each phase."""
+    """Draw a bar for each phase."""
 
     def __init__(self, bar: RichProgress) -> None:
         self.bar = bar
@@ -77,17 +78,14 @@ class _Bar:
         )
 
 
-MOST_MESSAGES = 10
-
-
 def format_counts(found: Completeness) -> str:
-    """ "240 runs, 238 ok, 2 failed"; "160 points, 64 runs, 64 ok" where some points are the same run."""
+    """Return "240 runs, 238 ok, 2 failed", or "160 points, 64 runs, 64 ok" if points share runs."""
     points = "" if found.points == found.planned else f"{found.points} points, "
     return f"{points}{found.planned} runs, " + ", ".join(f"{count} {name}" for name, count in found.counts.items())
 
 
 def format_missing(found: Completeness) -> Iterator[str]:
-    """Runs that are not ok, and those that are not run, by the values of each axis, where there are any."""
+    """Yield the runs that are not ok or not run, by the values of each axis."""
     for axis in found.lacking:
         shown = [f"{value}: {bad}/{planned}" for value, bad, planned in axis.values]
         more = f" and {axis.more} more" if axis.more else ""
@@ -95,14 +93,14 @@ def format_missing(found: Completeness) -> Iterator[str]:
 
 
 def format_messages(found: Completeness) -> Iterator[str]:
-    """Messages of runs that are not ok, most frequent first, each with one case that has it."""
+    """Yield messages of runs that are not ok, the most frequent first, each with one case."""
     for message in found.messages[:MOST_MESSAGES]:
         at = ", ".join(f"{name}={value}" for name, value in message.at.items())
         yield f"  {message.count} x {message.text} (e.g. {at})"
 
 
 def format_software(data: xr.Dataset) -> Iterator[str]:
-    """The version sets that computed the runs, where there are several."""
+    """Yield the sets of versions that computed the runs, if there are several."""
     from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
     from evogt_study.results.dataset import software_sets
 
@@ -116,7 +114,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print each line as one line, whatever is in it."""
+    """Print each string as one line, with control characters escaped."""
     for line in lines:
         tell(line)
 
@@ -129,17 +127,17 @@ def warn(lines: Iterable[str]) -> None:
 
 @contextmanager
 def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
-    """Print what is warned of meanwhile, one line for each thing, after all else."""
+    """Print the warnings of the block after it, each once, as one line."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
-            # Python shows a warning once for each line of code, which may be one for several results
+            # Python shows a warning once for each line of code, which may warn of several results
             warnings.simplefilter("always", kind)
         yield
     warn(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def print_result(path: Path, *, quiet: bool = True) -> None:
-    """Print the runs of a result by status, and end with exit code 1 where some are not ok; progress unless `quiet`."""
+    """Print the runs of a result by status, with progress unless `quiet`; exit with code 1 if some are not ok."""
     from evogt_study.analysis.completeness import completeness
     from evogt_study.operations.progress import Progress
     from evogt_study.results.netcdf import opened
@@ -150,7 +148,7 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
         doubtful = {phase: list(doubts(data)) for phase, data in groups.items()}
     with display(quiet) as listener:
         for phase, each in reversed(found.items()):  # the pilot's first
-            # all from before: only of a complete result is progress told here, others have shown theirs
+            # for a complete result only: others have shown their progress
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
@@ -163,6 +161,6 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
 
 
 def tell_unfinished(path: Path) -> None:
-    """Say so where a result is being written, or its writing was interrupted."""
+    """Print a line if a result is being written, or its computation was interrupted."""
     if description(path).exists():
         tell(f"evogt: {path} is not finished; this is what there is", err=True)

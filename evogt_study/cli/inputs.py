@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how their text is read."""
+"""Options and arguments that several commands share, and functions that read a study, a result or runs from them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ code_option = click.option(
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names separated by commas, each once."""
+    """Split names at commas and return each once."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def part_of(text: str) -> tuple[int, int]:
-    """Read the task of an array, "7/200" being the seventh of 200.  Raises InputError."""
+    """Read the task of an array: "7/200" is the seventh of 200.  Raises InputError."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(f"`--part` must be I/N, with I from 1 to N, got {text!r}")
@@ -64,7 +64,7 @@ def part_of(text: str) -> tuple[int, int]:
 def check_one_of(
     workers: int | None, scheduler: str | None, scheduler_file: Path | None, cluster: str | None = None
 ) -> None:
-    """Raise InputError where more than one place to compute is given."""
+    """Raise InputError if more than one place to compute is given."""
     if sum(option is not None for option in (workers, scheduler, scheduler_file, cluster)) > 1:
         raise InputError(
             "`--workers`, `--scheduler`, `--scheduler-file` and `--cluster` must not be combined, got more than one"
@@ -73,9 +73,9 @@ def check_one_of(
 
 @contextmanager
 def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """A result by phase, of which what is asked for is read; or what is finished of one that is being written.
+    """Open a result by phase, or the finished runs of a result that is being written.
 
-    variables: those that are needed of the latter beside the runs' bookkeeping; None: all.
+    variables: names to read of an unfinished result besides the run metadata; None: all.
     """
     from evogt_study.results.reopened import opened_so_far
 
@@ -87,14 +87,14 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
 
 def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
-    """The runs of one phase, as a result has them, or as far as they are finished."""
+    """Return the runs of one phase of a result, or its finished runs if it is being written."""
     from evogt_study.results.netcdf import open_result
     from evogt_study.schema.variables import EARLIER_PHASES
 
-    # a result that is being extended has finished runs beside it, which `runs_so_far` adds
+    # `runs_so_far` adds the finished runs beside a result that is being extended
     if path.exists() and not description(path).exists():
         data = open_result(path, phase)
-        click.get_current_context().call_on_close(data.close)  # not left to whichever thread collects it
+        click.get_current_context().call_on_close(data.close)  # not in the thread that collects garbage
         return data
     with runs_so_far(path) as runs:
         found = runs.get(phase)
@@ -107,7 +107,7 @@ def runs_of_phase(path: Path, phase: str) -> xr.Dataset:
 
 
 def check_finished(*paths: Path) -> None:
-    """Raise InputError for a result that is not written yet: what needs whole results does not read shards."""
+    """Raise InputError for an unfinished result: commands that need whole results do not read shards."""
     for path in paths:
         if not path.exists() and description(path).exists():
             raise InputError(f"`FILE` must be a finished result, got {path}, which is not; `evogt run` goes on with it")
@@ -119,7 +119,7 @@ def no_result(path: Path) -> InputError:
 
 
 def read_study(study_file: Path) -> Study:
-    """Read the study, and print a line for each thing in it that makes its numbers doubtful."""
+    """Read the study, and print a line for each accuracy warning."""
     from evogt_study.study.study import Study
 
     with warnings_at_the_end(DoubtWarning):
@@ -127,12 +127,12 @@ def read_study(study_file: Path) -> Study:
 
 
 def result_of(study: Study, output: Path | None) -> Path:
-    """Return the place of a study's result, unless it is said to be elsewhere."""
+    """Return `output` or the default result file of a study."""
     return output or default_result(study.name)
 
 
 def print_unasked(path: Path, done: Finished | None) -> None:
-    """Runs of a result that its study does not ask for, which `evogt run` keeps."""
+    """Print the number of runs that the study does not include any more, which `evogt run` keeps."""
     if done is not None and done.unasked:
         tell(
             f"{path} holds {done.unasked:,} finished runs that {done.study.file} does not ask for now "

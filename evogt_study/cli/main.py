@@ -1,6 +1,6 @@
-"""The command line, `evogt`: its commands by name, and one line for each named failure.
+"""The command `evogt`: its commands by name, errors as one line, and exit codes.
 
-A command's module is imported when the command is called: ``evogt --help`` and a mistyped name should answer at once.
+The module of a command is imported when the command is called, so that `evogt --help` answers at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from evogt_study.text import tell
 
 # 2 is what Click ends with for wrong options; 130 is a shell's 128 + SIGINT
 SOME_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-
-
 COMMANDS = {
     "run": "Compute what is missing of a study and write its result.",
     "work": "Compute what no other task of an array has claimed; no scheduler is needed.",
@@ -38,25 +36,25 @@ COMMANDS = {
     "store": "List, prune or move finished runs that are kept beside results.",
     "concat": "Join results of different studies along a new dimension.",
 }
-"""Each command and what it does, in the order of `evogt --help`."""
+"""Commands and their descriptions, in the order of `evogt --help`."""
 MOST_HELP = 100
-"""Characters of the help of a registered command."""
+"""Largest number of characters of the help of a registered command."""
 REGISTERED: Registry[click.Command] = Registry("COMMAND", "evogt_study.commands")
-"""Commands that packages register, click's, by entry points."""
+"""Click commands that packages register by entry points."""
 MODULES = {
     "run": ("run", "work", "submit", "plan", "try"),
     "status": ("status", "store"),
     "summary": ("summary", "verdict", "export"),
     "pictures": ("plot", "report"),
-    "results": ("replay", "verify", "publish", "merge", "concat"),
+    "results": ("merge", "concat", "verify", "replay", "publish"),
 }
 """Modules of this folder, and the commands of each."""
 
 
 class _Commands(click.Group):
-    """Imports a command when it is called, and turns the package's named failures into one line and an exit code.
+    """Import a command when it is called, and turn the errors of the package into one line and an exit code.
 
-    Anything else that is raised is a bug, with its traceback.
+    Any other exception is a bug and keeps its traceback.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -65,26 +63,26 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return REGISTERED[cmd_name] if cmd_name in REGISTERED else None  # noqa: SIM401  # its error is no KeyError
-        name = "try_case" if cmd_name == "try" else cmd_name  # a word of Python's own
+        name = "try_case" if cmd_name == "try" else cmd_name  # a keyword of Python
         (home,) = (module for module, commands in MODULES.items() if cmd_name in commands)
         module = importlib.import_module(f"evogt_study.cli.{home}")
         command: click.Command = getattr(module, name)
         return command
 
-    # Click's own would import every command for its help
+    # the method of Click would import every command for its help
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             registered = [(name, _first_line(name)) for name in REGISTERED.installed()]
             formatter.write_dl([*COMMANDS.items(), *registered])
 
-    # here, since Click makes of a KeyboardInterrupt an Abort without its reason
+    # here, because Click turns a KeyboardInterrupt into an Abort without its reason
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except EvogtError as error:
             _stop(str(error), BAD_INPUT if isinstance(error, InputError) else SOME_FAILED)
-        except OSError as error:  # of the system: a disk, a name, a limit of the process
-            if error.errno == EPIPE or not error.strerror:  # whoever read the output has gone, which Click knows
+        except OSError as error:  # of the system: disk, name, limit of the process
+            if error.errno == EPIPE or not error.strerror:  # the reader of the output is gone, which Click handles
                 raise
             of = f"{error.filename}: " if error.filename else ""
             _stop(f"{of}{error.strerror}", BAD_INPUT)
@@ -104,7 +102,7 @@ def _first_line(name: str) -> str:
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    # one line, whatever is in a name or a message of the system
+    # one line, also with a line break in a name or a message
     tell(f"evogt: {' '.join(message.split())}", err=True)
     raise SystemExit(code)
 

@@ -1,4 +1,4 @@
-"""The command `evogt plot`."""
+"""The commands `evogt plot` and `evogt report`."""
 
 from __future__ import annotations
 
@@ -18,74 +18,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from evogt_study.plots import catalogue as kinds
-    from evogt_study.publishing.page import Drawn
-
-
-class Written(NamedTuple):
-    """A picture and its file."""
-
-    path: Path
-    drawn: Drawn
-
-
-def draw_files(
-    data: xr.Dataset, result: Path, kind: str | None, wish: kinds.Wish, output: Path | None
-) -> Iterator[Written | str]:
-    """Draw the kind of picture, or without one all that fit, and write each; yields what was written.
-
-    Files are named after `output`, or after `result` beside it as PNG; where there are several, the picture's name is
-    added.  Notes that are not wished for in the picture stand in a text beside it.  A picture that fits, but not with
-    the wishes, yields why, unless it is the last hope; a result without a solution error yields that, unless it is told
-    what to draw.  Raises InputError and ResultError.
-    """
-    from evogt_study.plots import catalogue as kinds
-    from evogt_study.plots.style import FORMATS, encoded
-
-    base = output or result.with_suffix(".png")
-    form = base.suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")
-    choices = [(kind, wish)] if kind is not None else _fitting(data, wish)
-    if kind is None and wish.variable is None and kinds.lacks_error(data):
-        yield f"{kinds.NO_SOLUTION_ERROR}; --variable draws other numbers"
-    failed: list[InputError] = []
-    for name, its_wish in choices:
-        try:
-            drawn = kinds.drawn(data, name, its_wish)
-        except InputError as error:
-            failed.append(error)
-            if len(failed) == len(choices):
-                raise failed[0] from None
-            yield f"{name} is left out: {error}"
-            continue
-        alone = len(choices) == 1 and output is not None
-        path = base if alone else base.with_stem(f"{base.stem}_{drawn.name}")
-        write(path, encoded(drawn.figure, form))
-        if not its_wish.notes:
-            write(path.with_suffix(".txt"), f"{shown(f'{drawn.title}.  {drawn.caption}')}\n".encode())
-        yield Written(path, drawn)
-
-
-def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wish]]:
-    """The kinds that fit.  Raises InputError where none does."""
-    from evogt_study.plots import catalogue as kinds
-
-    fitting = kinds.fitting(data, wish)
-    if not fitting:
-        kinds.drawn(data, "distribution", wish)  # says what is missing
-    return [(choice.kind, replace(wish, variable=choice.variable)) for choice in fitting]
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all.  Raises ResultError where the disk refuses."""
-    from evogt_study.storage.atomic import check_writable, write_file
-
-    check_writable(path)
-    write_file(path, content, tidy=True)
-
+    from evogt_study.plots.catalogue import Drawn
 
 MOST_INCHES = 50
-"""Of a picture's side: at 300 dots an inch 15,000, which an image of 900 MB has."""
+"""Largest side of a figure in inches.  At 300 dots per inch, two such sides make an image of 900 MB."""
 
 
 @click.command()
@@ -150,10 +86,10 @@ def plot(
 
 
 def _size(text: str) -> tuple[float, float]:
-    """Width and height in inches.  Raises InputError."""
+    """Read width and height in inches.  Raises InputError."""
     try:
         width, height = (float(each) for each in text.split("x"))
-        # `not`, so that NaN is refused too
+        # `not`, to refuse NaN too
         if not (0.5 <= width <= MOST_INCHES and 0.5 <= height <= MOST_INCHES):
             raise ValueError
     except ValueError:
@@ -164,7 +100,7 @@ def _size(text: str) -> tuple[float, float]:
 
 
 def _slopes(text: str) -> tuple[float, ...]:
-    """Slopes as numbers; those of zero are no lines.  Raises InputError."""
+    """Read slopes as numbers; zeros draw no line.  Raises InputError."""
     try:
         slopes = [float(each) for each in names(text)]
         if not all(map(math.isfinite, slopes)):
@@ -174,20 +110,67 @@ def _slopes(text: str) -> tuple[float, ...]:
     return tuple(slope for slope in slopes if slope)
 
 
-def check_page(path: Path, option: str) -> None:
-    """Raise InputError unless `path`, which the option gave, is named as a page."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"`{option}` must end in .html, got {path.name!r}")
+class Written(NamedTuple):
+    """A figure and its file."""
+
+    path: Path
+    drawn: Drawn
 
 
-def write_report(file: Path, path: Path, state: str = "") -> None:
-    """Write the page of the result `file`, or of what is finished of it, to `path`; state: of its computation."""
-    from evogt_study.publishing.report import report as page
-    from evogt_study.results.netcdf import with_numbers
+def draw_files(
+    data: xr.Dataset, result: Path, kind: str | None, wish: kinds.Wish, output: Path | None
+) -> Iterator[Written | str]:
+    """Draw and write the kind of plot, or all kinds that fit the result; yield each file or a line on an omission.
 
-    with runs_so_far(file) as runs:
-        made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
-    write(path, made.encode())
+    The file is `output`, or a PNG beside `result`.  With several plots, their names are added.  Notes that the figure
+    does not have go into a text file beside it.  A kind that fits the result but not the wishes yields the reason; if
+    no kind is left, the first reason is raised.  Without a variable, a result without a solution error yields a line.
+    Raises InputError and ResultError.
+    """
+    from evogt_study.plots import catalogue as kinds
+    from evogt_study.plots.style import FORMATS, encoded
+
+    base = output or result.with_suffix(".png")
+    form = base.suffix.lower().removeprefix(".")
+    if form not in FORMATS:
+        raise InputError(f"`--output` must end in .{', .'.join(FORMATS)}, got {base.name!r}")
+    choices = [(kind, wish)] if kind is not None else _fitting(data, wish)
+    if kind is None and wish.variable is None and kinds.lacks_error(data):
+        yield f"{kinds.NO_SOLUTION_ERROR}; --variable draws other numbers"
+    failed: list[InputError] = []
+    for name, its_wish in choices:
+        try:
+            drawn = kinds.drawn(data, name, its_wish)
+        except InputError as error:
+            failed.append(error)
+            if len(failed) == len(choices):
+                raise failed[0] from None
+            yield f"{name} is left out: {error}"
+            continue
+        alone = len(choices) == 1 and output is not None
+        path = base if alone else base.with_stem(f"{base.stem}_{drawn.name}")
+        write(path, encoded(drawn.figure, form))
+        if not its_wish.notes:
+            write(path.with_suffix(".txt"), f"{shown(f'{drawn.title}.  {drawn.caption}')}\n".encode())
+        yield Written(path, drawn)
+
+
+def _fitting(data: xr.Dataset, wish: kinds.Wish) -> Sequence[tuple[str, kinds.Wish]]:
+    """Return the kinds that fit.  Raises InputError if there is none."""
+    from evogt_study.plots import catalogue as kinds
+
+    fitting = kinds.fitting(data, wish)
+    if not fitting:
+        kinds.drawn(data, "distribution", wish)  # says what is missing
+    return [(choice.kind, replace(wish, variable=choice.variable)) for choice in fitting]
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all.  Raises ResultError if the disk refuses."""
+    from evogt_study.storage.atomic import check_writable, write_file
+
+    check_writable(path)
+    write_file(path, content, tidy=True)
 
 
 @click.command()
@@ -198,8 +181,24 @@ def report(file: Path, output: Path | None) -> None:
 
     The page needs nothing else and opens in any browser, without a network and without scripts.
     """
-    # "." and the like have no name, and are refused where they are read
+    # a path such as "." has no name; reading it raises the error
     path = output or (file.with_suffix(".html") if file.name else Path("report.html"))
     check_page(path, "--output")
     write_report(file, path)
     tell(path)
+
+
+def check_page(path: Path, option: str) -> None:
+    """Raise InputError if the `path` of an option is not the name of a page."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"`{option}` must end in .html, got {path.name!r}")
+
+
+def write_report(file: Path, path: Path, state: str = "") -> None:
+    """Write the page of a result, or of its finished runs, to `path`; state: of its computation."""
+    from evogt_study.publishing.report import report as page
+    from evogt_study.results.netcdf import with_numbers
+
+    with runs_so_far(file) as runs:
+        made = page(file, {phase: with_numbers(data) for phase, data in runs.items()}, state)
+    write(path, made.encode())

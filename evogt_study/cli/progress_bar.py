@@ -1,4 +1,4 @@
-"""The bar of a study that runs, by Rich."""
+"""The progress bar of a running study, by Rich."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 
 
 class Bar(BarColumn):
-    """Red where runs failed, green where none did: Rich's own is red until it is full."""
+    """A red bar if runs failed, else a green one.  The bar of Rich is red until it is full."""
 
     def render(self, task: Row) -> ProgressBar:
         """Draw the bar of one phase."""
@@ -18,6 +18,6 @@ class Bar(BarColumn):
 
 
 def progress_bar() -> Progress:
-    """A bar for each phase with its numbers in words, on stderr."""
+    """Return a display on standard error with a bar and a text for each phase."""
     words = TextColumn("{task.fields[words]}", markup=False)
     return Progress(Bar(bar_width=30), words, console=Console(stderr=True))

@@ -1,4 +1,4 @@
-"""The command `evogt merge`."""
+"""The commands `evogt merge`, `concat`, `verify`, `replay` and `publish`, which read and write whole results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def concat(files: tuple[str, ...], dim: str, output: Path) -> None:
 
 
 def _labelled(files: tuple[str, ...]) -> dict[str, Path]:
-    """The files by their labels; without one a file has its own name.  Raises InputError where two have the same."""
+    """Return the files by label, by default the stem of the file.  Raises InputError if two labels are equal."""
     results: dict[str, Path] = {}
     for each in files:
         label, sign, file = each.partition("=")
@@ -74,37 +74,13 @@ def _labelled(files: tuple[str, ...]) -> dict[str, Path]:
 
 
 def _with_numbers(results: dict[str, Path]) -> dict[str, Path] | dict[int, Path] | dict[float, Path]:
-    """The same, with labels that are numbers if all of them are."""
-    for number in (int, float):  # int first: whole numbers stay whole
+    """Return the files with numbers as labels if all labels are numbers."""
+    for number in (int, float):  # int first: integers stay integers
         try:
             return {number(label): path for label, path in results.items()}
         except ValueError:
             continue
     return results
-
-
-@click.command()
-@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", metavar="FOLDER", required=True, type=click.Path(path_type=Path), help="New folder.")
-@click.option("--title", default="", help="Title of the deposit.  [default: that of the first result]")
-def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
-    """Write results as a folder to deposit in a repository of research data, with all it takes to cite and check them.
-
-    That is results, studies with the files that their runs need, report pages, lists of packages, README, CITATION.cff,
-    the record for a DOI (DataCite), and metadata for programs (RO-Crate); the folder is a BagIt bag. Who made the
-    results, and on what terms others may use them, is said by the section [publication] of their study files. Nothing
-    is computed and nothing is sent; `evogt verify FOLDER` checks it anywhere.
-    """
-    from evogt_study.publishing.publish import publish as published
-
-    check_finished(*results)
-    made = published(results, output, title=title)
-    for study in made.studies:
-        told = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())
-        beside = f"; with {', '.join(study.beside)}" if study.beside else ""
-        tell(f"  {study.name}: {told}{beside}")
-    size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-    tell(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")
 
 
 @click.command()
@@ -134,7 +110,7 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
 
 
 def _told(made: Verification) -> bool:
-    """Print the outcome of one check; True where all is well."""
+    """Print the outcome of one check; return True if nothing is wrong."""
     from evogt_study.analysis.completeness import completeness
 
     for phase, data in made.phases.items():
@@ -171,3 +147,27 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
         tell_lines(made.raised.rstrip("\n"), err=True)
     if not made.equal:
         raise SystemExit(SOME_FAILED)
+
+
+@click.command()
+@click.argument("results", metavar="RESULT.nc...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", metavar="FOLDER", required=True, type=click.Path(path_type=Path), help="New folder.")
+@click.option("--title", default="", help="Title of the deposit.  [default: that of the first result]")
+def publish(results: tuple[Path, ...], output: Path, title: str) -> None:
+    """Write results as a folder to deposit in a repository of research data, with all it takes to cite and check them.
+
+    That is results, studies with the files that their runs need, report pages, lists of packages, README, CITATION.cff,
+    the record for a DOI (DataCite), and metadata for programs (RO-Crate); the folder is a BagIt bag. Who made the
+    results, and on what terms others may use them, is said by the section [publication] of their study files. Nothing
+    is computed and nothing is sent; `evogt verify FOLDER` checks it anywhere.
+    """
+    from evogt_study.publishing.publish import publish as published
+
+    check_finished(*results)
+    made = published(results, output, title=title)
+    for study in made.studies:
+        told = "; ".join(f"{phase}: {runs}" for phase, runs in study.runs.items())
+        beside = f"; with {', '.join(study.beside)}" if study.beside else ""
+        tell(f"  {study.name}: {told}{beside}")
+    size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+    tell(f"{output}: {len(made.studies)} results, {size / 1e6:,.1f} MB, {made.publication.license}")

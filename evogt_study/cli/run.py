@@ -1,6 +1,7 @@
-"""The command `evogt run`.
+"""The commands `evogt run`, `work`, `submit`, `plan` and `try`.
 
-A complete result is recognised, and workers are started, before what computing needs is imported, which takes a second.
+`evogt run` recognises a complete result, and starts workers, before the imports for the computation, which take a
+second.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of `evogt run` by their names on the command line; `others` are what `--from` names."""
+    """Options of `evogt run` by their names on the command line; `others` are the paths of `--from`."""
 
     workers: int | None = None
     scheduler: str | None = None
@@ -60,15 +61,8 @@ class RunOptions:
 
     @property
     def leave_a_complete_result(self) -> bool:
-        """False where one of them may ask for something of a result that is complete."""
+        """False if an option may change a complete result."""
         return replace(self, workers=None, others=(), keep_old_code=False, quiet=False) == RunOptions()
-
-
-# a path that is not there ends the command before it needs a worker
-def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
-    """Have workers on this machine import what they need while this process does, where they are sure to be needed."""
-    if not elsewhere and all(path.exists() for path in paths):
-        start_ahead()
 
 
 @click.command()
@@ -111,6 +105,56 @@ def run(study_file: Path, output: Path | None, **given: Any) -> None:
     run_study(study_file, output, options)
 
 
+def workers_ahead(*paths: Path, elsewhere: bool = False) -> None:
+    """Start workers on this machine, which import while this process does, unless a path is missing."""
+    if not elsewhere and all(path.exists() for path in paths):
+        start_ahead()
+
+
+def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
+    """Run the missing cases of a study, write its result, and print its runs by status."""
+    from evogt_study.operations.run import run_to_file
+    from evogt_study.workers.limits import WORKER_SECONDS, Limits
+    from evogt_study.workers.signals import interruptible
+
+    # a job may wait in a queue for days
+    limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
+    study = read_study(study_file)
+    path = result_of(study, output)
+    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), _clients(options, path)
+    # exits from right to left: the bar ends, clients close while signals are still handled, warnings come last
+    with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
+        run_to_file(
+            study,
+            path,
+            client=client,
+            workers=options.workers,
+            retry_failed=options.retry_failed,
+            listener=listener,
+            limits=limits,
+            rerun_outdated=options.rerun_outdated,
+            others=options.others,
+            keep_old_code=options.keep_old_code,
+        )
+    print_result(path)
+
+
+def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
+    """Return the client of a scheduler or batch system, or None for workers on this machine.  Raises InputError."""
+    if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
+        return nullcontext()
+    # here: a study of quick runs ends within the 0.4 s that the import of Dask takes
+    from evogt_study.workers.batch_systems import on_batch_system
+    from evogt_study.workers.clusters import remote
+
+    if options.cluster is None:
+        return remote(options.scheduler, options.scheduler_file)
+    if options.workers is None:
+        raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
+    told = (lambda line: None) if options.quiet else partial(tell, err=True)
+    return on_batch_system(options.cluster, options.workers, jobs_folder(result), told)
+
+
 @click.command()
 @study_file_argument
 @result_option
@@ -142,6 +186,34 @@ def work(
     )  # fmt: skip
 
 
+def work_on(
+    study_file: Path,
+    output: Path | None,
+    number: int,
+    of: int,
+    *,
+    workers: int,
+    run_limit: float | None,
+    time_limit: str | None,
+    others: Sequence[Path],
+    told: Callable[[str], None],
+) -> None:
+    """Compute parts of a study as one task of an array, and write the result if all runs are finished."""
+    from evogt_study.operations.array_task import work  # 0.3 s, with Dask, which `evogt run` may do without
+    from evogt_study.workers.limits import Limits
+    from evogt_study.workers.signals import winding_down
+
+    study = read_study(study_file)
+    path = result_of(study, output)
+    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
+        whole = work(
+            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
+            check_end=check_end,
+        )  # fmt: skip
+    if whole:
+        told(f"{path}: all runs are there")
+
+
 @click.command()
 @study_file_argument
 @result_option
@@ -166,86 +238,14 @@ def submit(
     from evogt_study.workers.batch_systems import job_script, make_jobs_folder, submitted
 
     path = result_of(read_study(study_file), output)
-    # first, since it refuses a system or a directive before anything is made
+    # first: it refuses a system or a directive before anything is written
     script = job_script(cluster, study_file, path, tasks, workers=workers, directives=directives)
-    # before any task starts: SLURM does not make the folder that their output goes to
+    # before any task starts: SLURM does not make the folder of their output
     make_jobs_folder(path)
     if prints:
         tell_lines(script.rstrip("\n"))
     else:
         tell(submitted(cluster, script))
-
-
-def run_study(study_file: Path, output: Path | None, options: RunOptions) -> None:
-    """Compute what is missing of a study, write its result, and print what became of its runs."""
-    from evogt_study.operations.run import run_to_file
-    from evogt_study.workers.limits import WORKER_SECONDS, Limits
-    from evogt_study.workers.signals import interruptible
-
-    # jobs may wait in a queue for days, and their workers with them
-    limits = Limits(options.run_limit, options.max_failures, WORKER_SECONDS if options.cluster is None else None)
-    study = read_study(study_file)
-    path = result_of(study, output)
-    warned, clients = warnings_at_the_end(StoreWarning, CodeWarning, JobsWarning), _clients(options, path)
-    # left from the right: the bar ends, clients are closed while signals are still handled, warnings are told last
-    with warned, interruptible(options.time_limit), clients as client, display(options.quiet) as listener:
-        run_to_file(
-            study,
-            path,
-            client=client,
-            workers=options.workers,
-            retry_failed=options.retry_failed,
-            listener=listener,
-            limits=limits,
-            rerun_outdated=options.rerun_outdated,
-            others=options.others,
-            keep_old_code=options.keep_old_code,
-        )
-    print_result(path)
-
-
-def _clients(options: RunOptions, result: Path) -> AbstractContextManager[Client | None]:
-    """A client of what the options name; None for workers on this machine.  Raises InputError."""
-    if options.cluster is None and options.scheduler is None and options.scheduler_file is None:
-        return nullcontext()
-    # here: a study of quick runs is done before Dask is there, which takes 0.4 s to import
-    from evogt_study.workers.batch_systems import on_batch_system
-    from evogt_study.workers.clusters import remote
-
-    if options.cluster is None:
-        return remote(options.scheduler, options.scheduler_file)
-    if options.workers is None:
-        raise InputError("`--workers` must be given with --cluster: the number of worker processes to ask for")
-    told = (lambda line: None) if options.quiet else partial(tell, err=True)
-    return on_batch_system(options.cluster, options.workers, jobs_folder(result), told)
-
-
-def work_on(
-    study_file: Path,
-    output: Path | None,
-    number: int,
-    of: int,
-    *,
-    workers: int,
-    run_limit: float | None,
-    time_limit: str | None,
-    others: Sequence[Path],
-    told: Callable[[str], None],
-) -> None:
-    """Compute parts of a study as one task of an array, and join the result if all is there."""
-    from evogt_study.operations.array_task import work  # 0.3 s, with Dask, which `evogt run` may do without
-    from evogt_study.workers.limits import Limits
-    from evogt_study.workers.signals import winding_down
-
-    study = read_study(study_file)
-    path = result_of(study, output)
-    with warnings_at_the_end(StoreWarning, CodeWarning), winding_down(time_limit) as check_end:
-        whole = work(
-            study, path, number, of, workers=workers, limits=Limits(run_limit), others=others, told=told,
-            check_end=check_end,
-        )  # fmt: skip
-    if whole:
-        told(f"{path}: all runs are there")
 
 
 @click.command()
@@ -266,7 +266,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
     from evogt_study.study.phases import in_words
     from evogt_study.study.plan import provisional_plans
 
-    # Dask's count, by which `evogt run` starts workers: it heeds the limits of a container
+    # the count of Dask, as in `evogt run`: it respects the limits of a container
     study, workers = read_study(study_file), workers or CPU_COUNT
     path = result_of(study, output)
     done = finished(study, path, others=others)
@@ -291,7 +291,7 @@ def plan(study_file: Path, output: Path | None, workers: int | None, others: tup
 
 
 def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None:
-    """Print what of one phase would run; return its predicted wall seconds, None where only running tells."""
+    """Print the work of one phase; return its predicted wall seconds, or None if they are unknown."""
     from evogt_study.operations.forecast import predicted, worker_memory
     from evogt_study.study.plan import OWN, shared_work
 
@@ -324,7 +324,7 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
 
 
 def _expected(precision: Precision, known: Plan | Table) -> str:
-    """The runs that a precision is expected to take, as far as finished ones tell."""
+    """Describe the number of runs for a target precision, estimated from finished runs."""
     from evogt_study.results.decisions import decisions
     from evogt_study.results.table import Table
 
@@ -338,7 +338,7 @@ def _expected(precision: Precision, known: Plan | Table) -> str:
 
 
 def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
-    """Print how many cases of a phase are finished; return the numbers of the others, None where they are all."""
+    """Print how many cases of a phase are finished; return the numbers of the others, or None if none is finished."""
     count = None if done is None else done.count(plan.phase)
     if done is None or count is None:
         return None
@@ -347,9 +347,9 @@ def _print_finished(plan: Plan, done: Finished | None) -> Order | None:
     return done.tables[plan.phase].missing() if count else None
 
 
-# a unit serves from one and a half of it on, since 80 s says more than 1.3 min
+# a unit is used from 1.5 of it on: 80 s is more precise than 1.3 min
 def _duration(seconds: float) -> str:
-    """A time in the unit that suits it, with two or more digits."""
+    """Return a time in a suitable unit, with two or more digits."""
     units = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
     unit, length = next((entry for entry in units if seconds >= 1.5 * entry[1]), units[-1])
     number = seconds / length

@@ -1,4 +1,4 @@
-"""The command `evogt status`."""
+"""The commands `evogt status` and `evogt store`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from evogt_study.study.study import Study
 
 WATCH_SECONDS = 5.0
-"""Between two looks: at a million runs one takes about as long, at a thousand 0.1 s."""
+"""Seconds between two displays.  A display of a million runs takes about as long, of a thousand 0.1 s."""
 PAGE_SECONDS = 60.0
-"""The same with a page, whose pictures take seconds."""
+"""The same with a page, whose figures take seconds."""
 
 
 @click.command()
@@ -78,12 +78,12 @@ def _look(study: Study | None, path: Path, others: tuple[Path, ...], html: Path 
 
 
 def _now() -> str:
-    """The time by which a page that is read later is judged."""
+    """Return the present time in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> bool:
-    """Print the state of a result, or of what a study asks for; return whether it is being computed."""
+    """Print the state of a result, or of a study; return whether it is being computed."""
     from evogt_study.operations.progress import computation_of
 
     computation = computation_of(path)
@@ -91,7 +91,7 @@ def _print_state(study: Study | None, path: Path, others: tuple[Path, ...]) -> b
     if begun or computation.runs:
         tell(f"{path}: {computation.described()}")
     if computation.runs and not begun and not path.exists():
-        return True  # no run is finished, and the study is not written down
+        return True  # no run is finished, and the study is not on disk
     if study is None:
         with runs_so_far(path, ()) as runs:
             _print_status(path, runs)
@@ -116,17 +116,17 @@ def _print_asked_for(study: Study, path: Path, others: tuple[Path, ...]) -> None
 
 
 def _wait(path: Path, seconds: float) -> None:
-    """Wait until there may be news, or nobody computes the result any more; then begin a new screen."""
+    """Wait for `seconds` or until the computation ends, then clear the screen."""
     from evogt_study.operations.progress import computation_of
 
     end = time.monotonic() + seconds
     while time.monotonic() < end and computation_of(path).runs:
-        time.sleep(WATCH_SECONDS / 10)  # so late at most is an end seen
-    click.clear()  # nothing where the output is no terminal
+        time.sleep(WATCH_SECONDS / 10)  # the largest delay after the end
+    click.clear()  # only on a terminal
 
 
 def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
-    """Print what became of the runs of each phase."""
+    """Print the runs of each phase by status."""
     from evogt_study.analysis.completeness import completeness
 
     for phase, data in phases.items():
@@ -198,14 +198,14 @@ def move_(source: Path, target: Path) -> None:
     if not store_folder(source).is_dir():
         raise _nothing_kept(source)
     with ExitStack() as locks:
-        # in one order, so that two commands never wait for each other; a set, since both may be the same
+        # sorted, so that two commands never wait for each other; a set, because both may be equal
         for result in sorted({source.resolve(), target.resolve()}):
             locks.enter_context(only_writer(result))
         tell(f"moved to {_told(move_store(source, target))}")
 
 
 def _results(places: tuple[Path, ...]) -> Iterator[Path]:
-    """The results with a store that are meant by `places`.  Raises InputError where a result has none."""
+    """Yield the results with a store among `places`.  Raises InputError for a result without one."""
     from evogt_study.results.finished import stores_in
 
     for place in places or (Path("results"),):
@@ -226,6 +226,6 @@ def _told(found: Kept) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes in the unit that suits them."""
+    """Return a number of bytes in a suitable unit."""
     unit = max((unit for unit in range(4) if count >= 1000**unit), default=0)
     return f"{count / 1000**unit:.3g} {('bytes', 'kB', 'MB', 'GB')[unit]}"

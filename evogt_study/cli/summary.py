@@ -1,4 +1,4 @@
-"""The command `evogt summary`."""
+"""The commands `evogt summary`, `evogt verdict` and `evogt export`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evogt_study.inference.intervals import FEWEST
 from evogt_study.text import tell, tell_lines
 
 ANY = "the one there is"
-"""Value of `--orders` alone, which no axis has for a name."""
+"""Value of `--orders` without an axis.  No axis has this name."""
 
 
 @click.command()

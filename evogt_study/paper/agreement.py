@@ -1,7 +1,7 @@
-"""The verdict on a published number: how many of its printed digits a computed value bears out.
+"""Compare a published number with a computed one: the number of printed digits that the computed value confirms.
 
-A published number stands as it was printed, since its text says how many digits are meant.  What is compared, and how
-strictly, is fixed by the kind of the number before anything is computed.
+A published number is stored as printed, because its text gives the number of digits.  Its `Measure` fixes the
+comparison before anything is computed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Verdict(StrEnum):
 
 
 class Measure(StrEnum):
-    """Promise of a published number.
+    """Meaning of a published number.
 
-    digits: the printed digits.  order: rounding noise, of which only the order of magnitude means something (mass
-    defects).  bound: "below this".
+    digits: all printed digits.  order: only the order of magnitude, for rounding noise such as mass defects.  bound: an
+    upper bound.
     """
 
     digits = "digits"
@@ -84,7 +84,7 @@ def verdict(published: str, computed: float | str, measure: Measure = Measure.di
     """The verdict on a printed number or word.
 
     All digits: the computed value rounds, once, to the printed one.  One unit: it rounds to a neighbour of it.  Same
-    order: less than half a decade apart, for numbers of which nothing more is meant.
+    order: less than half a decade apart, if the measure of the number is its order.
     """
     if isinstance(computed, str):
         return Verdict.all_digits if computed == published else Verdict.differs
@@ -100,7 +100,7 @@ def verdict(published: str, computed: float | str, measure: Measure = Measure.di
     if units <= 0.5 * (1.0 + 1e-9):  # a value on the half-unit itself may round either way
         return Verdict.all_digits
     if measure is Measure.order:
-        # numbers of which one is zero, or of different signs, have no ratio in decades
+        # zero and numbers of different signs have no ratio in decades
         near = computed * target > 0.0 and abs(math.log10(computed / target)) < 0.5
         return Verdict.same_order if near else Verdict.differs
     return Verdict.one_unit if units <= 1.5 * (1.0 + 1e-9) else Verdict.differs

@@ -1,7 +1,4 @@
-"""The command `evogt reproduce`.
-
-Workers are started before what computing needs is imported, which takes a second.
-"""
+"""The command `evogt reproduce`.  It starts workers before the imports for the computation, which take a second."""
 
 from __future__ import annotations
 

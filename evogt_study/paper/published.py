@@ -1,8 +1,8 @@
-"""Every published number of the paper beside the one that its study computes.
+"""Each published number of the paper and the study that computes it.
 
-A CSV in data/published holds the numbers of one table, or of a passage of text, one a row.  `TABLES` says for each file
-which studies compute it, how a row's number is read off their results, and what the number promises (`Measure`).
-Nothing of this looks at the published value; that is left to `agreement.verdict`.
+A CSV file in data/published holds the numbers of one table or of a passage of text, one in each row.  For each file,
+`TABLES` names the studies, reads the number of a row from their results, and gives the `Measure` of the comparison.
+The readers do not see the published values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Labels = Mapping[str, str]
 
 
 class Computed(NamedTuple):
-    """A number or word with the runs that it rests on."""
+    """A number or string, and the runs behind it."""
 
     value: float | str
     n_ok: int
@@ -65,7 +65,7 @@ class Table:
 
 
 class NotComputedError(Exception):
-    """The studies at hand do not ask for this number: they have other values on their axes."""
+    """The given studies do not compute this number: they have other values on their axes."""
 
 
 def at(values: xr.DataArray, labels: Labels) -> xr.DataArray:
@@ -107,7 +107,7 @@ def statistic(values: xr.DataArray, name: str) -> Computed:
 
 
 def ratio(values: xr.DataArray, dictionaries: str, name: str) -> Computed:
-    """The gain T/G: the statistic of one dictionary over that of another."""
+    """Return the gain T/G: the statistic of one dictionary over the statistic of another."""
     over = {"gain": "mean", "median_gain": "median"}[name]
     first, second = (statistic(values.sel(dictionary=each), over) for each in dictionaries.split("/"))
     value = float(first.value) / float(second.value)  # of unrounded statistics, as the paper's gains are
@@ -375,7 +375,7 @@ def read_csv(path: Path, *needed: str) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class KnownDifference:
-    """Entries of a file that are known not to come out, singled out by labels; what is computed instead, and why."""
+    """Entries of a file, selected by labels, with a known difference; the computed value and the explanation."""
 
     file: str
     labels: Labels

@@ -1,6 +1,6 @@
-"""The report of `evogt reproduce`: every published number beside the computed one, in text, Markdown and CSV.
+"""The report of `evogt reproduce`: each published number beside the computed one, in text, Markdown and CSV.
 
-All three are pure functions of the entries: what is compared, and how strictly, is decided in `agreement`.
+All three are pure functions of the entries.  `agreement` decides how values are compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from evogt_study.analysis.tables import rendered
 from evogt_study.paper.agreement import Entry, Measure, Verdict
 
 if TYPE_CHECKING:
-    from evogt_study.publishing.page import Drawn
+    from evogt_study.plots.catalogue import Drawn
 
 TITLE = "The paper's published numbers, computed again"
 COMMAND = "evogt reproduce studies/paper"
@@ -70,7 +70,7 @@ def summary_line(entries: Sequence[Entry]) -> str:
 def shown(published: str, computed: float | str) -> str:
     """The computed value as the published one is printed, with three more digits.
 
-    A whole number stays one where the paper prints one; a value too far off for the printed form is in powers of ten.
+    An integer has no decimals if the paper prints an integer.  A value far from the printed form has a power of ten.
 
     >>> shown("4.50e-2", 0.0449683), shown("99.8", 99.7654321), shown("20", 20.0)
     ('4.49683e-2', '99.7654', '20')
@@ -117,7 +117,7 @@ def by_severity(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def explanations(entries: Sequence[Entry]) -> list[str]:
-    """Collect what is known about entries that do not agree in all digits, each explanation once, on one line."""
+    """Collect the explanations of known differences, each once, on one line."""
     return list(dict.fromkeys(" ".join(entry.known.split()) for entry in by_severity(entries) if entry.known))
 
 
@@ -198,7 +198,7 @@ def _labels(entry: Entry, separator: str) -> str:
 
 
 def _brief(entry: Entry) -> str:
-    """Describe the number in as many words as a terminal's line has room for: "epsilon=0.2, transnet, error, mean"."""
+    """Describe the number within one line of a terminal: "epsilon=0.2, transnet, error, mean"."""
     return ", ".join(value if name in SPEAKING else f"{name}={value}" for name, value in entry.labels.items())
 
 

@@ -1,4 +1,4 @@
-"""The reproduction from study files to a report: run them on one set of workers, judge, draw, and write."""
+"""Run the studies of the paper, compare their results with the published numbers, draw figures and write the report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from evogt_study import plots
 from evogt_study.errors import InputError
 from evogt_study.operations.progress import Listener
 from evogt_study.operations.run import run_all
 from evogt_study.paper.agreement import Entry
 from evogt_study.paper.published import Results, judged, known_differences, published
 from evogt_study.paper.report import csv_text, markdown
-from evogt_study.publishing.page import PROVENANCE, Drawn
+from evogt_study.publishing.page import PROVENANCE
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import check_writable, write_file
@@ -26,47 +25,7 @@ from evogt_study.study.study import Study
 if TYPE_CHECKING:
     from distributed import Client
 
-
-def draw_figures(results: Results) -> list[Drawn]:
-    """The paper's two figures, where the studies that they show are among the results."""
-    found = []
-    if "nonseparable_2d_field" in results:
-        found.append(_fields_drawn(results["nonseparable_2d_field"].squeeze(drop=True)))
-    if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
-        found.append(_energies_drawn(energy_histories(results)))
-    return found
-
-
-def _fields_drawn(run: xr.Dataset) -> Drawn:
-    largest = float(np.abs(run["field"] - run["exact_field"]).max())
-    return Drawn(
-        "nonseparable_2d_fields",
-        "Final field of the two-dimensional nonseparable benchmark",
-        "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for epsilon = 0.1 "
-        "and the GTransNet dictionary of seed 0.",
-        f"Three square panels: the exact and the numerical field look the same; the error is at most {largest:.2g}.",
-        plots.field_panels(run["exact_field"], run["field"]),
-    )
-
-
-def _energies_drawn(histories: Mapping[str, xr.DataArray]) -> Drawn:
-    falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
-    return Drawn(
-        "allen_cahn_energy",
-        "Energy of the Allen-Cahn test",
-        "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and the "
-        "GTransNet dictionary of seed 0.",
-        f"Two curves that fall from 1 at every saved time: {falls}.",
-        plots.energy_histories(histories),
-    )
-
-
-def energy_histories(results: Results) -> Mapping[str, xr.DataArray]:
-    """The two histories of the paper's figure."""
-    reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
-    run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
-    return {"finite differences": reference["free_energy_history"], "GTransNet": run["free_energy_history"]}
-
+    from evogt_study.plots.catalogue import Drawn
 
 REPORT = "report"
 
@@ -143,7 +102,6 @@ def reproduce(
 
 def write_report(reproduction: Reproduction, folder: Path) -> list[Path]:
     """Write the report as Markdown and CSV, and its figures as PNG; return the paths."""
-    pass
     from evogt_study.plots.style import png  # 0.4 s, with matplotlib, after the runs
 
     origin, drawn = provenance(reproduction.results), draw_figures(reproduction.results)
@@ -164,3 +122,50 @@ def provenance(results: Results) -> dict[str, str]:
         values = sorted({str(data.attrs[attribute]) for data in results.values() if attribute in data.attrs})
         found[name] = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else "; ".join(values)
     return found
+
+
+def draw_figures(results: Results) -> list[Drawn]:
+    """The paper's two figures, where the studies that they show are among the results."""
+    found = []
+    if "nonseparable_2d_field" in results:
+        found.append(_fields_drawn(results["nonseparable_2d_field"].squeeze(drop=True)))
+    if {"allen_cahn_2d", "allen_cahn_reference"} <= set(results):
+        found.append(_energies_drawn(energy_histories(results)))
+    return found
+
+
+def _fields_drawn(run: xr.Dataset) -> Drawn:
+    from evogt_study.plots import field_panels
+    from evogt_study.plots.catalogue import Drawn
+
+    largest = float(np.abs(run["field"] - run["exact_field"]).max())
+    return Drawn(
+        "nonseparable_2d_fields",
+        "Final field of the two-dimensional nonseparable benchmark",
+        "Exact solution, numerical solution (common colour scale) and absolute error at T = 0.16, for epsilon = 0.1 "
+        "and the GTransNet dictionary of seed 0.",
+        f"Three square panels: the exact and the numerical field look the same; the error is at most {largest:.2g}.",
+        field_panels(run["exact_field"], run["field"]),
+    )
+
+
+def _energies_drawn(histories: Mapping[str, xr.DataArray]) -> Drawn:
+    from evogt_study import plots
+    from evogt_study.plots.catalogue import Drawn
+
+    falls = ", ".join(f"{name} to {float(each[-1] / each[0]):.4f}" for name, each in histories.items())
+    return Drawn(
+        "allen_cahn_energy",
+        "Energy of the Allen-Cahn test",
+        "Energy divided by its initial value, for the finite-difference reference (160 x 160, time step 0.002) and the "
+        "GTransNet dictionary of seed 0.",
+        f"Two curves that fall from 1 at every saved time: {falls}.",
+        plots.energy_histories(histories),
+    )
+
+
+def energy_histories(results: Results) -> Mapping[str, xr.DataArray]:
+    """The two histories of the paper's figure."""
+    reference = results["allen_cahn_reference"].sel(points=160, dt=0.002)
+    run = results["allen_cahn_2d"].sel(dictionary="gtransnet", seed=0)
+    return {"finite differences": reference["free_energy_history"], "GTransNet": run["free_energy_history"]}

@@ -1,22 +1,21 @@
-"""Pictures of labelled results.  The one part of the package that imports matplotlib.
+"""Figures of labelled results.  Only this folder imports matplotlib.
 
-Each function takes a Dataset, as `evogt run` writes it, the name of a variable and `Places`, which say what of the
-study's axes stands where, and returns a matplotlib Figure that `evogt_study.plots.style` can encode:
+A plot function takes a Dataset, the name of a variable and `Places`, which assigns the axes of the study to the axes,
+series and panels of the figure.  It returns a matplotlib Figure:
 
     figure = distribution(ds, "error", Places(along="epsilon", by="dictionary"))
     figure.savefig("errors.pdf")
 
-- `parts`: common parts: canvas, style, legends, arranged runs
-- `distribution`: a number over the seeds
-- `dependence`: a number against a parameter
-- `heat_map`: a number over two axes
-- `histories`: what changes along a dimension
-- `scatter`: one number against another
-- `samples`: a number against sampled parameters
-- `verdict`: which label is best
-- `spectrum`: singular values
-- `fields`: exact and numerical fields
-- `kinds`: which pictures fit a result
+- `style`: sizes, colours, text from files, file formats
+- `canvas`: a figure with panels, labels, legends and notes, or axes of the user
+- `groups`: runs grouped into panels, series and samples
+- `distribution`: a variable over the seeds
+- `dependence`: a variable against an axis, a sampled parameter or another variable
+- `heat_map`: a variable over two axes
+- `histories`: a variable along a dimension of its own, such as time; spectra
+- `fields`: fields on a grid, beside exact fields
+- `comparison`: comparison of the values of one axis
+- `catalogue`: plot kinds by name; which kinds fit a result; captions
 """
 
 from evogt_study.plots.canvas import Look

@@ -1,4 +1,4 @@
-"""Canvas of a picture: a figure with panels, a legend above and small print below, or somebody else's axes."""
+"""A figure with panels, a legend above and a footnote below, or axes of the user; labels and legends."""
 
 from __future__ import annotations
 
@@ -37,14 +37,26 @@ from evogt_study.schema.parameters import GREEK
 
 CSS_PIXELS = 96  # of an inch on a page, whatever the screen has
 PANEL_WIDTH = 1.6
-"""Inches from panel to panel, at the least: of less, a third are the numbers and the label to its left."""
+"""Least distance of panels in inches.  The numbers and the label on the left take a third of it."""
 NOTE, COUNT = "note", "count"
-"""Identifiers of the small print, and of the counts of runs inside the panels."""
+"""Identifiers of footnotes, and of the counts of runs inside the panels."""
 MOST_DRAWN = {"runs": 1000, "band": 10_000, "median": 10_000}
-"""Points by identifier of what has them, 0.1 or 0.2 MB of SVG each.  More are an image, also in SVG and PDF."""
+"""Largest number of points by identifier, 0.1 or 0.2 MB of SVG.  More points become an image, also in SVG and PDF."""
 Given = Axes | Sequence[Axes] | Figure | None
-"""Axes to draw on, as many as the picture has panels; an empty figure, whose width says how many panels stand in a row;
-None for a figure of our own."""
+"""Axes to draw on, one for each panel; an empty figure, whose width decides how many panels are in a row; or None for a
+new figure."""
+_INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
+TITLE_WIDTH = 48  # characters of a column of 3.4 in, 14.2 an inch as `Canvas.characters` has them
+
+
+@dataclass(frozen=True)
+class Look:
+    """Title, labels of the panels and size in inches of a figure.  Text may have mathematics between dollars."""
+
+    title: str = ""
+    xlabel: str | None = None
+    ylabel: str | None = None
+    size: tuple[float, float] | None = None
 
 
 class DisplayedFigure(Figure):
@@ -60,72 +72,24 @@ class DisplayedFigure(Figure):
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """A figure and the panels that are drawn; own: whether the figure is ours to lay out."""
+    """A figure and its panels; own: False if the user gave the axes, and lays the figure out."""
 
     figure: Figure
     axes: list[Axes]
     own: bool = True
 
     def characters(self, most: int) -> int:
-        """Characters of a label below a panel that do not meet those of the next, at most `most`: 14.2 an inch."""
+        """Return how many characters, at most `most`, a label below a panel has room for: 14.2 per inch."""
         spec = self.axes[0].get_subplotspec()
         if not self.own or spec is None:
             return most
         return min(most, int(14.2 * self.figure.get_figwidth() / spec.get_gridspec().ncols))
 
 
-@dataclass(frozen=True)
-class Look:
-    """Wishes for the whole of a picture, as they are typed, mathematics between dollars: a title above it, other labels
-    of its panels, and its size in inches."""
-
-    title: str = ""
-    xlabel: str | None = None
-    ylabel: str | None = None
-    size: tuple[float, float] | None = None
-
-
-def restyled(figure: Figure, look: Look) -> Figure:
-    """The figure with its title, labels and size as wished, laid out again.
-
-    Labels stand where the picture has some, or at its first panel.  Raises InputError for mathematics that is none.
-    """
-    if look == Look():
-        return figure
-    if look.size is not None:
-        figure.set_size_inches(look.size)  # its height without what legend and small print have added
-    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]  # matplotlib's own name of these
-    for name, text in (("x", look.xlabel), ("y", look.ylabel)):
-        if text is not None:
-            labelled = [axes for axes in drawn if getattr(axes, f"get_{name}label")()] or drawn[:1]
-            for axes in labelled:
-                getattr(axes, f"set_{name}label")(typeset(f"{name}label", text), fontsize=label_size())
-    figure.set_layout_engine("constrained")
-    if look.title:
-        _entitled(figure, typeset("title", look.title), higher=look.size is None)
-    settle(figure)
-    return figure
-
-
-def _entitled(figure: Figure, title: str, *, higher: bool) -> None:
-    """Put a title above all of a figure, legends too, which is made higher by it if that is free."""
-    points = label_size() + 1.0
-    inches = 1.8 * points / 72.0  # a line with room above and below
-    if higher:
-        figure.set_figheight(figure.get_figheight() + inches)
-    top = 1.0 - inches / figure.get_figheight()
-    for each in figure.legends:
-        each.set_bbox_to_anchor((0.0, 0.0, 1.0, top), figure.transFigure)
-    legends = max((each.get_window_extent().height for each in figure.legends), default=0.0) / figure.bbox.height
-    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top - 1.05 * legends))
-    # not in the layout, of which the rectangle leaves it room
-    figure.text(0.5, 0.5 * (1.0 + top), title, ha="center", va="center", fontsize=points).set_in_layout(False)
-
-
 def new_canvas(rows: int, columns: int, size: tuple[float, float], ax: Given = None, **subplots: Any) -> Canvas:
     """A figure of `size` inches with rows x columns axes; or the axes or figure that are given.
 
-    A size that rcParams were given stands in the place of ours.  Raises InputError for another number of axes.
+    A changed size in rcParams replaces `size`.  Raises InputError for another number of axes.
     """
     if ax is not None and not isinstance(ax, Figure):
         given = [ax] if isinstance(ax, Axes) else list(np.ravel(np.asarray(ax, dtype=object)))
@@ -140,7 +104,7 @@ def new_canvas(rows: int, columns: int, size: tuple[float, float], ax: Given = N
 
 
 def wished_size() -> tuple[float, float] | None:
-    """Width and height that rcParams were given; None where nobody has."""
+    """Return width and height from rcParams, or None if they are the defaults of matplotlib."""
     return tuple(matplotlib.rcParams["figure.figsize"]) if changed("figure.figsize") else None
 
 
@@ -178,9 +142,9 @@ def panels(count: int, height: float = 2.3, ax: Given = None) -> Canvas:
 def legend(
     canvas: Canvas, handles: Sequence[Any], labels: Sequence[str], title: str = "", *, lines: bool = True
 ) -> None:
-    """One legend above all panels, which it does not take room from: as many entries in a row as there is room for.
+    """Put one legend above all panels and make the figure higher by it, with as many entries in a row as fit.
 
-    On somebody else's axes it is in the first of them, where there is most room.
+    On axes of the user, put it into the first of them.
     """
     if not labels:
         return
@@ -204,10 +168,41 @@ def legend(
     figure.set_figheight(figure.get_figheight() + 0.05 + 0.145 * rows)
 
 
-def note(canvas: Canvas, text: str) -> None:
-    """A line of small print below the panels: what is drawn, and which runs are not.
+def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
+    """Lines of the series, with their markers if these are drawn, and further lines by their labels."""
+    count = len(runs.series.labels) if runs.series.name else 0
+    handles = []
+    for one in range(count):
+        mark = style(one)
+        own: dict[str, Any] = {"marker": mark.marker, "markersize": 4.2} if markers else {}
+        handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
+    labels = [plain(label) for label in runs.series.labels] if count else []
+    title = titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short) if count else ""
+    legend(canvas, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
 
-    On somebody else's axes only its beginning, the count of runs, above the last of them.
+
+def marker_legend(canvas: Canvas, runs: Arranged) -> None:
+    """Markers of the series."""
+    if not runs.series.name:
+        return
+    marks = [style(one) for one in range(len(runs.series.labels))]
+    handles = [
+        Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
+    ]
+    labels = [plain(label) for label in runs.series.labels]
+    legend(
+        canvas,
+        handles,
+        labels,
+        titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short),
+        lines=False,
+    )
+
+
+def note(canvas: Canvas, text: str) -> None:
+    """Put a footnote below the panels.
+
+    On axes of the user, put only its beginning, the count of runs, above the last of them.
     """
     figure, size = canvas.figure, tick_size()
     if not canvas.own:
@@ -222,32 +217,14 @@ def note(canvas: Canvas, text: str) -> None:
 
 
 def _room(lines: int) -> float:
-    """Inches that lines of small print take."""
+    """Return the height of a footnote in inches."""
     return 0.05 + 0.125 * lines if lines else 0.0
-
-
-def without_notes(figure: Figure) -> str:
-    """Take small print and counts of runs out of a picture, which is lower then; the small print as one line."""
-    notes = [each for each in figure.findobj(Text) if each.get_gid() == NOTE]
-    counts = [each for each in figure.findobj(Text) if each.get_gid() == COUNT]
-    lines = [line for text in notes for line in text.get_text().splitlines()]
-    for axes in [axes for axes in figure.axes if any(each.axes is axes for each in counts)]:
-        axes.set_title(axes.get_title(), fontsize=label_size())  # nearer, where counts stood below
-    for each in counts:
-        each.remove()
-    for text in notes:
-        text.set_text("")
-    if any(text.axes is None for text in notes):  # the figure is ours to lay out
-        figure.set_figheight(figure.get_figheight() - _room(len(lines)))
-        figure.set_layout_engine("constrained")
-        settle(figure)
-    return " ".join(lines).replace(r"\$", "$")
 
 
 def laid_out(canvas: Canvas) -> Figure:
     """The figure with its layout settled, which otherwise moves a little each time the figure is drawn.
 
-    The layout of somebody else's figure is left as it is.
+    The layout of a figure of the user does not change.
     """
     for name, most in MOST_DRAWN.items():
         artists = [each for axes in canvas.axes for each in axes.get_children() if each.get_gid() == name]
@@ -271,7 +248,59 @@ def settle(figure: Figure) -> None:
     figure.set_layout_engine("none")
 
 
-_INDEXED = re.compile(r"([A-Za-z])_?(\d+)?")
+def restyled(figure: Figure, look: Look) -> Figure:
+    """The figure with its title, labels and size as wished, laid out again.
+
+    Labels replace those of the panels, or go to the first panel.  Raises InputError for unreadable mathematics.
+    """
+    if look == Look():
+        return figure
+    if look.size is not None:
+        figure.set_size_inches(look.size)  # its height without what legend and small print have added
+    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]  # matplotlib's own name of these
+    for name, text in (("x", look.xlabel), ("y", look.ylabel)):
+        if text is not None:
+            labelled = [axes for axes in drawn if getattr(axes, f"get_{name}label")()] or drawn[:1]
+            for axes in labelled:
+                getattr(axes, f"set_{name}label")(typeset(f"{name}label", text), fontsize=label_size())
+    figure.set_layout_engine("constrained")
+    if look.title:
+        _entitled(figure, typeset("title", look.title), higher=look.size is None)
+    settle(figure)
+    return figure
+
+
+def _entitled(figure: Figure, title: str, *, higher: bool) -> None:
+    """Put a title above all of a figure, legends too, which is made higher by it if that is free."""
+    points = label_size() + 1.0
+    inches = 1.8 * points / 72.0  # a line with room above and below
+    if higher:
+        figure.set_figheight(figure.get_figheight() + inches)
+    top = 1.0 - inches / figure.get_figheight()
+    for each in figure.legends:
+        each.set_bbox_to_anchor((0.0, 0.0, 1.0, top), figure.transFigure)
+    legends = max((each.get_window_extent().height for each in figure.legends), default=0.0) / figure.bbox.height
+    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top - 1.05 * legends))
+    # not in the layout, whose rectangle leaves room for it
+    figure.text(0.5, 0.5 * (1.0 + top), title, ha="center", va="center", fontsize=points).set_in_layout(False)
+
+
+def without_notes(figure: Figure) -> str:
+    """Remove footnotes and counts of runs from a figure, make it lower, and return the footnotes as one line."""
+    notes = [each for each in figure.findobj(Text) if each.get_gid() == NOTE]
+    counts = [each for each in figure.findobj(Text) if each.get_gid() == COUNT]
+    lines = [line for text in notes for line in text.get_text().splitlines()]
+    for axes in [axes for axes in figure.axes if any(each.axes is axes for each in counts)]:
+        axes.set_title(axes.get_title(), fontsize=label_size())  # nearer, where counts stood below
+    for each in counts:
+        each.remove()
+    for text in notes:
+        text.set_text("")
+    if any(text.axes is None for text in notes):  # we lay the figure out
+        figure.set_figheight(figure.get_figheight() - _room(len(lines)))
+        figure.set_layout_engine("constrained")
+        settle(figure)
+    return " ".join(lines).replace(r"\$", "$")
 
 
 def labelled(label: str, width: int, form: str = "{}") -> str:
@@ -336,37 +365,3 @@ def _labels(figure: Figure) -> Iterator[str]:
 def _as_text(label: str) -> str:
     """A label without its mathematical type: "relative L2 error", "E_q(u)"."""
     return re.sub(r"[$\\{}]|\^(?=\w)", "", label)
-
-
-TITLE_WIDTH = 48  # characters of a column of 3.4 in, 14.2 an inch as `Canvas.characters` has them
-
-
-def line_legend(canvas: Canvas, runs: Arranged, *more: Line2D, markers: bool = False) -> None:
-    """Lines of the series, with their markers if these are drawn, and further lines by their labels."""
-    count = len(runs.series.labels) if runs.series.name else 0
-    handles = []
-    for one in range(count):
-        mark = style(one)
-        own: dict[str, Any] = {"marker": mark.marker, "markersize": 4.2} if markers else {}
-        handles.append(Line2D([], [], color=mark.colour, linestyle=mark.dashes, linewidth=1.2, **own))
-    labels = [plain(label) for label in runs.series.labels] if count else []
-    title = titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short) if count else ""
-    legend(canvas, [*handles, *more], [*labels, *(str(line.get_label()) for line in more)], title)
-
-
-def marker_legend(canvas: Canvas, runs: Arranged) -> None:
-    """Markers of the series."""
-    if not runs.series.name:
-        return
-    marks = [style(one) for one in range(len(runs.series.labels))]
-    handles = [
-        Line2D([], [], color=mark.colour, marker=mark.marker, markersize=4.5, linestyle="none") for mark in marks
-    ]
-    labels = [plain(label) for label in runs.series.labels]
-    legend(
-        canvas,
-        handles,
-        labels,
-        titled(runs.series.title, runs.series.name, TITLE_WIDTH, runs.series.short),
-        lines=False,
-    )

@@ -1,4 +1,4 @@
-"""The kinds of pictures by name: which of them fit a result, and each drawn with its words."""
+"""Plot kinds by name: the kinds that fit a result, and each figure with its title, caption and alternative text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ from evogt_study.plots.histories import (
     own_dimensions,
     spectrum,
 )
-from evogt_study.publishing.page import Drawn
 from evogt_study.schema.variables import BOOKKEEPING, CANDIDATE, HEADLINE, Status
 
 NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact solution, and the study no reference for it"
@@ -52,8 +51,8 @@ NO_SOLUTION_ERROR = "there is no solution error: the problem has no exact soluti
 class Wish:
     """Request for a picture: the variable (None: what the study is about), places, reference slopes, look, and axes.
 
-    judged: the verdict on the variable, where it is known already: of 100,000 runs it takes seconds.  notes: whether
-    small print and counts of runs stand in the picture, or in its caption.
+    judged: the verdict on the variable, if it is known already.  With 100,000 runs it takes seconds.  notes: True puts
+    footnotes and counts of runs into the figure, False into its caption.
     """
 
     variable: str | None = None
@@ -65,8 +64,19 @@ class Wish:
     notes: bool = True
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A figure with the name of its file and its words."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    figure: Figure
+
+
 class Choice(NamedTuple):
-    """A picture that fits: its kind and its variable."""
+    """A plot that fits a result: its kind and its variable."""
 
     kind: str
     variable: str
@@ -76,8 +86,9 @@ class Choice(NamedTuple):
 class Kind:
     """A kind of picture.
 
-    title: with a place for the variable, and of groups for the axes `along` and `by`; fits: the variables that it is
-    worth drawing for without being asked to; runs: as they are arranged in the picture, None where it is of no groups.
+    title: a format with a place for the variable and, if runs are grouped, for the axes `along` and `by`; does: a
+    sentence for the caption; fits: returns the variables to draw by default; words: the alternative text; runs: the
+    groups of the plot, or None if it has no groups.
     """
 
     title: str
@@ -106,8 +117,8 @@ def fitting(data: xr.Dataset, wish: Wish | None = None) -> list[Choice]:
 def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
     """The picture of that kind with a title, a caption, and a text in its place.
 
-    Long names of short labels stand in the caption, and small print and counts where they are not wished for in the
-    picture.  Raises InputError for a kind that is none, and where it cannot be drawn of this result.
+    The caption has the long names of short labels, and footnotes and counts that the figure does not have.  Raises
+    InputError for an unknown kind, and if the result does not allow it.
     """
     check_kind(kind)
     asked = wish or Wish()
@@ -116,13 +127,13 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
         raise InputError(
             "`ax` must be left out where a title, labels or a size are wished for: they are those of your axes"
         )
-    # before it is drawn: the width says how many panels stand in a row
+    # before the drawing: the width decides how many panels are in a row
     room = asked.ax if asked.look.size is None else DisplayedFigure(figsize=asked.look.size)
     figure = KINDS[kind].draw(data, variable, replace(asked, ax=room))
     alone = "" if asked.notes else without_notes(figure)
     figure = restyled(figure, asked.look)
     alt, runs = KINDS[kind].words(data, variable, asked.places), KINDS[kind].runs(data, variable, asked.places)
-    # a scatter of a sample is of no groups, and has what was asked for along it
+    # a scatter of a sample has no groups: its horizontal axis is the requested one
     along, by = (asked.places.along, asked.places.by) if runs is None else (runs.along.name, runs.series.name)
     title = KINDS[kind].title.format(variable.replace("_", " "), along=along, by=by)
     shown = "" if runs is None else _shown(data, variable, asked, runs)
@@ -137,7 +148,7 @@ def drawn(data: xr.Dataset, kind: str, wish: Wish | None = None) -> Drawn:
 
 
 def _shown(data: xr.Dataset, variable: str, wish: Wish, runs: Arranged) -> str:
-    """A sentence on what a picture of groups shows: its variable, axes, what is held or pooled, and runs."""
+    """Return a sentence with the variable of grouped runs, their axes, fixed and pooled parameters, and the runs."""
     own = "".join(f", against {title_of(data[dim])}" for dim in own_dimensions(data, variable) if dim in data.coords)
     counts = f"; {runs.counted()}" if wish.notes else ""
     told = f"{runs.placed()}{own}{counts}"
@@ -158,7 +169,7 @@ def check_kind(kind: str | None) -> None:
 
 
 def numbers(data: xr.Dataset) -> list[str]:
-    """Numbers over a study's axes alone, of which some run has a finite value."""
+    """Return the variables with one number for each run and a finite value in at least one run."""
     return [
         str(name)
         for name, array in data.data_vars.items()
@@ -168,7 +179,7 @@ def numbers(data: xr.Dataset) -> list[str]:
 
 
 def subject(data: xr.Dataset) -> str | None:
-    """The one of its numbers that a study is about: a headline, `error`, or the first that nothing is declared of."""
+    """Return the main number of a study: a headline, `error`, or the first number without a declaration."""
     own = numbers(data)
     headlines = [name for name in own if data[name].attrs.get(HEADLINE) == 1]
     undeclared = [name for name in own if HEADLINE not in data[name].attrs]
@@ -177,12 +188,12 @@ def subject(data: xr.Dataset) -> str | None:
 
 
 def lacks_error(data: xr.Dataset) -> bool:
-    """Test for runs of the package's methods, all of which record their initial error, without one at the end."""
+    """Test for an initial error, which all methods of the package record, without an error at the end."""
     return "initial_error" in data and "error" not in data
 
 
 def _default(data: xr.Dataset, kind: str) -> str:
-    """The variable of a picture where none is asked for.  Raises InputError where there is none with values."""
+    """Return the default variable of a kind.  Raises InputError if there is none with values."""
     if kind in ("fields", "spectrum"):
         return FIELD if kind == "fields" else SINGULAR_VALUES
     if kind == "histories":
@@ -255,7 +266,7 @@ def _histories(data: xr.Dataset, about: str | None, places: Places) -> list[str]
 
 
 def _spectra(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
-    # one's own method may return something else of this name
+    # a user function may return something else with this name
     there = SINGULAR_VALUES in data and data[SINGULAR_VALUES].dtype.kind == "f"
     several = there and len(own_dimensions(data, SINGULAR_VALUES)) == 1
     return [SINGULAR_VALUES] if several and bool(np.isfinite(data[SINGULAR_VALUES].values).any()) else []
@@ -264,7 +275,7 @@ def _spectra(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
 def _ranks(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
     if about != "error" or not {"error", "rank"} <= set(data.data_vars):
         return []
-    # one's own method may return something else of these names
+    # a user function may return something else with these names
     if data["rank"].dtype.kind not in "iufb" or own_dimensions(data, "rank") or own_dimensions(data, "error"):
         return []
     there = np.isfinite(data["error"].values) & np.isfinite(data["rank"].values)
@@ -315,7 +326,7 @@ def _said(runs: Arranged, values: np.ndarray[tuple[int, ...], np.dtype[np.float6
 
 
 def _numbers(data: xr.Dataset, variable: str, places: Places) -> Arranged | None:
-    """The groups of a dependence; None where each run stands for itself."""
+    """Return the groups of a dependence, or None if it draws single runs."""
     alone = along_sample(data, places.along) or against_each_run(data, places)
     return None if alone else along_numbers(data, variable, places)
 

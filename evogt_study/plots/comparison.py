@@ -1,4 +1,4 @@
-"""A verdict as a picture: by what factor the mean of each label is above that of the best, all pairs together."""
+"""Plot a verdict: ratio of the mean of each axis value to the best mean, for all pairs together."""
 
 from __future__ import annotations
 
@@ -33,58 +33,11 @@ class Judged(NamedTuple):
     cells: list[str]
 
 
-def contested(data: xr.Dataset, variable: str, places: Places) -> str | None:
-    """The axis of words whose labels can be judged, None where there is none or seeds are too few."""
-    here = at(data, places.at, axes_of(data, variable))
-    axes = axes_of(here, variable)
-    named = [places.by] if places.by in axes else [each for each in axes if data[each].dtype.kind in "OU"]
-    over = sample_of(here, variable, places)
-    found = next((each for each in named if each is not None and here.sizes[each] > 1 and each not in over), None)
-    many = int(np.prod([here.sizes[each] for each in over])) >= FEWEST
-    return found if many and over else None
-
-
-def comparable(data: xr.Dataset, variable: str, places: Places) -> bool:
-    """Test for a cell whose labels have values at enough common points of the sample; one without any takes no part."""
-    by, here = contested(data, variable, places), at(data, places.at, axes_of(data, variable))
-    if by is None:
-        return False
-    there, over = xr.apply_ufunc(np.isfinite, here[variable]), sample_of(here, variable, places)
-    part = there.any(over)
-    common = (there | ~part).all(by).sum(over)
-    return bool(((common >= FEWEST) & (part.sum(by) > 1)).any())
-
-
-def sample_of(data: xr.Dataset, variable: str, places: Places) -> tuple[str, ...]:
-    """The axes whose points are the sample."""
-    return tuple(places.over or (DRAWN,)) if set(places.over or (DRAWN,)) <= set(axes_of(data, variable)) else ()
-
-
-def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
-    """The verdict on the labels of the axis `by`, or of the first axis of words, in every cell of the other axes.
-
-    Raises InputError where there is no such axis, or fewer than six points of the sample.
-    """
-    numbers_in(data, variable)
-    by = contested(data, variable, places)
-    if by is None:
-        raise InputError(f"`--by` must be an axis of several labels, and --over have {FEWEST} points, to judge them")
-    here = at(data, places.at, axes_of(data, variable))
-    over = sample_of(here, variable, places)
-    found = verdicts.verdict(here[variable], by, over, planned=here.get(KEYS), missing="drop")
-    rest = [str(each) for each in found["n_common"].dims]
-    cells = [
-        ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True) if found.sizes[name] > 1)
-        for labels in product(*(shown(found, name) for name in rest))
-    ]
-    return Judged(found, by, cells)
-
-
 def verdict(
     data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None,
     made: Judged | None = None,
 ) -> Figure:  # fmt: skip
-    """Ratios of the mean of each label to that of the best in its cell, with intervals that hold together.
+    """Ratios of the mean of each label to the best mean in its cell, with intervals that hold together.
 
     A filled marker is told apart from the best, an empty one is not.  Differences where a value is not positive.
     made: the verdict, where it is known already.  Raises InputError where there are no labels to judge.
@@ -144,3 +97,50 @@ def _cell(axes: Axes, row: int, cell: xr.Dataset, count: int, ratios: bool) -> l
         best = style(first)
         axes.plot([neutral], [row], color=best.colour, marker=best.marker, markersize=4.5, linestyle="none", gid="best")
     return found
+
+
+def judged(data: xr.Dataset, variable: str, places: Places) -> Judged:
+    """The verdict on the labels of the axis `by`, or of the first axis of words, in every cell of the other axes.
+
+    Raises InputError where there is no such axis, or fewer than six points of the sample.
+    """
+    numbers_in(data, variable)
+    by = contested(data, variable, places)
+    if by is None:
+        raise InputError(f"`--by` must be an axis of several labels, and --over have {FEWEST} points, to judge them")
+    here = at(data, places.at, axes_of(data, variable))
+    over = sample_of(here, variable, places)
+    found = verdicts.verdict(here[variable], by, over, planned=here.get(KEYS), missing="drop")
+    rest = [str(each) for each in found["n_common"].dims]
+    cells = [
+        ", ".join(f"{name} = {label}" for name, label in zip(rest, labels, strict=True) if found.sizes[name] > 1)
+        for labels in product(*(shown(found, name) for name in rest))
+    ]
+    return Judged(found, by, cells)
+
+
+def contested(data: xr.Dataset, variable: str, places: Places) -> str | None:
+    """The axis of words whose labels can be judged, None where there is none or seeds are too few."""
+    here = at(data, places.at, axes_of(data, variable))
+    axes = axes_of(here, variable)
+    named = [places.by] if places.by in axes else [each for each in axes if data[each].dtype.kind in "OU"]
+    over = sample_of(here, variable, places)
+    found = next((each for each in named if each is not None and here.sizes[each] > 1 and each not in over), None)
+    many = int(np.prod([here.sizes[each] for each in over])) >= FEWEST
+    return found if many and over else None
+
+
+def comparable(data: xr.Dataset, variable: str, places: Places) -> bool:
+    """Test for a cell whose labels have values at enough common points of the sample; one without any takes no part."""
+    by, here = contested(data, variable, places), at(data, places.at, axes_of(data, variable))
+    if by is None:
+        return False
+    there, over = xr.apply_ufunc(np.isfinite, here[variable]), sample_of(here, variable, places)
+    part = there.any(over)
+    common = (there | ~part).all(by).sum(over)
+    return bool(((common >= FEWEST) & (part.sum(by) > 1)).any())
+
+
+def sample_of(data: xr.Dataset, variable: str, places: Places) -> tuple[str, ...]:
+    """The axes whose points are the sample."""
+    return tuple(places.over or (DRAWN,)) if set(places.over or (DRAWN,)) <= set(axes_of(data, variable)) else ()

@@ -1,4 +1,8 @@
-"""Dependence of a number on a parameter: every run, the medians, and lines of known slope to compare with."""
+"""Plot a variable against an axis, a sampled parameter or another variable.
+
+`dependence` draws runs, medians and lines of known slope.  `scatter` draws one point for each run.  `trend` draws the
+runs of a sample against each of its parameters.
+"""
 
 from __future__ import annotations
 
@@ -45,132 +49,19 @@ from evogt_study.plots.style import (
 )
 
 SPAN = 0.4
-"""Share of the points that a value of the trend rests on: Cleveland's f is between 0.2 and 0.8; of 50 points, 20."""
-PLACES = 60
-
-
-def trend(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
-    """A panel for each sampled parameter, or that of `along` alone, with every run and a locally linear fit.
-
-    Scales are logarithmic where numbers are positive and spread; the fit is on these scales.  Raises InputError where
-    there is no sample, or other axes than its own.
-    """
-    runs = sampled_runs(data, variable, places or Places())
-    chosen = (
-        [runs.names.index(places.along)]
-        if places is not None and places.along in runs.names
-        else range(len(runs.names))
-    )
-    chosen = chosen[:MAX_PANELS]
-    rows, columns = grid(len(chosen), ax)
-    size = (COLUMN_WIDTH if len(chosen) == 1 else TEXT_WIDTH, 2.3 if len(chosen) == 1 else 0.3 + 1.8 * rows)
-    canvas = new_canvas(rows, columns, size, ax, sharey=True)
-    for spare in canvas.axes[len(chosen) :]:
-        spare.remove()
-    drawn = canvas.axes[: len(chosen)]
-    logarithmic(drawn[0], "y", runs.values)
-    mark = style(2)
-    for axes, place in zip(drawn, chosen, strict=True):
-        x = runs.spread(place)
-        y = runs.values.ravel()
-        there = np.isfinite(y)
-        axes.plot(
-            x[there], y[there], color=mark.colour, marker="o", linestyle="none", markersize=2.4, alpha=0.45,
-            markeredgewidth=0.0, gid="runs",
-        )  # fmt: skip
-        runs.scale(axes, place, narrow=len(chosen) > 1)
-        if not runs.words[place]:  # words have no distances to weigh by
-            logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
-            axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
-        across = titled(runs.titles[place], runs.names[place], canvas.characters(48 if len(chosen) == 1 else 26))
-        axes.set_xlabel(across, fontsize=label_size())
-        axes.tick_params(labelsize=tick_size(), which="both")
-        axes.grid(color="0.9", linewidth=0.5)
-        axes.set_axisbelow(True)
-    for axes in drawn[::columns]:
-        axes.set_ylabel(labelled(runs.label, 32 if len(chosen) == 1 else 24), fontsize=label_size())
-    left = f"{len(chosen)} of {len(runs.names)} parameters" if 1 < len(chosen) < len(runs.names) else ""
-    note(canvas, runs.footnote("line: local linear fit", left))
-    return laid_out(canvas)
-
-
-def smooth(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
-    """Locally linear fit of y at `PLACES` values of x, weights (1 - (d / h)^3)^3 of the nearest `SPAN` of the points.
-
-    (Cleveland, J. Am. Stat. Assoc. 74, 1979, without robustness), on logarithms where asked for; empty below four
-    different x.
-    """
-    known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
-    x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
-    if len(np.unique(x)) < 4:
-        return np.empty(0), np.empty(0)
-    at = np.linspace(x.min(), x.max(), PLACES)
-    nearest = max(3, int(np.ceil(SPAN * len(x))))
-    found = np.empty(PLACES)
-    for place, centre in enumerate(at):
-        distance = np.abs(x - centre)
-        # a little beyond the last of the nearest, whose weight would be zero; 1e-300: all of them may be at the centre
-        reach = max(float(np.partition(distance, min(nearest, len(x)) - 1)[min(nearest, len(x)) - 1]) * 1.0001, 1e-300)
-        weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
-        matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
-        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant: x is counted from the centre
-    return np.exp(at) if log_x else at, np.exp(found) if log_y else found
-
-
-MOST = 2000  # points of one series and panel
+"""Share of the points behind a value of the trend.  Cleveland uses 0.2 to 0.8.  With 50 points, 20."""
+PLACES = 60  # points of the line of a trend
+MOST = 2000  # points of one series and panel of a scatter
 WANTED = ("by", "panel")
-
-
-def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
-    """Each run's error against the rank of its retained space.  Raises InputError for an axis that is none."""
-    return scatter(data, "rank", variable, places, ax=ax)
-
-
-def scatter(
-    data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None, *, ax: Given = None
-) -> Figure:
-    """A point for each run, `across` horizontally and `variable` vertically; logarithmic where positive and spread.
-
-    Of more than 2,000 points in one series that many are drawn, evenly chosen in the order of `variable`.  Axes that
-    tell neither series nor panels apart are all in one cloud.  Raises InputError for axes or variables that are none.
-    """
-    wish = places or Places()
-    wanted = WANTED if wish.panel is not None else ("by",)
-    runs, other = (arranged(data, name, wish, wanted=wanted, pooled=True) for name in (variable, across))
-    both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
-    canvas = panels(len(runs.panels.labels), ax=ax)
-    drawn = canvas.axes
-    left_out = 0
-    for number, axes in enumerate(drawn):
-        for one in range(len(runs.series.labels)):
-            there = both[number, one, 0]
-            x, y = other.values[number, one, 0][there], runs.values[number, one, 0][there]
-            chosen = np.argsort(y, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), MOST)).round().astype(int)]
-            left_out += len(y) - len(chosen)
-            mark = style(one)
-            axes.plot(
-                x[chosen], y[chosen], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
-                alpha=0.6, markeredgewidth=0.0, gid="runs",
-            )  # fmt: skip
-        logarithmic(axes, "x", other.values[both])
-        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
-        axes.set_xlabel(labelled(other.label, 48), fontsize=label_size())
-    logarithmic(drawn[0], "y", runs.values[both])
-    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
-    marker_legend(canvas, runs)
-    note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
-    return laid_out(canvas)
-
-
-EACH = 200  # runs at one place up to which every one is a point: more hide each other
-HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text that stands on lines
-FEW_LACKING = 12  # places of a panel up to which k/n is written: more counts meet, each other and the lines
+EACH = 200  # largest number of runs at one place that are points: more hide each other
+HALO = [withStroke(linewidth=1.8, foreground="white")]  # of text on lines
+FEW_LACKING = 12  # largest number of places of a panel with k/n: more counts overlap
 COUNT_HEIGHT = 0.075  # of a count, in heights of a panel: its letters and a gap
-FEW = 60  # places up to which a line has markers and bars: more touch each other
+FEW = 60  # largest number of places with markers and bars: more touch each other
 REFERENCES: tuple[Any, ...] = ("solid", (0, (2.0, 1.0)), (0, (0.7, 0.7)))
-"""Dashes of reference lines, which are wide and light: they are seen behind data that run along them."""
+"""Dashes of reference lines, which are wide and light to be visible behind data."""
 SLOPES: Mapping[str, tuple[float, ...]] = {"dt": (1.0, 2.0), "tau": (0.5,), "N": (-2.0, -4.0), "unknowns": (-2.0,)}
-"""Reference slopes by parameter where none are asked for: orders of the time steps, sqrt(tau), algebraic rates in N."""
+"""Default reference slopes by parameter: orders of the time steps, sqrt(tau), algebraic rates in N."""
 
 
 def dependence(
@@ -185,8 +76,8 @@ def dependence(
 
     Bars at the medians are their 95 % intervals, where there are at least six seeds and at most `FEW` places.
 
-    Where there are more than `EACH` runs at a place a band between their 5 % and 95 % stands for them.  Scales are
-    logarithmic where the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
+    With more than `EACH` runs at a place, a band between their 5 % and 95 % replaces the points.  Scales are
+    logarithmic if the numbers are positive and spread; then `slopes` p (None: those in `SLOPES` for the parameter)
     are drawn as lines c x^p behind the data, through the largest median at the end where they are highest.  The choices
     of a pilot have rings.
 
@@ -234,7 +125,7 @@ def dependence(
 
 
 def against_each_run(data: xr.Dataset, places: Places) -> bool:
-    """Test for an `along` that is measured at points that were drawn, of which no two are a group."""
+    """Test for a measured `along` of a random sample, in which no two points form a group."""
     return bool(drawn_dimensions(data)) and is_measured(data, places)
 
 
@@ -259,7 +150,7 @@ def _told(runs: Arranged, bars: bool) -> str:
 
 
 def _beside(axes: Axes, numbers: Array, panel: int, one: int) -> Array:
-    """Places of the points of a series: a little beside their number, so that those of others do not hide them."""
+    """Return places of the points of a series, a little beside their number, so that series do not hide each other."""
     own: Array = numbers[panel, one]
     shift = 0.014 * (one - (numbers.shape[1] - 1) / 2.0)
     if not np.isfinite(numbers).any():
@@ -381,3 +272,112 @@ def _rings(drawn: Sequence[Axes], numbers: Array, medians: Array, choice: npt.ND
             across[here], up[here], marker="o", markersize=9.0, markerfacecolor="none", markeredgecolor="black",
             markeredgewidth=1.2, linestyle="none", zorder=4, gid="chosen",
         )  # fmt: skip
+
+
+def scatter(
+    data: xr.Dataset, across: str, variable: str = "error", places: Places | None = None, *, ax: Given = None
+) -> Figure:
+    """A point for each run, `across` horizontally and `variable` vertically; logarithmic where positive and spread.
+
+    Of more than 2,000 points in one series that many are drawn, evenly chosen in the order of `variable`.  Axes that
+    tell neither series nor panels apart are all in one cloud.  Raises InputError for axes or variables that are none.
+    """
+    wish = places or Places()
+    wanted = WANTED if wish.panel is not None else ("by",)
+    runs, other = (arranged(data, name, wish, wanted=wanted, pooled=True) for name in (variable, across))
+    both = np.isfinite(runs.values) & np.isfinite(other.values) & runs.planned
+    canvas = panels(len(runs.panels.labels), ax=ax)
+    drawn = canvas.axes
+    left_out = 0
+    for number, axes in enumerate(drawn):
+        for one in range(len(runs.series.labels)):
+            there = both[number, one, 0]
+            x, y = other.values[number, one, 0][there], runs.values[number, one, 0][there]
+            chosen = np.argsort(y, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), MOST)).round().astype(int)]
+            left_out += len(y) - len(chosen)
+            mark = style(one)
+            axes.plot(
+                x[chosen], y[chosen], color=mark.colour, marker=mark.marker, linestyle="none", markersize=3.0,
+                alpha=0.6, markeredgewidth=0.0, gid="runs",
+            )  # fmt: skip
+        logarithmic(axes, "x", other.values[both])
+        axes.set_title(plain(runs.panels.told(number)), fontsize=label_size())
+        axes.set_xlabel(labelled(other.label, 48), fontsize=label_size())
+    logarithmic(drawn[0], "y", runs.values[both])
+    drawn[0].set_ylabel(labelled(runs.label, 32), fontsize=label_size())
+    marker_legend(canvas, runs)
+    note(canvas, runs.footnote(f"{left_out:,} of them left out, evenly" if left_out else ""))
+    return laid_out(canvas)
+
+
+def rank_error(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
+    """Each run's error against the rank of its retained space.  Raises InputError for an axis that is none."""
+    return scatter(data, "rank", variable, places, ax=ax)
+
+
+def trend(data: xr.Dataset, variable: str = "error", places: Places | None = None, *, ax: Given = None) -> Figure:
+    """Draw a panel for each sampled parameter, or for `along` only, with every run and a locally linear fit.
+
+    Scales are logarithmic where numbers are positive and spread; the fit is on these scales.  Raises InputError where
+    there is no sample, or other axes than its own.
+    """
+    runs = sampled_runs(data, variable, places or Places())
+    chosen = (
+        [runs.names.index(places.along)]
+        if places is not None and places.along in runs.names
+        else range(len(runs.names))
+    )
+    chosen = chosen[:MAX_PANELS]
+    rows, columns = grid(len(chosen), ax)
+    size = (COLUMN_WIDTH if len(chosen) == 1 else TEXT_WIDTH, 2.3 if len(chosen) == 1 else 0.3 + 1.8 * rows)
+    canvas = new_canvas(rows, columns, size, ax, sharey=True)
+    for spare in canvas.axes[len(chosen) :]:
+        spare.remove()
+    drawn = canvas.axes[: len(chosen)]
+    logarithmic(drawn[0], "y", runs.values)
+    mark = style(2)
+    for axes, place in zip(drawn, chosen, strict=True):
+        x = runs.spread(place)
+        y = runs.values.ravel()
+        there = np.isfinite(y)
+        axes.plot(
+            x[there], y[there], color=mark.colour, marker="o", linestyle="none", markersize=2.4, alpha=0.45,
+            markeredgewidth=0.0, gid="runs",
+        )  # fmt: skip
+        runs.scale(axes, place, narrow=len(chosen) > 1)
+        if not runs.words[place]:  # words have no distances to weigh by
+            logs = axes.get_xscale() == "log", axes.get_yscale() == "log"
+            axes.plot(*smooth(x[there], y[there], *logs), color="black", linewidth=1.4, gid="trend")
+        across = titled(runs.titles[place], runs.names[place], canvas.characters(48 if len(chosen) == 1 else 26))
+        axes.set_xlabel(across, fontsize=label_size())
+        axes.tick_params(labelsize=tick_size(), which="both")
+        axes.grid(color="0.9", linewidth=0.5)
+        axes.set_axisbelow(True)
+    for axes in drawn[::columns]:
+        axes.set_ylabel(labelled(runs.label, 32 if len(chosen) == 1 else 24), fontsize=label_size())
+    left = f"{len(chosen)} of {len(runs.names)} parameters" if 1 < len(chosen) < len(runs.names) else ""
+    note(canvas, runs.footnote("line: local linear fit", left))
+    return laid_out(canvas)
+
+
+def smooth(x: Array, y: Array, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
+    """Locally linear fit of y at `PLACES` values of x, weights (1 - (d / h)^3)^3 of the nearest `SPAN` of the points.
+
+    (Cleveland, J. Am. Stat. Assoc. 74, 1979, without robustness), on logarithms if `log_x` or `log_y`; empty below
+    four different x.
+    """
+    known = np.isfinite(x) & np.isfinite(y) & ((x > 0.0) | (not log_x)) & ((y > 0.0) | (not log_y))
+    x, y = (np.log(each[known]) if log else each[known] for each, log in ((x, log_x), (y, log_y)))
+    if len(np.unique(x)) < 4:
+        return np.empty(0), np.empty(0)
+    at = np.linspace(x.min(), x.max(), PLACES)
+    nearest = max(3, int(np.ceil(SPAN * len(x))))
+    found = np.empty(PLACES)
+    for place, centre in enumerate(at):
+        distance = np.abs(x - centre)
+        # a little beyond the last of the nearest, whose weight would be zero; 1e-300: all of them may be at the centre
+        reach = max(float(np.partition(distance, min(nearest, len(x)) - 1)[min(nearest, len(x)) - 1]) * 1.0001, 1e-300)
+        weight = np.sqrt(np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3)  # `lstsq` squares it
+        matrix = np.stack([np.ones_like(x), x - centre], axis=1) * weight[:, None]
+        found[place] = np.linalg.lstsq(matrix, y * weight)[0][0]  # the constant: x is counted from the centre
+    return np.exp(at) if log_x else at, np.exp(found) if log_y else found

@@ -1,4 +1,4 @@
-"""The distribution of a number over the seeds: every run a point, or where they are too many, their letter values."""
+"""Plot a variable over the seeds: a point for each run, or letter values if there are too many runs."""
 
 from __future__ import annotations
 
@@ -20,31 +20,6 @@ TOLD_APART = 2.0 * 1.959963984540054**2
 and Kafadar, J. Comput. Graph. Stat. 26, 2017)."""
 WIDEST, NARROWEST = 0.84, 0.2
 """Widths of the boxes of the fourths and of the last letter values, in parts of a group's."""
-
-
-def letter_values(sample: Array) -> Array:
-    """Lower and upper fourths, eighths, sixteenths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., (k, 2).
-
-    As many as their intervals tell apart, none of fewer than 16 runs; beyond the last are 4 to 8 runs at either end.
-    """
-    count = max(0, int(np.floor(np.log2(max(len(sample), 1) / TOLD_APART))))
-    tails = 0.5 ** np.arange(2, count + 2)
-    return np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
-
-
-def letter_boxes(axes: Axes, centre: float, width: float, ends: Array, colour: str) -> None:
-    """A box between the ends of each letter value: the further out, the narrower and the lighter."""
-    base = np.array(to_rgb(colour))
-    for number, (low, high) in enumerate(ends):
-        part = number / max(1, len(ends) - 1)
-        half = 0.5 * width * (WIDEST + (NARROWEST - WIDEST) * part)
-        shade = 0.65 - 0.5 * part
-        axes.fill_between(
-            [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
-            linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
-        )  # fmt: skip
-
-
 EACH = 200  # runs of one group up to which every one is a point: more hide each other
 MOST_GROUPS = 24  # along one panel: the labels of more meet
 MOST_COUNTED = 24  # groups up to which each says k/n, for the same reason
@@ -123,7 +98,7 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
         if len(ends):
             shown = sample[(sample < ends[-1, 0]) | (sample > ends[-1, 1])]
     # neighbours in value go to different sides, so that they do not hide each other
-    # by the golden ratio, of which any number of multiples fills the width evenly
+    # multiples of the golden ratio fill the width evenly
     spread = (np.arange(len(shown)) * 0.6180339887498949) % 1.0 - 0.5 if len(shown) > 1 else np.zeros(len(shown))
     axes.plot(
         centre + (0.3 if many else 0.7) * width * spread, shown, color=mark.colour, marker=mark.marker,
@@ -139,6 +114,29 @@ def _group(axes: Axes, centre: float, width: float, sample: Array, mark: Style, 
         axes.plot(
             bar, [np.median(sample)] * 2, color="black", linewidth=1.3, solid_capstyle="butt", zorder=3, gid="median"
         )
+
+
+def letter_values(sample: Array) -> Array:
+    """Lower and upper fourths, eighths, sixteenths, ...: quantiles 2^-i and 1 - 2^-i for i = 2, 3, ..., (k, 2).
+
+    As many as their intervals tell apart, none of fewer than 16 runs; beyond the last are 4 to 8 runs at either end.
+    """
+    count = max(0, int(np.floor(np.log2(max(len(sample), 1) / TOLD_APART))))
+    tails = 0.5 ** np.arange(2, count + 2)
+    return np.stack([np.quantile(sample, tails), np.quantile(sample, 1.0 - tails)], axis=-1)
+
+
+def letter_boxes(axes: Axes, centre: float, width: float, ends: Array, colour: str) -> None:
+    """A box between the ends of each letter value: the further out, the narrower and the lighter."""
+    base = np.array(to_rgb(colour))
+    for number, (low, high) in enumerate(ends):
+        part = number / max(1, len(ends) - 1)
+        half = 0.5 * width * (WIDEST + (NARROWEST - WIDEST) * part)
+        shade = 0.65 - 0.5 * part
+        axes.fill_between(
+            [centre - half, centre + half], low, high, facecolor=shade * base + (1.0 - shade), edgecolor="black",
+            linewidth=0.4, zorder=2.9 - 0.02 * number, gid="band",  # below medians, at 3; inner boxes on outer ones
+        )  # fmt: skip
 
 
 def _incomplete(axes: Axes, counts: dict[float, str], share: float) -> float:

@@ -1,4 +1,4 @@
-"""Fields of one run: exact, numerical and their difference, as curves, as panels, or as a slice of a box."""
+"""Plot the field of one run beside the exact field and their difference: curves, panels, or a slice of a box."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def field_panels(exact: xr.DataArray, numerical: xr.DataArray, caption: str = ""
 
 
 def _field_panel(numerical: xr.DataArray, caption: str, ax: Given) -> Figure:
-    """A numerical field that nothing is known to compare with."""
+    """Draw a numerical field without an exact one."""
     dims = _two_directions(numerical)
     upright = _upright(numerical, "numerical", dims)
     limit = _largest([np.asarray(upright.values, dtype=float)])
@@ -163,7 +163,7 @@ def _two_directions(field: xr.DataArray) -> tuple[str, str]:
 
 
 def _upright(field: xr.DataArray, role: str, dims: tuple[str, str]) -> xr.DataArray:
-    """The field with the second direction down the rows, as pictures are stored: what is horizontal is the last."""
+    """Return the field with the second direction along the rows and the first, horizontal one along the columns."""
     if set(field.dims) != set(dims) or not field.size:
         raise InputError(
             f"the {role} field must have points over dimensions {' and '.join(dims)}, got {dict(field.sizes)}"

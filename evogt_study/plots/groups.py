@@ -1,6 +1,6 @@
-"""A variable's runs arranged for a picture: what stands along it, what tells series and panels apart, what is sampled.
+"""Group the runs of a variable for a figure: positions along the horizontal axis, series, panels and samples.
 
-Runs without a value are kept as NaN and counted, so that every picture can say on how many of the runs it rests.
+Runs without a value stay as NaN and are counted, so that each figure can give the number of its runs.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.schema.variables import CANDIDATE, LABEL, Status
 from evogt_study.study.case_space import listed
 
-MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of the three that a page's width holds
-MOST_LISTED = 6  # values that a caption lists, the others are counted
-MANY = 1000  # runs of a group from which on it says how many it lacks, not how many there are
+MAX_PANELS, MAX_SERIES = 6, 12  # panels: two rows of three, which a page holds
+MOST_LISTED = 6  # values that a caption lists; it counts the others
+MANY = 1000  # runs from which on a group gives the number of missing runs, not k/n
+LONGEST_TITLE, LONGEST_LABEL = 160, 60
+"""Largest number of characters of a title and of a short label."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Axes of the study by their place in a picture; what is left open is chosen from the data.
+    """Axes of the study by their place in a figure.  The data decide the places that are None.
 
-    along: horizontally, an axis or a parameter that follows one; by: the series, told apart by colour and marker;
-    panel: one panel for each value; over: the axes whose points are a sample (None: seed, if it is one); at: one value
-    for each of the axes that are not to vary.
+    along: horizontal, an axis or a parameter that follows one; by: series, distinguished by colour and marker; panel:
+    one panel for each value; over: axes whose points are a sample (None: seed, if it is an axis); at: one value for
+    each axis that is fixed.
     """
 
     along: str | None = None
@@ -62,7 +64,7 @@ class Place:
         return self.title if len(self.title) <= 3 else self.name
 
     def told(self, number: int) -> str:
-        """Value `number` as text that says of what it is: "N = 40"; a word stands for itself."""
+        """Return value `number` as text with its name, "N = 40", or only the value if it is a string."""
         label = self.labels[number]
         return f"{self.symbol} = {label}" if self.name and _is_number(label) else label
 
@@ -71,8 +73,6 @@ class Place:
         return f"{self.symbol} = {listed(self.labels, MOST_LISTED)}"
 
 
-LONGEST_TITLE, LONGEST_LABEL = 160, 60
-"""Characters of a title that are drawn, and of a short label."""
 NOWHERE = Place("", "", ("",))
 
 
@@ -81,10 +81,10 @@ class Arranged:
     """The runs of one variable.
 
     title and label: of the variable, with its units, in full and short.  values (P, S, X, n, ...): panels, series,
-    points along the picture, sample, then the variable's own dimensions; NaN where a run has no value, and where it
-    stands in the sample before.  status and runs (P, S, X, n): number of each run, -1 where none is planned or where
-    it stands in the sample before.  over: the axes of the sample that have several values, with their `lengths`.
-    x (P, S, X): numbers along, or None where `along` has words.  notes: what is left out or held fixed.
+    points along the figure, sample, then the variable's own dimensions; NaN for a run without a value and for a run
+    that the sample repeats.  status and runs (P, S, X, n): status and number of each run, -1 if none is planned or if
+    the sample repeats it.  over: the axes of the sample that have several values, with their `lengths`.  x (P, S, X):
+    numbers along, or None if `along` has strings.  notes: omitted values and fixed parameters.
     """
 
     title: str
@@ -176,7 +176,7 @@ class Arranged:
         return "−k: k runs are missing" if ((groups >= MANY) & (lost > 0)).any() else ""
 
     def counted(self) -> str:
-        """Count of the runs in the picture, and the fates of the others: "38 of 40 runs (2 failed)"."""
+        """Return the count of the runs in the figure, and the status of the others: "38 of 40 runs (2 failed)"."""
         present, planned = self.present, self.planned
         lost = planned & ~present
         reasons = [
@@ -205,108 +205,6 @@ class Arranged:
     def footnote(self, *more: str) -> str:
         """The small print of a picture."""
         return "; ".join([self.counted(), *filter(None, more), *self.notes])
-
-
-def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
-    """The study's axes that a variable is over."""
-    own = data[variable].dims
-    return tuple(str(dim) for dim in (data["status"].dims if "status" in data else own) if dim in own)
-
-
-def is_numeric(data: xr.Dataset, name: str) -> bool:
-    """Test for a coordinate of numbers."""
-    return bool(data[name].dtype.kind in "iufb")
-
-
-def title_of(array: xr.DataArray) -> str:
-    """Long name and units of an array, as its axis is labelled."""
-    return _with_units(str(array.attrs.get("long_name", array.name)), array)
-
-
-def label_of(array: xr.DataArray) -> str:
-    """Text that an axis of the array is labelled with: its short label, else its title as it is."""
-    return short_label(array) or plain(title_of(array), LONGEST_TITLE)
-
-
-def short_label(array: xr.DataArray) -> str:
-    """Short label that its method declares, with units; "" if there is none that can be typeset."""
-    label = array.attrs.get(LABEL)
-    if not isinstance(label, str) or not 0 < len(label) <= LONGEST_LABEL:
-        return ""
-    try:
-        return _with_units(typeset(LABEL, label), array)
-    except InputError:
-        return ""
-
-
-def _with_units(text: str, array: xr.DataArray) -> str:
-    units = str(array.attrs.get("units", ""))
-    return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({plain(units)})"
-
-
-def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
-    """A variable that can be drawn.  Raises InputError, naming those that can."""
-    drawable = numeric_variables(data)
-    if variable not in drawable and not _of_each_run(data, variable):
-        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
-    return data[variable]
-
-
-def _of_each_run(data: xr.Dataset, name: str) -> bool:
-    """Test for a variable or a coordinate of numbers, one for each run, that is no axis of the study."""
-    if name not in data.variables or name in data.dims or "status" not in data or data[name].dtype.kind not in "iufb":
-        return False
-    return data[name].ndim > 0 and set(data[name].dims) <= set(data["status"].dims)
-
-
-def _with_each_run(data: xr.Dataset, array: xr.DataArray) -> xr.Dataset:
-    """The data with a coordinate over some of the study's axes as a variable over all of them."""
-    name = str(array.name)
-    if name in data.data_vars:
-        return data
-    bare = data.reset_coords(name)
-    return bare.assign({name: bare[name].broadcast_like(bare["status"])})
-
-
-def is_measured(data: xr.Dataset, places: Places) -> bool:
-    """Test for an `along` that is one number of each run, and follows no single axis."""
-    name, axes = places.along, [] if "status" not in data else list(map(str, data["status"].dims))
-    if name is None or name in axes or name in _followers(data, axes, {"by": places.by, "panel": places.panel}):
-        return False
-    return _of_each_run(data, name)
-
-
-def at(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
-    """The runs at one value of some axes, which are then no dimensions.  Raises InputError, saying what there is."""
-    position = {}
-    for name, value in point.items():
-        if name not in axes:
-            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shortened(name)}")
-        values = [canonical(each) for each in data[name].values]
-        number = find(values, str(value))
-        if number is None:
-            raise InputError(
-                f"`{name}` must be one of {listed([text_label(each) for each in values])}, got {shortened(value)}"
-            )
-        position[name] = number
-    return data.isel(position)
-
-
-def default_over(data: xr.Dataset) -> tuple[str, ...]:
-    """The axes that are a sample where nothing is said: the seed, and those of points that were drawn."""
-    return (DRAWN, *drawn_dimensions(data))
-
-
-def check_places(data: xr.Dataset, places: Places) -> None:
-    """Raises InputError for names that are no axes of the study, and for values that these do not have."""
-    axes = tuple(map(str, data["status"].dims))
-    inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
-    at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
-    if places.along is not None and not (is_measured(data, places) or along_sample(data, places.along)):
-        _axis_behind(data, axes, {"along": places.along}, numeric=False)
-    for option, name in (("by", places.by), ("panel", places.panel), *(("over", name) for name in places.over or ())):
-        if name is not None and name not in axes:
-            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes)}, got {shortened(name)}")
 
 
 def arranged(
@@ -348,7 +246,7 @@ def arranged(
         found["along"] = Place(source, title_of(here[source]), found["along"].labels, short_label(here[source]))
     status, runs = _fate(here, variable, order, over)
     values = _ordered(here[variable], order, over).astype(float)
-    # a run that stands in its sample before would be drawn, and counted, twice
+    # a repeated run of a sample would be drawn and counted twice
     values[runs < 0] = np.nan
     return Arranged(
         title=title_of(here[variable]),
@@ -366,10 +264,19 @@ def arranged(
     )
 
 
+def _with_each_run(data: xr.Dataset, array: xr.DataArray) -> xr.Dataset:
+    """The data with a coordinate over some of the study's axes as a variable over all of them."""
+    name = str(array.name)
+    if name in data.data_vars:
+        return data
+    bare = data.reset_coords(name)
+    return bare.assign({name: bare[name].broadcast_like(bare["status"])})
+
+
 def _roles(
     data: xr.Dataset, axes: Sequence[str], places: Places, wanted: Sequence[str], numeric: bool
 ) -> tuple[dict[str, str], tuple[str, ...], str | None]:
-    """The axis of each place, the axes of the sample, and the parameter whose numbers stand along, if it is no axis."""
+    """Return the axis of each place, the axes of the sample, and the parameter of `along` if it is not an axis."""
     given = {place: name for place in wanted if (name := getattr(places, place)) is not None}
     source = None
     if "along" in given:
@@ -409,7 +316,7 @@ def _axis_behind(
 
 
 def _followers(data: xr.Dataset, axes: Sequence[str], given: Mapping[str, str | None]) -> dict[str, str]:
-    """Parameters of numbers by the axis that they follow, beside that of series, panels and dictionaries."""
+    """Return numeric parameters by the axis that they follow, besides the axes of series, panels and dictionaries."""
     others = {given.get("by"), given.get("panel"), "dictionary"}
     return {
         str(other): dims[0]
@@ -482,7 +389,7 @@ def _fate(
 
 
 def _numbers(data: xr.Dataset, along: str | None, source: str | None, order: Sequence[str]) -> Array | None:
-    """The numbers that stand along, (P, S, X); None for words."""
+    """Return the numbers along, (P, S, X), or None for strings."""
     name = source or along
     if name is None or not is_numeric(data, name):
         return None
@@ -499,19 +406,12 @@ def _numbers(data: xr.Dataset, along: str | None, source: str | None, order: Seq
     return np.array(np.broadcast_to(bare, sizes))
 
 
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return label in ("true", "false")
-    return True
-
-
 @dataclass(frozen=True, eq=False)
 class SampledRuns:
     """Values (n, k) of one variable at n points (n, D) of D parameters, NaN where a run has none.
 
-    words: of each parameter what its numbers stand for, empty of numbers.  counted: runs in the picture, in words.
+    words: the strings of each parameter by their numbers, empty for numbers.  notes: the count of runs, then omitted
+    values and fixed parameters.
     """
 
     title: str
@@ -535,7 +435,7 @@ class SampledRuns:
                 room = 4 if axes.figure.figure.get_figwidth() >= TEXT_WIDTH else 3  # numbers that do not meet
                 axes.xaxis.set_major_locator(LogLocator(numticks=room))
 
-    # words: by the golden ratio, of which any number of multiples fills the width evenly
+    # strings: multiples of the golden ratio fill the width evenly
     def spread(self, place: int) -> Array:
         """Values of a parameter for each run, (n k,), words a little apart so that runs do not hide each other."""
         each = np.repeat(self.points[:, place], self.values.shape[1])
@@ -549,7 +449,7 @@ class SampledRuns:
 
 
 def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns:
-    """The runs of a sample; of other axes the first value is held, or that of `at`.  Raises InputError without one."""
+    """Return the runs of a sample, at the first value of other axes or at `at`.  Raises InputError without a sample."""
     here = at(data, places.at, axes_of(data, variable)) if variable in data else data
     over = (
         list(places.over)
@@ -571,3 +471,104 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
         runs.title, runs.label, sample.names, titles, sample.points, sample.words, values,
         (runs.counted(), *runs.notes),
     )  # fmt: skip
+
+
+def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
+    """The study's axes that a variable is over."""
+    own = data[variable].dims
+    return tuple(str(dim) for dim in (data["status"].dims if "status" in data else own) if dim in own)
+
+
+def is_numeric(data: xr.Dataset, name: str) -> bool:
+    """Test for a coordinate of numbers."""
+    return bool(data[name].dtype.kind in "iufb")
+
+
+def is_measured(data: xr.Dataset, places: Places) -> bool:
+    """Test for an `along` that is one number of each run, and follows no single axis."""
+    name, axes = places.along, [] if "status" not in data else list(map(str, data["status"].dims))
+    if name is None or name in axes or name in _followers(data, axes, {"by": places.by, "panel": places.panel}):
+        return False
+    return _of_each_run(data, name)
+
+
+def at(data: xr.Dataset, point: Mapping[str, object], axes: Sequence[str]) -> xr.Dataset:
+    """The runs at one value of some axes, which are then no dimensions.  Raises InputError, saying what there is."""
+    position = {}
+    for name, value in point.items():
+        if name not in axes:
+            raise InputError(f"`--at` must name axes ({', '.join(axes)}), got {shortened(name)}")
+        values = [canonical(each) for each in data[name].values]
+        number = find(values, str(value))
+        if number is None:
+            raise InputError(
+                f"`{name}` must be one of {listed([text_label(each) for each in values])}, got {shortened(value)}"
+            )
+        position[name] = number
+    return data.isel(position)
+
+
+def default_over(data: xr.Dataset) -> tuple[str, ...]:
+    """Return the axes that are a sample by default: the seed, and random samples."""
+    return (DRAWN, *drawn_dimensions(data))
+
+
+def check_places(data: xr.Dataset, places: Places) -> None:
+    """Raises InputError for names that are no axes of the study, and for values that these do not have."""
+    axes = tuple(map(str, data["status"].dims))
+    inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
+    at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
+    if places.along is not None and not (is_measured(data, places) or along_sample(data, places.along)):
+        _axis_behind(data, axes, {"along": places.along}, numeric=False)
+    for option, name in (("by", places.by), ("panel", places.panel), *(("over", name) for name in places.over or ())):
+        if name is not None and name not in axes:
+            raise InputError(f"`--{option}` must be one of the axes {', '.join(axes)}, got {shortened(name)}")
+
+
+def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
+    """A variable that can be drawn.  Raises InputError, naming those that can."""
+    drawable = numeric_variables(data)
+    if variable not in drawable and not _of_each_run(data, variable):
+        raise InputError(f"`--variable` must be one of {', '.join(drawable) or 'none'}, got {shortened(variable)}")
+    return data[variable]
+
+
+def _of_each_run(data: xr.Dataset, name: str) -> bool:
+    """Test for a variable or a coordinate of numbers, one for each run, that is no axis of the study."""
+    if name not in data.variables or name in data.dims or "status" not in data or data[name].dtype.kind not in "iufb":
+        return False
+    return data[name].ndim > 0 and set(data[name].dims) <= set(data["status"].dims)
+
+
+def title_of(array: xr.DataArray) -> str:
+    """Long name and units of an array, as its axis is labelled."""
+    return _with_units(str(array.attrs.get("long_name", array.name)), array)
+
+
+def label_of(array: xr.DataArray) -> str:
+    """Text that an axis of the array is labelled with: its short label, else its title as it is."""
+    return short_label(array) or plain(title_of(array), LONGEST_TITLE)
+
+
+def short_label(array: xr.DataArray) -> str:
+    """Short label that its method declares, with units; "" if there is none that can be typeset."""
+    label = array.attrs.get(LABEL)
+    if not isinstance(label, str) or not 0 < len(label) <= LONGEST_LABEL:
+        return ""
+    try:
+        return _with_units(typeset(LABEL, label), array)
+    except InputError:
+        return ""
+
+
+def _with_units(text: str, array: xr.DataArray) -> str:
+    units = str(array.attrs.get("units", ""))
+    return text if units in ("", "1") or array.dtype.kind in "OUSb" else f"{text} ({plain(units)})"
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return label in ("true", "false")
+    return True

@@ -1,4 +1,4 @@
-"""A number over two axes: the median of each group as a colour, written into its cell where there is room."""
+"""Plot the median of a variable over two axes as colours, with the numbers if they fit into the cells."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _norm(medians: Array) -> Normalize:
 def _cells(axes: Axes, runs: Arranged, panel: int, norm: Normalize, *, write: bool) -> None:
     """The number of each cell where it is to be written, and what it lacks; hatching where all of its runs do."""
     medians = runs.medians[panel]
-    # 3: no more panels stand in a row
+    # 3: the largest number of panels in a row
     digits = _digits(runs.medians, len(runs.along.labels) * min(len(runs.panels.labels), 3))
     for row, column in np.ndindex(medians.shape):
         value = medians[row, column]

@@ -1,4 +1,4 @@
-"""Changes along a dimension of its own, above all time: a line for the median, a band for the seeds."""
+"""Plot a variable along a dimension of its own, such as time, and the decay of singular values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from evogt_study.plots.canvas import Given, labelled, laid_out, line_legend, new
 from evogt_study.plots.groups import Arranged, Places, arranged, at, axes_of, label_of, numbers_in
 from evogt_study.plots.style import QUIET, STYLES, Style, label_size, logarithmic, plain, style, tick_size
 
-WHOLE = 20  # runs up to which a band is of all of them; of more, from 5 % to 95 %
-MARKED = 15  # places up to which they are marked, less one
+WHOLE = 20  # largest number of runs whose band shows all of them; with more, it goes from 5 % to 95 %
+MARKED = 15  # number of places from which on lines have no markers
 WANTED = ("by", "panel")
+SINGULAR_VALUES = "singular_values"
+MOST_CUTS = 4
 
 
 def histories(
@@ -50,34 +52,6 @@ def histories(
     line_legend(canvas, runs)
     note(canvas, runs.footnote(incomplete_told(runs), band_told(runs)))
     return laid_out(canvas)
-
-
-def own_dimension(data: xr.Dataset, variable: str) -> str:
-    """The one dimension that a variable has besides the study's axes.  Raises InputError."""
-    numbers_in(data, variable)
-    own = own_dimensions(data, variable)
-    if len(own) != 1:
-        have = ", ".join(name for name in map(str, data.data_vars) if is_history(data, name)) or "none"
-        raise InputError(
-            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
-            f"{', '.join(own) or 'the axes alone'}"
-        )
-    return own[0]
-
-
-def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
-    """Dimensions of a variable that are no axes of the study."""
-    axes = axes_of(data, variable) if "status" in data else ()
-    return [str(dim) for dim in data[variable].dims if dim not in axes]
-
-
-# mode, node and feature are no quantity along which a curve is read; singular values have `spectrum`
-def is_history(data: xr.Dataset, variable: str) -> bool:
-    """Test for a variable that is drawn well as a line over its one own dimension."""
-    own = own_dimensions(data, variable)
-    if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
-        return False
-    return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
 
 
 def bundle(axes: Axes, x: Array, values: Array, mark: Style, levels: Sequence[float]) -> None:
@@ -116,44 +90,36 @@ def incomplete_told(runs: Arranged) -> str:
     return ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more lines" if len(lacking) > 4 else "")
 
 
-def energy_histories(histories: Mapping[str, xr.DataArray], *, ax: Given = None) -> Figure:
-    """E(t) / E(0) against time for each labelled history over `time`.
-
-    Raises InputError for no history, one that is not over `time` alone, or one whose first value is zero or not finite.
-    """
-    if not histories:
-        raise InputError("`histories` must hold at least one energy history, got none")
-    canvas = new_canvas(1, 1, (4.1, 2.6), ax)
-    (axes,) = canvas.axes
-    for number, (label, history) in enumerate(histories.items()):
-        colour, dashes = STYLES[number % len(STYLES)]
-        ratio = _normalised(label, history)
-        axes.plot(ratio["time"].values, ratio.values, color=colour, linestyle=dashes, linewidth=1.4, label=label)
-    axes.set_xlabel("time $t$", fontsize=label_size())
-    axes.set_ylabel("$E_q(t)\\,/\\,E_q(0)$", fontsize=label_size())
-    axes.tick_params(labelsize=tick_size())
-    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))  # 0.98, not "-0.02 + 1"
-    axes.margins(x=0.0)
-    axes.grid(color="0.88", linewidth=0.5)
-    axes.legend(fontsize=label_size(), frameon=False, handlelength=3.0)
-    return laid_out(canvas)
+def own_dimension(data: xr.Dataset, variable: str) -> str:
+    """The one dimension that a variable has besides the study's axes.  Raises InputError."""
+    numbers_in(data, variable)
+    own = own_dimensions(data, variable)
+    if len(own) != 1:
+        have = ", ".join(name for name in map(str, data.data_vars) if is_history(data, name)) or "none"
+        raise InputError(
+            f"`--variable` must have one dimension besides the axes, as time ({have}), got {variable} over "
+            f"{', '.join(own) or 'the axes alone'}"
+        )
+    return own[0]
 
 
-def _normalised(label: str, history: xr.DataArray) -> xr.DataArray:
-    if history.dims != ("time",) or not history.size:
-        raise InputError(f"the history {label!r} must have values over time alone, got {dict(history.sizes)}")
-    first = float(history[0])
-    if not np.isfinite(first) or first == 0.0:
-        raise InputError(f"the history {label!r} cannot be divided by its first value, {first}")
-    return history / first
+def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
+    """Dimensions of a variable that are no axes of the study."""
+    axes = axes_of(data, variable) if "status" in data else ()
+    return [str(dim) for dim in data[variable].dims if dim not in axes]
 
 
-SINGULAR_VALUES = "singular_values"
-MOST_CUTS = 4
+# a mode, node or feature is not a quantity; singular values have `spectrum`
+def is_history(data: xr.Dataset, variable: str) -> bool:
+    """Test for a variable that is drawn well as a line over its one own dimension."""
+    own = own_dimensions(data, variable)
+    if len(own) != 1 or data[variable].dtype.kind not in "iuf" or own[0] in ("mode", "node", "feature"):
+        return False
+    return data.sizes[own[0]] > 1 and (own[0] not in data.coords or data[own[0]].dtype.kind in "iuf")
 
 
 def spectrum(data: xr.Dataset, places: Places | None = None, *, ax: Given = None) -> Figure:
-    """sigma_i / sigma_1 against i, with a line at sqrt(tau) for each threshold of the study: what is below is cut.
+    """Draw sigma_i / sigma_1 against i, with a line at sqrt(tau) for each threshold, below which values are cut.
 
     An axis tau has no curves of its own: of its runs, whose singular values are the same, the first with a value is
     drawn, and one named in `at` has the only cut.  Zeros, which fewer nodes than features leave, are not drawn.  Raises
@@ -215,3 +181,35 @@ def _cuts(data: xr.Dataset) -> list[float]:
     values = np.unique(data["tau"].values[np.isfinite(data["tau"].values)])
     chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_CUTS)).round().astype(int))
     return [float(values[i]) for i in chosen]
+
+
+def energy_histories(histories: Mapping[str, xr.DataArray], *, ax: Given = None) -> Figure:
+    """E(t) / E(0) against time for each labelled history over `time`.
+
+    Raises InputError for no history, one that is not over `time` alone, or one whose first value is zero or not finite.
+    """
+    if not histories:
+        raise InputError("`histories` must hold at least one energy history, got none")
+    canvas = new_canvas(1, 1, (4.1, 2.6), ax)
+    (axes,) = canvas.axes
+    for number, (label, history) in enumerate(histories.items()):
+        colour, dashes = STYLES[number % len(STYLES)]
+        ratio = _normalised(label, history)
+        axes.plot(ratio["time"].values, ratio.values, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+    axes.set_xlabel("time $t$", fontsize=label_size())
+    axes.set_ylabel("$E_q(t)\\,/\\,E_q(0)$", fontsize=label_size())
+    axes.tick_params(labelsize=tick_size())
+    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))  # 0.98, not "-0.02 + 1"
+    axes.margins(x=0.0)
+    axes.grid(color="0.88", linewidth=0.5)
+    axes.legend(fontsize=label_size(), frameon=False, handlelength=3.0)
+    return laid_out(canvas)
+
+
+def _normalised(label: str, history: xr.DataArray) -> xr.DataArray:
+    if history.dims != ("time",) or not history.size:
+        raise InputError(f"the history {label!r} must have values over time alone, got {dict(history.sizes)}")
+    first = float(history[0])
+    if not np.isfinite(first) or first == 0.0:
+        raise InputError(f"the history {label!r} cannot be divided by its first value, {first}")
+    return history / first

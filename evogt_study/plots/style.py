@@ -1,7 +1,7 @@
-"""Common parts of all pictures: sizes, colours and marks, text that nothing interprets, and the formats of a file.
+"""Sizes, colours and markers of all figures, text from files without markup, and file formats.
 
-Figures are made through matplotlib's objects, without pyplot: no display, no list of open figures, and threads may
-draw at the same time.
+Figures use the objects of matplotlib without pyplot.  They need no display and no list of open figures, and several
+threads can draw at the same time.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _LOCK = threading.Lock()
 
 
 def label_size() -> float:
-    """Points of labels and titles: ours, or what rcParams say where they were changed."""
+    """Return the points of labels and titles: the default of the package, or of rcParams if they were changed."""
     return _size("axes.labelsize")
 
 
 def tick_size() -> float:
-    """Points of numbers, legends and small print, likewise."""
+    """Return the points of numbers, legends and footnotes, by the same rule."""
     return _size("xtick.labelsize")
 
 
@@ -66,7 +66,7 @@ def _size(name: str) -> float:
 
 
 def changed(name: str) -> bool:
-    """Test for a setting of rcParams that is not matplotlib's default: somebody wants it so."""
+    """Test for a setting of rcParams that the user has changed."""
     now, default = _settings()
     return bool(now[name] != default[name])
 
@@ -87,7 +87,7 @@ class Style(NamedTuple):
 def style(number: int) -> Style:
     """The style of series `number`; after seven, colours come again with other markers and dashes.
 
-    Where the colour cycle of rcParams was changed its colours stand in the place of ours.
+    A changed colour cycle in rcParams replaces these colours.
     """
     colour, _ = STYLES[number % len(STYLES)]
     if changed("axes.prop_cycle"):
@@ -131,7 +131,7 @@ def logarithmic(axes: Axes, which: str, values: Any) -> None:
 
 
 def short(value: float) -> str:
-    """A number of few digits as it stands at a tick: "0.02", "2e−5"."""
+    """Return a number of few digits as text at a tick: "0.02", "2e−5"."""
     return f"{value:g}".replace("e-0", "e-").replace("-", "−")
 
 

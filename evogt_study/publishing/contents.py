@@ -1,4 +1,4 @@
-"""Parts of a deposit: each result with its study, and what they have in common."""
+"""Collect the contents of a deposit: each result with its study, the files that its runs need, and its packages."""
 
 from __future__ import annotations
 
@@ -30,74 +30,21 @@ from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
-"""Keys whose texts name no file."""
-
-
-def files_beside(result: Path, study: Study) -> dict[str, Path]:
-    """Files that the study names, or that its Python imports, by their path from its folder.
-
-    A file is named by any text of the study that is the path of one.  Raises ResultError for one outside of the study's
-    folder, and for Python that is not there or is not what computed the result.
-    """
-    folder, table = Path(study.file).parent, tomllib.loads(study.text)
-    remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
-    for code in study.spec.codes:
-        if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
-            check_beside(result, code, folder, table.get("depends", []), remedy)
-    found: dict[str, Path] = {}
-    stated = {key: each for key, each in table.items() if key not in IN_WORDS}
-    # of tables whose lines are in the study's text the cells: a column may name meshes or Python
-    columns = {
-        name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
-    }
-    for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
-        path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
-        if not _is_file(path):
-            continue
-        for each in (path, *_imported(path)):
-            # resolved, since a link or `..` may lead out of the folder
-            inside = each.resolve()
-            if not inside.is_relative_to(folder.resolve()):
-                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published; move it")
-            found[inside.relative_to(folder.resolve()).as_posix()] = inside
-    return dict(sorted(found.items()))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a formula may be no path at all
-        return False
-
-
-def _imported(path: Path) -> Iterator[Path]:
-    if path.suffix == ".py":
-        whole = path.resolve()
-        yield from imported_files(whole, whole.read_text(encoding="utf-8-sig"), whole.parent).values()
-
-
+"""Keys whose text names no file."""
 SPDX = "https://spdx.org/licenses/"
+PACKAGE = "evogt-study"
+NO_PACKAGES = frozenset({"python", "blas"})
+"""Names in the recorded versions that pip does not install."""
 
 
 @dataclass(frozen=True, eq=False)
 class DepositedStudy:
     """One result, and what it takes to understand and to repeat it.
 
-    attributes: the global ones of its file.  runs: their fates by phase, in words.  software: the sets of versions that
-    computed them.  study_file: the name of the study's text in the deposit.  beside: files that its runs need, by their
-    path from there.  page, lock: paths in the deposit of its report page and of its list of packages, which several
-    studies may share.
+    attributes: global attributes of its file.  runs: a sentence on the status of the runs, by phase.  software: the
+    versions that computed them.  study_file: name of the study file in the deposit.  beside: files that the runs need,
+    by their path from the study file.  page, lock: paths of the report page and of the list of packages in the deposit,
+    which several studies may share.
     """
 
     path: Path
@@ -169,10 +116,10 @@ class Deposit:
 
 
 def deposit(paths: Sequence[Path], title: str = "") -> Deposit:
-    """Collect what is deposited of some results.
+    """Collect the contents of a deposit of some results.
 
-    Raises InputError where two have one name or name different people and terms, or none names any; ResultError for one
-    that is no result, is not all well, or whose study's files are not there any more.
+    Raises InputError if two results have the same name or different people and terms, or if none has any; ResultError
+    for a file that is not a result, is not intact, or lacks a file of its study.
     """
     names = [path.stem for path in paths]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -184,7 +131,7 @@ def deposit(paths: Sequence[Path], title: str = "") -> Deposit:
 
 
 def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
-    """The section that those studies which have one agree on.  Raises InputError."""
+    """Return the section [publication] of the studies that have one.  Raises InputError if they differ."""
     stated = [(each.path, each.publication) for each in studies if each.publication is not None]
     if not stated:
         raise InputError(
@@ -202,7 +149,7 @@ def _publication(studies: Sequence[DepositedStudy]) -> PublicationTable:
 
 
 def deposited_study(path: Path) -> DepositedStudy:
-    """Collect what is deposited of one result.  Nothing of its study is imported.  Raises ResultError."""
+    """Collect the contents for one result, without importing anything of its study.  Raises ResultError."""
     _check_well(path)
     with opened(path) as groups:
         main: xr.Dataset = groups[STUDY]
@@ -220,7 +167,7 @@ def deposited_study(path: Path) -> DepositedStudy:
 
 
 def _check_well(path: Path) -> None:
-    """Raise ResultError where anything is wrong with a result.  To compute runs again is left to its reader."""
+    """Raise ResultError if anything is wrong with a result.  This computes no run again."""
     found = verify(path, sample=0).findings
     if found:
         raise ResultError(f"a result must be all well to be published, got {path}: {found[0]}; `evogt verify` says all")
@@ -233,16 +180,65 @@ def _study_file(recorded: str, path: Path) -> str:
     return name if name.endswith(".toml") else f"{path.stem}.toml"
 
 
-PACKAGE = "evogt-study"
-NO_PACKAGES = frozenset({"python", "blas"})
-"""What a result records versions of and pip does not install."""
+def files_beside(result: Path, study: Study) -> dict[str, Path]:
+    """Return the files that the study names, or that its Python imports, by their path from its folder.
+
+    Any text of the study that is the path of a file names this file.  Raises ResultError for a file outside of the
+    folder of the study, and for Python that is missing or did not compute the result.
+    """
+    folder, table = Path(study.file).parent, tomllib.loads(study.text)
+    remedy = "publish it from the folder in which `evogt run` was called, with the study as it was then"
+    for code in study.spec.codes:
+        if isinstance(code, DeclaredCode) and ".py:" in code.reference and not code.runs_in_python:
+            check_beside(result, code, folder, table.get("depends", []), remedy)
+    found: dict[str, Path] = {}
+    stated = {key: each for key, each in table.items() if key not in IN_WORDS}
+    # the cells of tables in the text of the study: a column may name meshes or Python
+    columns = {
+        name: rows_of(lines, name, Place(study.file, SECTION)) for name, lines in stated.get(SECTION, {}).items()
+    }
+    for text in dict.fromkeys(_texts(stated | {SECTION: columns})):
+        path = folder / (text.rpartition(":")[0] if ".py:" in text else text)
+        if not _is_file(path):
+            continue
+        for each in (path, *_imported(path)):
+            # resolved, since a link or `..` may lead out of the folder
+            inside = each.resolve()
+            if not inside.is_relative_to(folder.resolve()):
+                raise ResultError(f"{each}, which {study.file} needs, must lie in its folder to be published; move it")
+            found[inside.relative_to(folder.resolve()).as_posix()] = inside
+    return dict(sorted(found.items()))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a formula may be no path at all
+        return False
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    if path.suffix == ".py":
+        whole = path.resolve()
+        yield from imported_files(whole, whole.read_text(encoding="utf-8-sig"), whole.parent).values()
 
 
 def environment_lock(study: DepositedStudy) -> str:
     """Requirements for pip, with interpreter, processor and linear algebra as comments.
 
-    Packages whose versions the result records have these; what they and the study's own Python depend on has the
-    version that is installed here.
+    Packages have the version that the result records.  Other packages that they or the Python of the study need have
+    the version that is installed here.
     """
     recorded: dict[str, str] = {canonicalize_name(name): version for name, version in study.versions.items()}
     names = _closure({PACKAGE, *_imported_packages(study), *(set(recorded) - NO_PACKAGES)})
@@ -263,7 +259,7 @@ def environment_lock(study: DepositedStudy) -> str:
 
 
 def _closure(roots: set[str]) -> dict[str, str]:
-    """Versions of installed packages and of all that they require, by canonical name; "unknown" ones are left out."""
+    """Return versions of installed packages and of their requirements, by canonical name."""
     found: dict[str, str] = {}
     waiting = sorted(roots)
     while waiting:
@@ -284,7 +280,7 @@ def _closure(roots: set[str]) -> dict[str, str]:
 
 
 def _imported_packages(study: DepositedStudy) -> Iterator[str]:
-    """Installed packages that the study's own Python imports, as its text says: it is not run."""
+    """Yield installed packages that the Python of the study imports, found in its text without running it."""
     modules = {name for path in study.beside.values() if path.suffix == ".py" for name in _imports(path)}
     modules |= {name.partition(":")[0].partition(".")[0] for name in study.references if ".py:" not in name}
     if modules:
@@ -293,7 +289,7 @@ def _imported_packages(study: DepositedStudy) -> Iterator[str]:
             yield from known.get(module, ())
 
 
-# utf-8-sig: editors of Windows begin a file with a mark that Python's parser refuses in a string
+# utf-8-sig: editors of Windows begin a file with a mark that the parser refuses in a string
 def _imports(path: Path) -> Iterator[str]:
     """First parts of the names of modules that a Python file imports."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8-sig"))):

@@ -1,4 +1,8 @@
-"""Creators of a deposit, as the formats have them."""
+"""Metadata of a deposit for other programs.
+
+`citation` writes CITATION.cff, `datacite` the record for a DOI (DataCite 4.5), and `ro_crate` the description of each
+file and of the run that made it (RO-Crate 1.2, Workflow Run Crate 0.5).
+"""
 
 from __future__ import annotations
 
@@ -11,57 +15,45 @@ from urllib.parse import quote
 from evogt_study.publishing.contents import SPDX, Deposit, DepositedStudy
 from evogt_study.study.model import ORCID, CreatorTable
 
-
-def family_and_given(creator: CreatorTable) -> tuple[str, str] | None:
-    """The two parts of a person's name; None for an organisation, whose name has no comma."""
-    family, comma, given = creator.name.partition(",")
-    return (family.strip(), given.strip()) if comma else None
-
-
-def cff_author(creator: CreatorTable) -> dict[str, str]:
-    """An author of CITATION.cff: a person or an entity."""
-    parts = family_and_given(creator)
-    named = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
-    known = {
-        **named,
-        "orcid": ORCID + creator.orcid if creator.orcid else "",
-        "affiliation": creator.affiliation if parts else "",  # of a person only
-        "email": creator.email,
-    }
-    return {name: text for name, text in known.items() if text}
-
-
-def datacite_creator(creator: CreatorTable) -> dict[str, Any]:
-    """A creator of DataCite 4.5."""
-    parts = family_and_given(creator)
-    found: dict[str, Any] = {"name": creator.name, "nameType": "Organizational" if parts is None else "Personal"}
-    if parts is not None:
-        found |= {"familyName": parts[0], "givenName": parts[1]}
-    if creator.affiliation:
-        found["affiliation"] = [{"name": creator.affiliation}]
-    if creator.orcid:
-        scheme = {"nameIdentifierScheme": "ORCID", "schemeUri": ORCID}
-        found["nameIdentifiers"] = [{"nameIdentifier": ORCID + creator.orcid, **scheme}]
-    return found
-
-
-def crate_entity(creator: CreatorTable, number: int) -> dict[str, Any]:
-    """A Person or an Organization of schema.org, known by ORCID iD where there is one."""
-    parts = family_and_given(creator)
-    known = {
-        "@id": ORCID + creator.orcid if creator.orcid else f"#creator-{number}",
-        "@type": "Organization" if parts is None else "Person",
-        "name": creator.name if parts is None else f"{parts[1]} {parts[0]}",
-        "familyName": parts[0] if parts else "",
-        "givenName": parts[1] if parts else "",
-        "affiliation": {"@id": f"#affiliation-{number}"} if creator.affiliation else "",
-        "email": creator.email,
-    }
-    return {name: value for name, value in known.items() if value}
+UNKNOWN = "(:unav)"
+"""Value of DataCite for an unknown entry (schema 4.5, appendix 3), which the repository fills in."""
+METADATA = "ro-crate-metadata.json"
+CRATE = "https://w3id.org/ro/crate/1.2"
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
+    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
+"""Profiles of the crate.  The second extends the others and requires their names."""
+FORMATS = {
+    ".nc": "application/x-netcdf",
+    ".toml": "application/toml",
+    ".py": "text/x-python",
+    ".html": "text/html",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".cff": "application/yaml",
+    ".json": "application/json",
+}
+"""Media types by suffix.  Files with other suffixes get none."""
+LANGUAGE = {
+    "@id": "#evogt-study",
+    "@type": ["ComputerLanguage", "SoftwareApplication"],
+    "name": "evogt-study",
+    "description": "Study files: TOML that states a parametric study, which `evogt run` computes.",
+    "url": "https://pypi.org/project/evogt-study/",
+}
+PYTHON = {"@id": "#python", "@type": "ComputerLanguage", "name": "Python", "url": "https://www.python.org/"}
+OF_ALL = {
+    "README.md": "what is here, how to read it, check it and compute it again",
+    "CITATION.cff": "how to cite it",
+    "datacite.json": "the record from which a DOI is registered",
+}
+Entity = Mapping[str, Any]
 
 
 def citation(deposit: Deposit) -> str:
-    """Text of the file.  YAML holds JSON, so that no text of a study can be taken for YAML's own signs."""
+    """Return the text of CITATION.cff.  Strings are JSON, which YAML includes, so that no text acts as YAML."""
     publication = deposit.publication
     address = "://" in publication.license
     known: dict[str, Any] = {
@@ -95,10 +87,6 @@ def _quoted(text: str) -> str:
     return re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", json.dumps(text, ensure_ascii=False))
 
 
-UNKNOWN = "(:unav)"
-"""DataCite's own value for what is not known yet (schema 4.5, appendix 3): the repository fills it in."""
-
-
 def datacite(deposit: Deposit) -> dict[str, Any]:
     """The record of a deposit, of type Dataset."""
     publication = deposit.publication
@@ -123,43 +111,8 @@ def datacite(deposit: Deposit) -> dict[str, Any]:
     return record | ({"doi": publication.doi} if publication.doi else {})
 
 
-METADATA = "ro-crate-metadata.json"
-CRATE = "https://w3id.org/ro/crate/1.2"
-PROFILES = {
-    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
-    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
-    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
-}
-"""Profiles that the crate conforms to: the second extends the others, and demands that they are named too."""
-FORMATS = {
-    ".nc": "application/x-netcdf",
-    ".toml": "application/toml",
-    ".py": "text/x-python",
-    ".html": "text/html",
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-    ".cff": "application/yaml",
-    ".json": "application/json",
-}
-"""Media types by suffix; of others a deposit says none."""
-LANGUAGE = {
-    "@id": "#evogt-study",
-    "@type": ["ComputerLanguage", "SoftwareApplication"],
-    "name": "evogt-study",
-    "description": "Study files: TOML that states a parametric study, which `evogt run` computes.",
-    "url": "https://pypi.org/project/evogt-study/",
-}
-PYTHON = {"@id": "#python", "@type": "ComputerLanguage", "name": "Python", "url": "https://www.python.org/"}
-OF_ALL = {
-    "README.md": "what is here, how to read it, check it and compute it again",
-    "CITATION.cff": "how to cite it",
-    "datacite.json": "the record from which a DOI is registered",
-}
-Entity = Mapping[str, Any]
-
-
 def ro_crate(deposit: Deposit, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The metadata file; sizes: bytes of every file of the deposit by its path, but of this one."""
+    """Return the metadata file; sizes: bytes of every other file of the deposit by its path."""
     described = {each["@id"]: each for study in deposit.studies for each in _files(study)}
     described |= {each["@id"]: each for each in _shared(deposit)}
     described |= {_id(path): {"@id": _id(path), "name": path, "description": told} for path, told in OF_ALL.items()}
@@ -218,7 +171,7 @@ def _files(study: DepositedStudy) -> Iterator[Entity]:
 
 
 def _shared(deposit: Deposit) -> Iterator[Entity]:
-    """Entities of files that several studies may have in common: pages, and lists of packages."""
+    """Yield entities of files that several studies may share: pages, and lists of packages."""
     for page, studies in _users(deposit, "page"):
         results = _references({"@id": _id(study.result)} for study in studies)
         told = f"{studies[0].title} and {len(studies) - 1} more" if len(studies) > 1 else studies[0].title
@@ -229,7 +182,7 @@ def _shared(deposit: Deposit) -> Iterator[Entity]:
 
 
 def _users(deposit: Deposit, kind: str) -> Iterator[tuple[str, list[DepositedStudy]]]:
-    """Each file of one kind, and the studies that it is of."""
+    """Yield each file of one kind with its studies."""
     for path in dict.fromkeys(getattr(study, kind) for study in deposit.studies):
         yield path, [study for study in deposit.studies if getattr(study, kind) == path]
 
@@ -258,7 +211,7 @@ def _action(study: DepositedStudy) -> Entity:
 
 
 def _around(deposit: Deposit) -> Iterator[Entity]:
-    """Things that others refer to: licence, publisher, affiliations and profiles."""
+    """Yield entities that others refer to: licence, publisher, affiliations and profiles."""
     publication = deposit.publication
     yield {"@id": deposit.license_address, "@type": "CreativeWork", "name": publication.license,
            "description": "the terms on which the results may be used"}  # fmt: skip
@@ -280,3 +233,51 @@ def _references(entities: Iterable[Entity]) -> Any:
 def _id(path: str) -> str:
     """The identifier of a file: its path as part of an address."""
     return quote(path)
+
+
+def family_and_given(creator: CreatorTable) -> tuple[str, str] | None:
+    """The two parts of a person's name; None for an organisation, whose name has no comma."""
+    family, comma, given = creator.name.partition(",")
+    return (family.strip(), given.strip()) if comma else None
+
+
+def cff_author(creator: CreatorTable) -> dict[str, str]:
+    """An author of CITATION.cff: a person or an entity."""
+    parts = family_and_given(creator)
+    named = {"name": creator.name} if parts is None else {"family-names": parts[0], "given-names": parts[1]}
+    known = {
+        **named,
+        "orcid": ORCID + creator.orcid if creator.orcid else "",
+        "affiliation": creator.affiliation if parts else "",  # of a person only
+        "email": creator.email,
+    }
+    return {name: text for name, text in known.items() if text}
+
+
+def datacite_creator(creator: CreatorTable) -> dict[str, Any]:
+    """A creator of DataCite 4.5."""
+    parts = family_and_given(creator)
+    found: dict[str, Any] = {"name": creator.name, "nameType": "Organizational" if parts is None else "Personal"}
+    if parts is not None:
+        found |= {"familyName": parts[0], "givenName": parts[1]}
+    if creator.affiliation:
+        found["affiliation"] = [{"name": creator.affiliation}]
+    if creator.orcid:
+        scheme = {"nameIdentifierScheme": "ORCID", "schemeUri": ORCID}
+        found["nameIdentifiers"] = [{"nameIdentifier": ORCID + creator.orcid, **scheme}]
+    return found
+
+
+def crate_entity(creator: CreatorTable, number: int) -> dict[str, Any]:
+    """A Person or an Organization of schema.org, known by ORCID iD where there is one."""
+    parts = family_and_given(creator)
+    known = {
+        "@id": ORCID + creator.orcid if creator.orcid else f"#creator-{number}",
+        "@type": "Organization" if parts is None else "Person",
+        "name": creator.name if parts is None else f"{parts[1]} {parts[0]}",
+        "familyName": parts[0] if parts else "",
+        "givenName": parts[1] if parts else "",
+        "affiliation": {"@id": f"#affiliation-{number}"} if creator.affiliation else "",
+        "email": creator.email,
+    }
+    return {name: value for name, value in known.items() if value}

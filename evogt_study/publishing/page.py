@@ -1,4 +1,4 @@
-"""Common parts of the HTML pages: their look, pictures inside them, and an environment that escapes every text."""
+"""Common parts of the HTML pages: templates that escape all text, figures inside the page, and stated problems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
@@ -16,9 +16,6 @@ from markupsafe import Markup
 from evogt_study.errors import ParameterError
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.text import shown
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PROVENANCE: Mapping[str, str] = {
     "date_created": "date",
@@ -30,13 +27,12 @@ PROVENANCE: Mapping[str, str] = {
     "cpu": "processor",
 }
 """Attributes of results that pages show, and what they call them."""
-
 MOST_PROBLEMS = 12
-"""Of an axis of problems: a page has room for these, and the study file below has all."""
+"""Largest number of problems of an axis that a page shows.  The study file on the page has all."""
 
 
 class Picture(NamedTuple):
-    """A figure of a page.  image: its address, with all of it inside; size: width and height in inches."""
+    """A figure of a page.  image: a data URI; size: width and height in inches."""
 
     title: str
     caption: str
@@ -45,16 +41,35 @@ class Picture(NamedTuple):
     size: tuple[float, float]
 
 
+def template(name: str, **known: Any) -> Template:
+    """Return a template of the package with the global names `known`, which escapes all text."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
+    )  # fmt: skip
+    environment.globals |= known
+    return environment.get_template(name)
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def data_uri(svg: str) -> str:
+    """Return the data URI of an SVG.  In an <img> it can run nothing and cannot clash with another one."""
+    return "data:image/svg+xml," + quote(" ".join(svg.split()), safe=" !()*+,/:;=?@")
+
+
 @dataclass(frozen=True)
 class StatedProblem:
-    """A problem of a study by its label, which is empty if there is one alone; `items` of a list as HTML."""
+    """A problem of a study with its axis value, or "" if there is only one; items: a list in HTML."""
 
     label: str
     items: Markup
 
 
 def stated_problems(study: str) -> list[StatedProblem]:
-    """The problems that the text of a study states; none of a text that is no study, or of a method without one."""
+    """Return the problems that the text of a study states; none for other text or a method without a problem."""
     try:
         table = tomllib.loads(study)
     except (ValueError, RecursionError):
@@ -69,40 +84,10 @@ def stated_problems(study: str) -> list[StatedProblem]:
 
 
 def _describe_problem(stated: object) -> Markup:
-    """What its kind shows of a problem; nothing of what no kind is for."""
+    """Return the description of a problem by its kind, or nothing without a kind."""
     if isinstance(stated, str) and ":" in stated:
         return Markup("<li>The problem is made by {}.</li>").format(PurePath(stated.replace(chr(92), "/")).name)
     try:
         return Markup(kind_of(stated).describe(stated)) if isinstance(stated, (str, dict)) else Markup("")  # noqa: S704
     except ParameterError:
         return Markup("")
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A figure with the name of its file and its words."""
-
-    name: str
-    title: str
-    caption: str
-    alt: str
-    figure: Figure
-
-
-def template(name: str, **known: Any) -> Template:
-    """One of the package's templates, in which `known` are global names; every text that is put into it is escaped."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=FunctionLoader(_source), finalize=lambda value: shown(value, "\n\t") if type(value) is str else value,
-    )  # fmt: skip
-    environment.globals |= known
-    return environment.get_template(name)
-
-
-def _source(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def data_uri(svg: str) -> str:
-    """The address of an SVG inside the page.  In an <img> it can neither run anything nor clash with another."""
-    return "data:image/svg+xml," + quote(" ".join(svg.split()), safe=" !()*+,/:;=?@")

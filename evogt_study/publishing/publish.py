@@ -1,4 +1,8 @@
-"""Results written as a deposit: a folder that is a BagIt bag with an RO-Crate in it, whole or not at all."""
+"""Write results as a deposit and check a deposit.
+
+A deposit is a folder that is a BagIt bag (BagIt 1.0, RFC 8493) and contains an RO-Crate.  It appears completely or not
+at all.
+"""
 
 from __future__ import annotations
 
@@ -28,104 +32,165 @@ DECLARATION = "bagit.txt"
 PAYLOAD = "data"
 MANIFEST, TAG_MANIFEST = "manifest-sha256.txt", "tagmanifest-sha256.txt"
 _ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""RFC 8493, 2.1.3: what a path in a manifest cannot hold as it is."""
+"""Characters that a path in a manifest has to escape (RFC 8493, 2.1.3)."""
 # sha256sum puts * before files that it read as binary
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?(.+)")
+LITTLE, PART = 1_000_000, 20
+"""Largest number of bytes that a deposit adds to its results, or this part of their size if that is more."""
+AROUND = 5_500
+"""Bytes that a study adds besides its page (22 studies of the paper).  Shared files take twice as many."""
+TOGETHER = "reports/overview.html"
 
 
-def write_bag(folder: Path, info: Mapping[str, str]) -> None:
-    """Make a bag of a folder that has its payload.
+def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
+    """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
 
-    info: the lines of bag-info.txt, to which the payload's size is added.
+    title: of the deposit, by default the title of the first result.  The section ``[publication]`` of the studies gives
+    the people and the terms.  The function imports nothing of a study, computes nothing and sends nothing.
+
+    Raises InputError if the folder exists or the results do not name their creators, and ResultError for a file that is
+    not a result, is not intact, or lacks a file that its runs need.
     """
-    payload = _files(folder / PAYLOAD)
-    size = sum(path.stat().st_size for path in payload)
-    # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
-    lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
-    _write_file(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
-    _write_file(
-        folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
-    )
-    _write_file(folder / MANIFEST, _manifest(folder, payload))
-    # after the other tag files, which this manifest lists; itself it cannot
-    tags = [path for path in _files(folder) if path not in payload]
-    _write_file(folder / TAG_MANIFEST, _manifest(folder, tags))
-
-
-def bag_findings(folder: Path) -> Iterator[str]:
-    """One line for each file that is missing, is not listed, or is not what its checksum says.
-
-    Raises InputError for a folder that is no bag.
-    """
-    if not (folder / DECLARATION).is_file():
-        raise InputError(
-            f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {DECLARATION}"
-        )
-    for name, root in ((MANIFEST, folder / PAYLOAD), (TAG_MANIFEST, folder)):
-        listed = _listed(folder / name)
-        for path, digest in listed.items():
-            whole = folder / path
-            # a bag comes from anywhere, and its manifest must not have files outside of it read
-            if not _is_inside(path) or whole.is_symlink() or not whole.is_file():
-                yield f"{name} lists {shortened(path)}, which is not there"
-            elif _digest(whole) != digest:
-                yield f"{path} is not the file that {name} lists: its SHA-256 is another"
-        if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
-            for each in _files(root):
-                if (path := each.relative_to(folder).as_posix()) not in listed:
-                    yield f"{path} is in no manifest"
-
-
-def _is_inside(path: str) -> bool:
-    """Return True for a path that stays in the folder it is relative to."""
-    parts = PurePosixPath(path)
-    return not parts.is_absolute() and ".." not in parts.parts
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _manifest(folder: Path, paths: list[Path]) -> str:
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
-    return "".join(f"{_digest(path)}  {_escaped(name)}\n" for name, path in names.items())
-
-
-def _listed(manifest: Path) -> dict[str, str]:
-    """Digests by path.  Raises ResultError for what is no manifest."""
+    folder = Path(folder)
+    if folder.exists() or folder.is_symlink():  # a broken link does not "exist"
+        raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
+    made = deposit([Path(path) for path in results], title)
     try:
-        lines = manifest.read_text(encoding="utf-8").splitlines()
-        found = [_LINE.fullmatch(line) for line in lines if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultError(f"cannot read {manifest}: {getattr(error, 'strerror', None) or error}") from None
-    if None in found:
-        raise ResultError(f"{manifest} must list a SHA-256 and a path on each line, got another line")
-    # other programs write digests in capitals
-    return {_plain(line[2]): line[1].lower() for line in found if line is not None}
+        with folder_written_whole(folder) as temporary:
+            _write(made, temporary)
+    except OSError as error:
+        raise ResultError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
+    return made
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+# sizes come before the metadata file, which cannot hold its own size
+def _write(made: Deposit, folder: Path) -> None:
+    """Write the payload, its metadata, and last the manifests, which hold all checksums."""
+    root = folder / PAYLOAD
+    for study in made.studies:
+        _write_study(study, root)
+    made = _with_locks(_with_pages(made, root), root)
+    _write_file(root / "README.md", guide(made))
+    _write_file(root / "CITATION.cff", citation(made))
+    _write_file(root / "datacite.json", _json(datacite(made)))
+    sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if path.is_file()}
+    _write_file(root / METADATA, _json(ro_crate(made, sizes)))
+    info = {
+        "Bag-Software-Agent": f"evogt-study {package_version()}",
+        "Bagging-Date": made.created,
+        "Source-Organization": made.publication.institution,
+        "External-Description": made.title,
+        "External-Identifier": made.publication.doi or "",
+    }
+    write_bag(folder, {name: text for name, text in info.items() if text})
 
 
-def _escaped(name: str) -> str:
-    return "".join(_ESCAPES.get(letter, letter) for letter in name)
+def _write_study(study: DepositedStudy, root: Path) -> None:
+    result = root / study.result
+    result.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(study.path, result)
+    for name, path in study.beside.items():
+        place = root / "studies" / study.name / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    _write_file(root / study.text, study.attributes["study"])
 
 
-def _plain(name: str) -> str:
-    for letter, escape in reversed(_ESCAPES.items()):  # the sign of escapes last
-        name = re.sub(escape, letter, name, flags=re.IGNORECASE)
-    return name
+def _with_pages(made: Deposit, root: Path) -> Deposit:
+    texts = pages(made, root)
+    for path, text in texts.items():
+        _write_file(root / path, text)
+    own = [(study, page_of(study)) for study in made.studies]
+    return replace(made, studies=[replace(study, page=page if page in texts else TOGETHER) for study, page in own])
 
 
-# "\n" on every system: else the same deposit would have other checksums on Windows
+def _with_locks(made: Deposit, root: Path) -> Deposit:
+    """Write one list for all studies with the same packages, under the name of the first."""
+    texts = [environment_lock(study) for study in made.studies]
+    places: dict[str, str] = {}
+    for study, text in zip(made.studies, texts, strict=True):
+        _write_file(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
+    locked = zip(made.studies, texts, strict=True)
+    return replace(made, studies=[replace(study, lock=places[text]) for study, text in locked])
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
 def _write_file(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+    """Write text with its own line ends on every system, because they enter the checksums."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+
+
+def verify_deposit(
+    folder: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None
+) -> Iterator[Verification]:
+    """Check the manifests of a folder, then each result with a `sample` of its runs; yield one outcome for each.
+
+    If a file has changed since the deposit, nothing else is checked and nothing is run.  code: see `verify`; by default
+    the Python files of the deposit are run for the sample if they are the files that computed the result.
+
+    Raises InputError for a folder that is not a deposit, ResultError for a result that cannot be used here.
+    """
+    folder = Path(folder)
+    damage = tuple(bag_findings(folder))
+    results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
+    if not results and not damage:
+        damage = (f"there is no result in {folder / PAYLOAD / 'results'}",)
+    yield Verification(folder, {}, damage, (), "nothing else was checked" if damage else "")
+    for path in () if damage else results:
+        beside = folder / PAYLOAD / "studies" / path.stem
+        yield verify(path, sample=sample, seed=seed, code=code, folder=beside)
+
+
+def pages(made: Deposit, root: Path) -> dict[str, str]:
+    """Return the texts of the pages by path, for results in the folder `root`.
+
+    There is a page for each study, or one brief page of all studies if these pages would be too large.
+    """
+    results = sum((root / study.result).stat().st_size for study in made.studies)
+    room = max(LITTLE, results // PART) - AROUND * (len(made.studies) + 2)
+    if (fitting := _within(room, _each(made, root))) is not None:
+        return fitting
+    entries = []
+    for study in made.studies:
+        with _read(root / study.result) as groups:
+            entries.append(entry(f"../{study.result}", groups))
+    return {TOGETHER: overview(made.title, entries, room)}
+
+
+def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
+    for study in made.studies:
+        with _read(root / study.result) as groups:
+            yield page_of(study), report(root / study.result, groups)
+
+
+def page_of(study: DepositedStudy) -> str:
+    """Path of a page that is of one study alone."""
+    return f"reports/{study.name}.html"
+
+
+def _within(room: int, texts: Iterator[tuple[str, str]]) -> dict[str, str] | None:
+    """Return the texts if all together have at most `room` bytes, and stop at the first text beyond."""
+    found: dict[str, str] = {}
+    for path, text in texts:
+        found[path] = text
+        room -= len(text.encode())
+        if room < 0:
+            return None
+    return found
+
+
+@contextmanager
+def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
+    with opened(result) as groups:
+        yield {phase: with_numbers(data) for phase, data in groups.items()}
 
 
 def guide(deposit: Deposit) -> str:
-    """Text of README.md, in which control characters of titles and names are escaped, and no HTML of theirs acts."""
+    """Return the text of README.md, in which control characters and HTML of titles and names are escaped."""
     text = "\n".join([*_head(deposit), *_table(deposit), *_use(deposit)]) + "\n"
     return shown(text, kept="\n").replace("<", "&lt;")
 
@@ -195,159 +260,91 @@ def _is_only_python(study: DepositedStudy) -> bool:
 
 
 def _cell(text: str) -> str:
-    """A text within one line of a table."""
+    """Return text for one cell of a table."""
     return " ".join(text.replace("|", "\\|").split())
 
 
-LITTLE, PART = 1_000_000, 20
-"""What a deposit adds to its results is less than so many bytes, or than one of so many parts of theirs."""
-AROUND = 5_500
-"""Bytes that a study adds beside its page, by the 22 of a deposit of the paper's; what they share is twice that."""
-TOGETHER = "reports/overview.html"
+def write_bag(folder: Path, info: Mapping[str, str]) -> None:
+    """Make a bag of a folder that has its payload.
 
-
-def pages(made: Deposit, root: Path) -> dict[str, str]:
-    """Texts of the pages by path; the results are in the folder `root` already.
-
-    A page for each study, or one brief page of all where they would weigh too much.
+    info: lines of bag-info.txt.  The size of the payload is added.
     """
-    results = sum((root / study.result).stat().st_size for study in made.studies)
-    room = max(LITTLE, results // PART) - AROUND * (len(made.studies) + 2)
-    if (fitting := _within(room, _each(made, root))) is not None:
-        return fitting
-    entries = []
-    for study in made.studies:
-        with _read(root / study.result) as groups:
-            entries.append(entry(f"../{study.result}", groups))
-    return {TOGETHER: overview(made.title, entries, room)}
+    payload = _files(folder / PAYLOAD)
+    size = sum(path.stat().st_size for path in payload)
+    # bytes and files, by which a copy that is not whole is recognised without reading it (RFC 8493, 2.2.2)
+    lines = {**info, "Payload-Oxum": f"{size}.{len(payload)}"}
+    _write_file(folder / DECLARATION, "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n")
+    _write_file(
+        folder / "bag-info.txt", "".join(f"{name}: {shown(' '.join(text.split()))}\n" for name, text in lines.items())
+    )
+    _write_file(folder / MANIFEST, _manifest(folder, payload))
+    # after the other tag files, which this manifest lists; itself it cannot
+    tags = [path for path in _files(folder) if path not in payload]
+    _write_file(folder / TAG_MANIFEST, _manifest(folder, tags))
 
 
-def page_of(study: DepositedStudy) -> str:
-    """Path of a page that is of one study alone."""
-    return f"reports/{study.name}.html"
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
-    for study in made.studies:
-        with _read(root / study.result) as groups:
-            yield page_of(study), report(root / study.result, groups)
+def _manifest(folder: Path, paths: list[Path]) -> str:
+    names = {path.relative_to(folder).as_posix(): path for path in paths}
+    return "".join(f"{_digest(path)}  {_escaped(name)}\n" for name, path in names.items())
 
 
-def _within(room: int, texts: Iterator[tuple[str, str]]) -> dict[str, str] | None:
-    """The texts if all together have at most `room` bytes; no more of them are made than it takes to know."""
-    found: dict[str, str] = {}
-    for path, text in texts:
-        found[path] = text
-        room -= len(text.encode())
-        if room < 0:
-            return None
-    return found
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextmanager
-def _read(result: Path) -> Iterator[Mapping[str, xr.Dataset]]:
-    with opened(result) as groups:
-        yield {phase: with_numbers(data) for phase, data in groups.items()}
+def _escaped(name: str) -> str:
+    return "".join(_ESCAPES.get(letter, letter) for letter in name)
 
 
-def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
-    """Write results, and what it takes to cite, check and repeat them, as the new folder `folder`.
+def bag_findings(folder: Path) -> Iterator[str]:
+    """Yield one line for each file that is missing, is not listed, or differs from its checksum.
 
-    title: of the deposit; left out, that of the first result.  The people and terms are those of the studies' section
-    ``[publication]``.  Nothing of a study is imported, nothing is computed and nothing is sent anywhere.
-
-    Raises InputError where the folder exists, or the results do not say who made them; ResultError for what is no
-    result, is not all well, or lacks a file that its runs need.
+    Raises InputError for a folder that is not a bag.
     """
-    folder = Path(folder)
-    if folder.exists() or folder.is_symlink():  # a link to nothing does not exist, and is in the way
-        raise InputError(f"`--output` must be a new folder, got {folder}, which exists; choose another place with -o")
-    made = deposit([Path(path) for path in results], title)
+    if not (folder / DECLARATION).is_file():
+        raise InputError(
+            f"`FILE` must be a result or a deposit of `evogt publish`, got {folder}, a folder without {DECLARATION}"
+        )
+    for name, root in ((MANIFEST, folder / PAYLOAD), (TAG_MANIFEST, folder)):
+        listed = _listed(folder / name)
+        for path, digest in listed.items():
+            whole = folder / path
+            # the manifest of an untrusted bag must not name files outside of it
+            if not _is_inside(path) or whole.is_symlink() or not whole.is_file():
+                yield f"{name} lists {shortened(path)}, which is not there"
+            elif _digest(whole) != digest:
+                yield f"{path} is not the file that {name} lists: its SHA-256 is another"
+        if name == MANIFEST:  # tag files that no manifest lists are allowed (RFC 8493)
+            for each in _files(root):
+                if (path := each.relative_to(folder).as_posix()) not in listed:
+                    yield f"{path} is in no manifest"
+
+
+def _is_inside(path: str) -> bool:
+    """Return True for a path that stays in the folder it is relative to."""
+    parts = PurePosixPath(path)
+    return not parts.is_absolute() and ".." not in parts.parts
+
+
+def _listed(manifest: Path) -> dict[str, str]:
+    """Return checksums by path.  Raises ResultError for a file that is not a manifest."""
     try:
-        with folder_written_whole(folder) as temporary:
-            _write(made, temporary)
-    except OSError as error:
-        raise ResultError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
-    return made
+        lines = manifest.read_text(encoding="utf-8").splitlines()
+        found = [_LINE.fullmatch(line) for line in lines if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultError(f"cannot read {manifest}: {getattr(error, 'strerror', None) or error}") from None
+    if None in found:
+        raise ResultError(f"{manifest} must list a SHA-256 and a path on each line, got another line")
+    # other programs write digests in capitals
+    return {_plain(line[2]): line[1].lower() for line in found if line is not None}
 
 
-# sizes are taken before the metadata file is there, which cannot hold its own
-def _write(made: Deposit, folder: Path) -> None:
-    """Write the payload, its metadata, and the manifests last, which hold the checksums of all."""
-    root = folder / PAYLOAD
-    for study in made.studies:
-        _write_study(study, root)
-    made = _with_locks(_with_pages(made, root), root)
-    _put(root / "README.md", guide(made))
-    _put(root / "CITATION.cff", citation(made))
-    _put(root / "datacite.json", _json(datacite(made)))
-    sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in root.rglob("*") if path.is_file()}
-    _put(root / METADATA, _json(ro_crate(made, sizes)))
-    info = {
-        "Bag-Software-Agent": f"evogt-study {package_version()}",
-        "Bagging-Date": made.created,
-        "Source-Organization": made.publication.institution,
-        "External-Description": made.title,
-        "External-Identifier": made.publication.doi or "",
-    }
-    write_bag(folder, {name: text for name, text in info.items() if text})
-
-
-def _write_study(study: DepositedStudy, root: Path) -> None:
-    result = root / study.result
-    result.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(study.path, result)
-    for name, path in study.beside.items():
-        place = root / "studies" / study.name / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
-    _put(root / study.text, study.attributes["study"])
-
-
-def _with_pages(made: Deposit, root: Path) -> Deposit:
-    texts = pages(made, root)
-    for path, text in texts.items():
-        _put(root / path, text)
-    own = [(study, page_of(study)) for study in made.studies]
-    return replace(made, studies=[replace(study, page=page if page in texts else TOGETHER) for study, page in own])
-
-
-def _with_locks(made: Deposit, root: Path) -> Deposit:
-    """Write one list for all studies whose packages are the same, under the name of the first."""
-    texts = [environment_lock(study) for study in made.studies]
-    places: dict[str, str] = {}
-    for study, text in zip(made.studies, texts, strict=True):
-        _put(root / places.setdefault(text, f"environments/{study.name}.txt"), text)
-    locked = zip(made.studies, texts, strict=True)
-    return replace(made, studies=[replace(study, lock=places[text]) for study, text in locked])
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # with the line ends that the text has: a study's digest is one of all its characters
-    path.write_text(text, encoding="utf-8", newline="")
-
-
-def verify_deposit(
-    folder: str | Path, *, sample: int = SAMPLE, seed: int = 0, code: str | Path | None = None
-) -> Iterator[Verification]:
-    """Check the folder's manifests, then each result with `sample` of its runs: one outcome each, the folder's first.
-
-    Where a file is not what was deposited nothing else is checked, and nothing of it is run.  code: as of `verify`;
-    left out, the Python files of the deposit are run for a sample, if their content is what computed the result.
-
-    Raises InputError for a folder that is no deposit, ResultError for a result that cannot be used here.
-    """
-    folder = Path(folder)
-    damage = tuple(bag_findings(folder))
-    results = sorted((folder / PAYLOAD / "results").glob("*.nc"))
-    if not results and not damage:
-        damage = (f"there is no result in {folder / PAYLOAD / 'results'}",)
-    yield Verification(folder, {}, damage, (), "nothing else was checked" if damage else "")
-    for path in () if damage else results:
-        beside = folder / PAYLOAD / "studies" / path.stem
-        yield verify(path, sample=sample, seed=seed, code=code, folder=beside)
+def _plain(name: str) -> str:
+    for letter, escape in reversed(_ESCAPES.items()):  # the sign of escapes last
+        name = re.sub(escape, letter, name, flags=re.IGNORECASE)
+    return name

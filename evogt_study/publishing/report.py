@@ -1,6 +1,7 @@
-"""One page of a result to share: the question, what came out, in numbers and pictures, what failed, and how to redo it.
+"""Write the page of one result, or of several results, to share.
 
-The page needs nothing else, loads nothing and runs nothing; every text of the file is escaped.
+The page of a result has its question, finding, numbers, figures, failures, provenance and commands.  It needs no other
+file, loads nothing and runs nothing.  All text of the result is escaped.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from evogt_study.plots import catalogue as kinds
 from evogt_study.plots.comparison import Judged, contested, judged
 from evogt_study.plots.groups import Places
 from evogt_study.plots.style import COLUMN_WIDTH, svg
-from evogt_study.publishing.page import PROVENANCE, Drawn, Picture, StatedProblem, data_uri, stated_problems, template
+from evogt_study.publishing.page import PROVENANCE, Picture, StatedProblem, data_uri, stated_problems, template
 from evogt_study.results.dataset import DECLARATION, recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
@@ -39,6 +40,18 @@ from evogt_study.study.case_space import listed
 
 MOST_CELLS = 12
 """Cells that have a sentence each; the picture of the verdict has more."""
+_PATH = re.compile(r"\S*[/\\](\S+)")
+MOST_ROWS = 60
+MOST_TABLES = 12
+MOST_PICTURES = 12
+FEW_POINTS = 12
+"""Number of points of a sample that the page shows."""
+LONG = 200  # largest number of characters of a value
+DPI = 144.0
+"""Pixels per inch of images inside figures, which have print size.  A page shows them 1.5 times as large."""
+FEW_PICTURES = 3  # of each result on a page of several
+FEW_ROWS = 12
+"""Rows of a table of the page of several results.  `evogt summary` prints all."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,101 @@ class Finding:
     sentence: str
     cells: Sequence[str] = ()
     left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
+
+    title: str
+    header: Sequence[str]
+    body: Sequence[Sequence[str]]
+    heads: int
+    left_out: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One phase of a result.  The pilot has figures and no tables.
+
+    lacking: a sentence on what the result does not have; headline: True if the first table has the main number.
+    """
+
+    runs: Completeness
+    doubts: Sequence[str]
+    tables: Sequence[Table]
+    pictures: Sequence[Picture]
+    lacking: str
+    headline: bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as the page lists it."""
+
+    name: str
+    long_name: str
+    values: str
+    count: int
+
+
+def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
+    """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
+
+    state: of its computation, while it is running.  The page shows it, and a browser reloads the page every minute.
+    """
+    study = groups.get("study")
+    main = study if study is not None else next(iter(groups.values()))
+    attributes = {str(name): str(value) for name, value in main.attrs.items()}
+    numbers = tables(main) if study is not None else []
+    if state:
+        numbers += progress_by_cell(main)
+    unshown = numbers_of(main)[MOST_TABLES:] if study is not None else []
+    judged = judgement(main) if study is not None else None
+    parts = {phase: part(data, *((numbers, judged) if data is main else ([], None))) for phase, data in groups.items()}
+    page = template("report.html.j2").render(
+        title=attributes.get("title") or path.stem,
+        state=state,
+        summary=attributes.get("summary", ""),
+        source=attributes.get("source", ""),
+        finding=finding(judged) if judged is not None else None,
+        problems=stated_problems(attributes.get("study", "")),
+        axes=axes(main),
+        product=_product(main, parts["study" if study is not None else next(iter(parts))].runs),
+        constants=constants(main),
+        study_text=attributes.get("study", ""),
+        study_file=_base(attributes.get("study_file", "")),
+        study=parts.get("study"),
+        unshown=unshown,
+        shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
+        pilot=parts.get("pilot"),
+        distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
+        following=following(main),
+        provenance=provenance(path, main),
+        commands=commands(path, main, parts.get("study")),
+        column=COLUMN_WIDTH,
+        own_code=".py:" in attributes.get("study", ""),
+        version=attributes.get("product_version", "unknown"),
+        revision=attributes.get("git_revision", "unknown"),
+    )
+    return page.lstrip()
+
+
+def part(data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, most: int = MOST_PICTURES) -> Part:
+    """Completeness, doubts and pictures of one phase, beside its tables."""
+    lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
+    pictures = [
+        picture(kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged)))
+        for choice in kinds.fitting(data)[:most]
+    ]
+    headline = kinds.subject(data) is not None
+    return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, headline)
+
+
+def picture(each: kinds.Drawn) -> Picture:
+    """A drawn figure as the page shows it."""
+    width, height = each.figure.get_size_inches()
+    return Picture(each.title, each.caption, each.alt, data_uri(svg(each.figure, DPI)), (width, height))
 
 
 def judgement(data: xr.Dataset) -> Judged | None:
@@ -81,7 +189,7 @@ def _best(cell: xr.Dataset) -> int | None:
 
 
 def _over_all(known: Sequence[tuple[str, xr.Dataset, int]], by: str, what: str) -> str:
-    """Count the cells that each label wins, and those in which it is told apart from all others."""
+    """Count the cells that each label wins, and the cells in which it differs significantly from all others."""
     names = shown(known[0][1], by)
     wins = Counter(names[best] for _, _, best in known)
     (first, most), *others = wins.most_common()
@@ -133,113 +241,6 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_PATH = re.compile(r"\S*[/\\](\S+)")
-
-MOST_ROWS = 60
-MOST_TABLES = 12
-MOST_PICTURES = 12
-FEW_POINTS = 12
-"""Points of a sample that are shown: enough to see what they are like."""
-LONG = 200  # characters of a value that is shown
-DPI = 144.0
-"""Pixels an inch of images in pictures, which are drawn in print size: a page shows them half as large again."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the page: the first `heads` columns name the row; left_out rows are not shown."""
-
-    title: str
-    header: Sequence[str]
-    body: Sequence[Sequence[str]]
-    heads: int
-    left_out: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One phase of a result, the study or its pilot, which is shown by its pictures alone.
-
-    lacking: what the result does not have; headline: whether the first table is what the study is about.
-    """
-
-    runs: Completeness
-    doubts: Sequence[str]
-    tables: Sequence[Table]
-    pictures: Sequence[Picture]
-    lacking: str
-    headline: bool
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter as the page lists it."""
-
-    name: str
-    long_name: str
-    values: str
-    count: int
-
-
-def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str:
-    """The page of a result that was read from `path`, by phase as `evogt_study.results.netcdf.read_result` gives it.
-
-    state: of its computation, while it is going on: the page says so, and a browser opens it anew each minute.
-    """
-    study = groups.get("study")
-    main = study if study is not None else next(iter(groups.values()))
-    attributes = {str(name): str(value) for name, value in main.attrs.items()}
-    numbers = tables(main) if study is not None else []
-    if state:
-        numbers += progress_by_cell(main)
-    unshown = numbers_of(main)[MOST_TABLES:] if study is not None else []
-    judged = judgement(main) if study is not None else None
-    parts = {phase: part(data, *((numbers, judged) if data is main else ([], None))) for phase, data in groups.items()}
-    page = template("report.html.j2").render(
-        title=attributes.get("title") or path.stem,
-        state=state,
-        summary=attributes.get("summary", ""),
-        source=attributes.get("source", ""),
-        finding=finding(judged) if judged is not None else None,
-        problems=stated_problems(attributes.get("study", "")),
-        axes=axes(main),
-        product=_product(main, parts["study" if study is not None else next(iter(parts))].runs),
-        constants=constants(main),
-        study_text=attributes.get("study", ""),
-        study_file=_base(attributes.get("study_file", "")),
-        study=parts.get("study"),
-        unshown=unshown,
-        shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
-        pilot=parts.get("pilot"),
-        distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
-        following=following(main),
-        provenance=provenance(path, main),
-        commands=commands(path, main, parts.get("study")),
-        column=COLUMN_WIDTH,
-        own_code=".py:" in attributes.get("study", ""),
-        version=attributes.get("product_version", "unknown"),
-        revision=attributes.get("git_revision", "unknown"),
-    )
-    return page.lstrip()
-
-
-def part(data: xr.Dataset, numbers: Sequence[Table], judged: Judged | None, most: int = MOST_PICTURES) -> Part:
-    """Completeness, doubts and pictures of one phase, beside its tables."""
-    lacking = f"{kinds.NO_SOLUTION_ERROR.capitalize()}." if kinds.lacks_error(data) else ""
-    pictures = [
-        picture(kinds.drawn(data, choice.kind, kinds.Wish(choice.variable, judged=judged)))
-        for choice in kinds.fitting(data)[:most]
-    ]
-    headline = kinds.subject(data) is not None
-    return Part(completeness(data), list(doubts(data)), numbers, pictures, lacking, headline)
-
-
-def picture(each: Drawn) -> Picture:
-    """A drawn figure as the page shows it."""
-    width, height = each.figure.get_size_inches()
-    return Picture(each.title, each.caption, each.alt, data_uri(svg(each.figure, DPI)), (width, height))
-
-
 def tables(data: xr.Dataset) -> list[Table]:
     """Statistics of each number of the runs over the seeds, of the first `MOST_TABLES`.
 
@@ -268,7 +269,7 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
     shown = groups[:MOST_ROWS]  # first, so that statistics are of these alone
     array = xr.DataArray(flat[shown], {"group": shown}, ("group", over), name=values.name, attrs=values.attrs)
     planned = xr.DataArray(runs[shown], dims=array.dims)
-    # without a warning: n stands beside each number, and what is lacking above the tables
+    # without a warning: the page has n beside each number, and the missing runs above the tables
     header, body = rows(summary(array, over, planned=planned, missing="drop"))
     labelled = [[*_labels(values, dims, sizes, int(row[0])), *row[1:]] for row in body]  # which begin with the group
     title = _title_of(values) + f", over {over}"
@@ -330,16 +331,6 @@ def axes(data: xr.Dataset) -> list[Parameter]:
     return [_parameter(data[name], str(name)) for name in data["status"].dims]
 
 
-def _product(data: xr.Dataset, runs: Completeness) -> str:
-    """How many runs there are of the product of the axes: "160 points, of which 64 are different runs"."""
-    if runs.planned == data["status"].size:
-        return "one run for each point of the product"
-    if runs.planned == runs.points:
-        return f"one run for each of {runs.points:,} points of the product"
-    holes = "" if runs.points == data["status"].size else f" of {data['status'].size:,}"
-    return f"{runs.points:,}{holes} points, of which {runs.planned:,} are different runs"
-
-
 def constants(data: xr.Dataset) -> list[Parameter]:
     """Parameters that it holds fixed."""
     return [_parameter(coord, str(name)) for name, coord in data.coords.items() if coord.ndim == 0]
@@ -363,6 +354,16 @@ def _word(value: object) -> str:
 
 def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> bool:
     return len(values) > 3 and values.dtype.kind in "iu" and bool((np.diff(values.astype(np.int64)) == 1).all())
+
+
+def _product(data: xr.Dataset, runs: Completeness) -> str:
+    """Describe the number of runs of the product of the axes: "160 points, of which 64 are different runs"."""
+    if runs.planned == data["status"].size:
+        return "one run for each point of the product"
+    if runs.planned == runs.points:
+        return f"one run for each of {runs.points:,} points of the product"
+    holes = "" if runs.points == data["status"].size else f" of {data['status'].size:,}"
+    return f"{runs.points:,}{holes} points, of which {runs.planned:,} are different runs"
 
 
 def following(data: xr.Dataset) -> list[Table]:
@@ -426,11 +427,11 @@ def _json(text: str) -> object:
 
 
 def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str, str]]:
-    """Commands that compute the result again, and what each does."""
+    """Return commands that compute the result again, each with its description."""
     stated = str(data.attrs.get("study_file", ""))
     toml = shlex.quote(_base(stated) or "study.toml")
     file = shlex.quote(path.name)
-    again = shlex.quote(f"again/{path.name}")  # in a folder of its own, where no finished runs are taken up
+    again = shlex.quote(f"again/{path.name}")  # in another folder, which has no finished runs to reuse
     found = [
         (f"evogt run {toml} -o {again}", "all of it, from the study file below"),
         (f"evogt verify {file}", "checks the content of the file, and computes a sample of its runs again"),
@@ -452,14 +453,14 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
 
 
 def replays(data: xr.Dataset) -> bool:
-    """False of a study with a function that was given in Python and is in no file, which has its text recorded."""
+    """Return False for a study with a function that is in no file, whose text is recorded instead."""
     declared = _json(str(data.attrs.get(DECLARATION, "")))
     codes = declared.get("codes") if isinstance(declared, dict) else None
     return not (isinstance(codes, dict) and any(isinstance(each, dict) and "source" in each for each in codes.values()))
 
 
 def _base(file: str) -> str:
-    """The last part of a path of any system: where the study lay is nobody's business."""
+    """Return the last part of a path of any system.  The folders of the author are private."""
     return PurePath(file.replace("\\", "/")).name
 
 
@@ -467,14 +468,9 @@ def _cut(text: str, limit: int = LONG) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-FEW_PICTURES = 3  # what every run gave, how that follows the parameters, and what the study is about
-FEW_ROWS = 12
-"""Rows of a table: those of a few labels and values; `evogt summary` prints all."""
-
-
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One result as the page tells of it.  file: its path from the page; others: phases beside the study, in words."""
+    """One result on the page of several.  file: its path from the page; others: a sentence for each other phase."""
 
     title: str
     file: str
@@ -503,7 +499,7 @@ class Entry:
 
 
 def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
-    """Tell of a result; groups: as `report` takes them."""
+    """Collect the entry of a result; groups: see `report`."""
     data = groups["study"]
     judged = judgement(data)
     numbers = tables(data)[:1]
@@ -520,7 +516,7 @@ def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
 
 
 def overview(title: str, entries: Sequence[Entry], most_bytes: int) -> str:
-    """The page; each entry has the pictures that fit in its share of what a page without any leaves of `most_bytes`."""
+    """Return the page of several results; each has the figures that fit into its share of `most_bytes`."""
     asked = [each.problems for each in entries]
     first = [asked.index(each) for each in asked]  # of those with the same problem, which states it
     page = template("overview.html.j2", title=title, entries=entries, first=first, column=COLUMN_WIDTH)

@@ -24,7 +24,7 @@ from evogt_study.paper.report import (
     summary_line,
     terminal_table,
 )
-from evogt_study.publishing.page import Drawn
+from evogt_study.plots.catalogue import Drawn
 
 PROVENANCE = {"title": "Numbers & more", "date": "2026-11-21", "git revision": "7fd380e", "machine": "<two> cores"}
 MISPRINT = "Most likely a misprint, by a factor of ten."

@@ -8,9 +8,8 @@ from drawable import footnote, small, texts
 
 import evogt_study as evs
 from evogt_study.errors import InputError
-from evogt_study.plots import Places, dependence, distribution
+from evogt_study.plots import Places, dependence, distribution, verdict
 from evogt_study.plots import catalogue as kinds
-from evogt_study.plots import comparison as verdict
 from evogt_study.plots.groups import arranged
 
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
