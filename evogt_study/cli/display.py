@@ -104,7 +104,7 @@ def format_messages(found: Completeness) -> Iterator[str]:
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """The version sets that computed the runs, where there are several."""
     from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
-    from evogt_study.results.dataset import software_sets
+    from evogt_study.results.run_metadata import software_sets
 
     sets = software_sets(data)
     if len(sets) < 2:
