@@ -23,8 +23,7 @@ from evogt_study.analysis.sensitivity import known, sensitivity, shares_of_varia
 from evogt_study.analysis.statistics import summary
 from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
-from evogt_study.results.netcdf import open_result
-from evogt_study.results.reopened import finished_so_far
+from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.seal import DIGESTS
 from evogt_study.schema.variables import BOOKKEEPING, PILOT, Status
 

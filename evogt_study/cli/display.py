@@ -102,7 +102,7 @@ def format_messages(found: Completeness) -> Iterator[str]:
 def format_software(data: xr.Dataset) -> Iterator[str]:
     """Yield the sets of versions that computed the runs, if there are several."""
     from evogt_study.analysis.runs import KEYS, count_runs, run_numbers
-    from evogt_study.results.dataset import software_sets
+    from evogt_study.results.run_metadata import software_sets
 
     sets = software_sets(data)
     if len(sets) < 2:

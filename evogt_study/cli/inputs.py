@@ -77,7 +77,7 @@ def runs_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[
 
     variables: names to read of an unfinished result besides the run metadata; None: all.
     """
-    from evogt_study.results.reopened import opened_so_far
+    from evogt_study.results.netcdf import opened_so_far
 
     if not path.exists() and not description(path).exists():
         raise no_result(path)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from evogt_study.errors import EvogtError
-from evogt_study.methods.fingerprint import python_file_sources
 from evogt_study.results.provenance import plan_digest
 from evogt_study.storage.atomic import followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
@@ -48,4 +47,6 @@ def _sources(table: dict[str, Any], folder: Path) -> Iterator[str]:
             file = folder / reference.rpartition(":")[0]
             if not file.is_file():  # reading a pipe or a device may not end
                 raise FileNotFoundError(file)
+            from evogt_study.methods.fingerprint import python_file_sources  # with NumPy
+
             yield from python_file_sources(file, folder, table.get("depends", []))

@@ -13,9 +13,11 @@ import numpy as np
 import xarray as xr
 
 from evogt_study.errors import InputError, ResultError, shortened
-from evogt_study.results.dataset import (
+from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.netcdf import read_result, write_result
+from evogt_study.results.provenance import PLAN, package_version
+from evogt_study.results.run_metadata import (
     CONCATENATED,
-    DECLARATION,
     RECORDED,
     RESULT_SCHEMA,
     SCHEMA_VERSION,
@@ -24,8 +26,6 @@ from evogt_study.results.dataset import (
     recorded,
     software_sets,
 )
-from evogt_study.results.netcdf import read_result, write_result
-from evogt_study.results.provenance import PLAN, package_version
 from evogt_study.results.seal import DIGESTS
 from evogt_study.results.table import missing_value
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, OWN_VALUES, Status, objection

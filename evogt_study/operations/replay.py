@@ -13,7 +13,8 @@ import numpy as np
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.compare import Difference, differences, software_changes, variables
 from evogt_study.results.dataset import records_of
-from evogt_study.results.reopened import Stored, any_phase, code_beside, opened_so_far, point, stored
+from evogt_study.results.netcdf import opened_so_far
+from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords, Stack
 from evogt_study.schema.values import Value, find, text_label
 from evogt_study.schema.variables import PILOT, Status

@@ -15,10 +15,11 @@ import xarray as xr
 from evogt_study.errors import DamagedResultError, InPythonError, PilotError, shortened
 from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
-from evogt_study.results.dataset import RECORDED, axis_coordinates, global_attributes, records_of
+from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.decisions import choose
-from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.reopened import Stored, any_phase, code_beside, opened_so_far, point, stored
+from evogt_study.results.netcdf import loaded, opened, opened_so_far
+from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
+from evogt_study.results.run_metadata import RECORDED
 from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
 from evogt_study.schema.variables import BOOKKEEPING, Status

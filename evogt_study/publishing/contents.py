@@ -20,9 +20,9 @@ from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import DeclaredCode
 from evogt_study.methods.fingerprint import imported_files
 from evogt_study.operations.verify import verify
-from evogt_study.results.dataset import software_sets
 from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import check_beside, study_in
+from evogt_study.results.run_metadata import software_sets
 from evogt_study.study.declared import Place
 from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.model import PublicationTable

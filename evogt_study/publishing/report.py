@@ -33,7 +33,8 @@ from evogt_study.plots.comparison import Judged, contested, judged
 from evogt_study.plots.groups import Places
 from evogt_study.plots.style import COLUMN_WIDTH, svg
 from evogt_study.publishing.page import PROVENANCE, Picture, StatedProblem, data_uri, stated_problems, template
-from evogt_study.results.dataset import DECLARATION, recorded, software_sets
+from evogt_study.results.dataset import DECLARATION
+from evogt_study.results.run_metadata import recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
 from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
 from evogt_study.study.case_space import listed

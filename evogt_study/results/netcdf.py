@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from errno import ENOMEM
 from functools import partial
@@ -23,12 +23,13 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError, shortened
-from evogt_study.results.dataset import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
+from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
 from evogt_study.schema.variables import EARLIER_PHASES, Status
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
+from evogt_study.storage.paths import description
 from evogt_study.study.phases import STUDY
 
 UNFILLED = ("status", "attempts", "software")
@@ -358,3 +359,30 @@ def _unreadable(path: Path, error: Exception) -> ResultError:
     if lacks_memory or "Memory allocation" in str(error):  # NetCDF's own text
         return ResultError(f"there is not enough memory to read {path}")
     return no_netcdf(path, error)
+
+
+def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
+    """Read the finished runs of a result that is being written, by phase; None if there are none.
+
+    variables: the variables to read beside the run metadata; None: all.
+    """
+    if not description(path).exists():
+        return None
+    # imported here: it reads the study, which takes 0.3 s and which a finished result does not need
+    from evogt_study.results.finished import unfinished
+
+    return unfinished(path, variables)
+
+
+@contextmanager
+def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
+    """Open a result as `opened`, or read the finished runs of a result that is being written or was interrupted.
+
+    variables: as in `finished_so_far`.
+    """
+    found = finished_so_far(path, variables)
+    if found is not None:
+        yield found
+        return
+    with opened(path) as groups:
+        yield groups

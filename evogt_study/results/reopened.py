@@ -6,8 +6,7 @@ A result contains the declaration of the user's code.  This is enough, except to
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +18,10 @@ import xarray as xr
 
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
-from evogt_study.results.dataset import CONCATENATED, DECLARATION
+from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.decisions import planned_seeds
-from evogt_study.results.finished import unfinished
-from evogt_study.results.netcdf import opened
+from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.schema.values import find, text_label
-from evogt_study.storage.paths import description
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.model import read_table
 from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
@@ -208,28 +205,6 @@ def choice_in(path: Path, data: xr.Dataset, study: Study, choice: Choice) -> Cho
             raise ResultError(f"{chosen} must be one of the pilot's candidates ({wanted}), got {got}")
         table[key] = fitting[0]
     return Chosen(choice.parameters, choice.by, table)
-
-
-def finished_so_far(path: Path, variables: Sequence[str] | None = None) -> Mapping[str, xr.Dataset] | None:
-    """Read the finished runs of a result that is being written, by phase; None if there are none.
-
-    variables: the variables to read beside the run metadata; None: all.
-    """
-    return unfinished(path, variables) if description(path).exists() else None
-
-
-@contextmanager
-def opened_so_far(path: Path, variables: Sequence[str] | None = None) -> Iterator[Mapping[str, xr.Dataset]]:
-    """Open a result as `opened`, or read the finished runs of a result that is being written or was interrupted.
-
-    variables: as in `finished_so_far`.
-    """
-    found = finished_so_far(path, variables)
-    if found is not None:
-        yield found
-        return
-    with opened(path) as groups:
-        yield groups
 
 
 def point(space: CaseSpace, index: int) -> str:

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from evogt_study.errors import DamagedResultError, InputError, ResultError
-from evogt_study.results.dataset import RECORDED, recorded, records_of
+from evogt_study.results.dataset import records_of
 from evogt_study.results.netcdf import loaded, opened
+from evogt_study.results.run_metadata import RECORDED, recorded
 from evogt_study.results.seal import UNREADABLE, changed_runs, damaged_parts, keys_of, no_netcdf, read_keys, sealed_keys
 from evogt_study.results.shards import Head, read_head, read_shard, shard_files, shard_folder
 from evogt_study.schema.records import RunRecords

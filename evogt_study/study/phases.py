@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evogt_study.errors import ParameterError, StudyError, shortened
 from evogt_study.inference.intervals import FEWEST
@@ -19,8 +19,10 @@ from evogt_study.inference.sequential import Goal
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
-from evogt_study.study.declared import Declared
-from evogt_study.study.model import PilotTable, PrecisionTable
+
+if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
+    from evogt_study.study.declared import Declared
+    from evogt_study.study.model import PilotTable, PrecisionTable
 
 STUDY = "study"
 """Name of the last phase, whose runs answer the study."""

@@ -9,7 +9,7 @@ import evogt_study as evs
 from evogt_study import pde
 from evogt_study.operations.verify import verify
 from evogt_study.pde.methods.variables import VARIABLES
-from evogt_study.results.dataset import unsound
+from evogt_study.results.run_metadata import unsound
 from evogt_study.study.study import Study
 
 OWN = """
