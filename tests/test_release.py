@@ -58,7 +58,7 @@ def test_sdist_and_wheel_work_outside_of_the_tree(tmp_path):
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
         assert "evogt_study/py.typed" in names
-        assert any(name.startswith("evogt_study/analysis/report/") and name.endswith(".j2") for name in names)
+        assert any(name.startswith("evogt_study/publishing/") and name.endswith(".j2") for name in names)
         assert not [name for name in names if not re.match(r"evogt_study[/-]", name)]
         packed.extractall(tmp_path / "installed")
     with tarfile.open(sdist) as packed:

@@ -101,7 +101,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_a_problem_of_ones_own_is_known_by_what_it_declares(small_study, result_of, evogt, folder, kind):
-    source = f'FORMULA = "exp(-t)*sin(k*pi*x)"\n    import evogt_study as evs\n    {PROBLEMS[kind]}\n'
+    source = f'FORMULA = "exp(-t)*sin(k*pi*x)"\n    from evogt_study import pde\n    {PROBLEMS[kind]}\n'
     (folder / "method.py").write_text(textwrap.dedent(MARKED + "    " + source))
     head, _, rest = small_study.partition("[problem]")
     text = head + 'problem = "method.py:problem"\n' + rest[rest.index("[axes]") :]

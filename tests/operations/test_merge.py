@@ -60,7 +60,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from evogt_study.storage import atomic as files
-from evogt_study.operations.joining import merge
+from evogt_study.operations import merge
 from evogt_study.results import netcdf as store
 *sources, output, when = sys.argv[1:]
 if when == "writing":

@@ -147,13 +147,13 @@ ASKED = """
 import dask, dask_jobqueue, pathlib, sys, warnings
 from distributed import Client
 from evogt_study.errors import SweepError
-from evogt_study.workers.jobs import batch_systems, job_keeper, job_queue
-job_keeper.SUBMIT_SECONDS = 1.0
+from evogt_study.workers import batch_systems
+batch_systems.SUBMIT_SECONDS = 1.0
 if "sbatch" in sys.argv:
     batch_systems.CLOSE_SECONDS = 1.0
 warnings.showwarning = lambda message, *_: print(message)
 with dask.config.set({settings}), batch_systems.cluster_of("slurm") as cluster, Client(cluster) as client:
-    keeper = job_keeper.JobKeeper(cluster, 1, job_queue.Queue("slurm"), pathlib.Path(), print)
+    keeper = batch_systems.JobKeeper(cluster, 1, batch_systems.Queue("slurm"), pathlib.Path(), print)
     try:
         with keeper.keeping(client):
             pass
