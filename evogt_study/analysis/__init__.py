@@ -8,7 +8,7 @@
 - `orders`: observed orders of convergence, and their table
 - `samples`: points of a sample, from the coordinates of a result
 - `sensitivity`: share of each parameter in the variance, and its table
-- `completeness`: number of runs by status
+- `status_counts`: number of runs by status, their messages, and what is missing
 - `export`: one row for each run, as CSV or Parquet
 - `tables`: rows and pivots in text, Markdown, LaTeX and CSV
 - `summary_table`: tables of `evogt summary` and `evogt verdict`; the choice of a pilot

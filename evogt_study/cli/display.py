@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from evogt_study.analysis.completeness import Completeness
+    from evogt_study.analysis.status_counts import Completeness
     from evogt_study.operations.progress import Event, Listener
 
 LINE_SECONDS = 5.0
@@ -138,7 +138,7 @@ def warnings_at_the_end(*kinds: type[Warning]) -> Iterator[None]:
 
 def print_result(path: Path, *, quiet: bool = True) -> None:
     """Print the runs of a result by status, with progress unless `quiet`; exit with code 1 if some are not ok."""
-    from evogt_study.analysis.completeness import completeness
+    from evogt_study.analysis.status_counts import completeness
     from evogt_study.operations.progress import Progress
     from evogt_study.results.netcdf import opened
     from evogt_study.schema.variables import doubts

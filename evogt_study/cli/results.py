@@ -111,7 +111,7 @@ def verify(file: Path, sample: int, seed: int, code: Path | None) -> None:
 
 def _told(made: Verification) -> bool:
     """Print the outcome of one check; return True if nothing is wrong."""
-    from evogt_study.analysis.completeness import completeness
+    from evogt_study.analysis.status_counts import completeness
 
     for phase, data in made.phases.items():
         tell(f"{made.path} ({phase}): {format_counts(completeness(data))}")

@@ -325,7 +325,7 @@ def _print_plan(plan: Plan, workers: int, done: Finished | None) -> float | None
 
 def _expected(precision: Precision, known: Plan | Table) -> str:
     """Describe the number of runs for a target precision, estimated from finished runs."""
-    from evogt_study.results.decisions import decisions
+    from evogt_study.results.pilot_and_precision import decisions
     from evogt_study.results.table import Table
 
     goal = precision.goal

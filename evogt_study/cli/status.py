@@ -127,7 +127,7 @@ def _wait(path: Path, seconds: float) -> None:
 
 def _print_status(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
     """Print the runs of each phase by status."""
-    from evogt_study.analysis.completeness import completeness
+    from evogt_study.analysis.status_counts import completeness
 
     for phase, data in phases.items():
         found = completeness(data)

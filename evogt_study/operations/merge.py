@@ -17,8 +17,8 @@ import xarray as xr
 from evogt_study.errors import InputError, ResultError, StudyError
 from evogt_study.operations.compare import Difference, differences, software_changes
 from evogt_study.results.dataset import dataset, global_attributes, records_of
-from evogt_study.results.decisions import planned_seeds
 from evogt_study.results.netcdf import loaded, opened, opened_so_far, read_result, write_result
+from evogt_study.results.pilot_and_precision import planned_seeds
 from evogt_study.results.provenance import package_version
 from evogt_study.results.reopened import CODE, choice_in, point, study_in
 from evogt_study.results.seal import contents

@@ -30,9 +30,9 @@ from evogt_study.errors import (
 from evogt_study.operations.forecast import longest_studies_first
 from evogt_study.operations.progress import Listener, Progress, notebook_display, written_down
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
-from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
+from evogt_study.results.pilot_and_precision import chosen_by, filled_as_needed
 from evogt_study.results.provenance import software_set
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table

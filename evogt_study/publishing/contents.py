@@ -15,7 +15,7 @@ import xarray as xr
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from evogt_study.analysis.completeness import completeness
+from evogt_study.analysis.status_counts import completeness
 from evogt_study.errors import InputError, ResultError
 from evogt_study.methods.code import DeclaredCode
 from evogt_study.methods.fingerprint import imported_files
@@ -23,9 +23,9 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import check_beside, study_in
 from evogt_study.results.run_metadata import software_sets
-from evogt_study.study.declared import Place
 from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.model import PublicationTable
+from evogt_study.study.parameter_values import Place
 from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 

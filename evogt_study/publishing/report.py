@@ -19,11 +19,11 @@ from urllib.parse import quote
 import numpy as np
 import xarray as xr
 
-from evogt_study.analysis.completeness import Completeness, completeness
 from evogt_study.analysis.reduce import BOUND
 from evogt_study.analysis.runs import shown
 from evogt_study.analysis.samples import design_of, drawn_dimensions
 from evogt_study.analysis.statistics import summary
+from evogt_study.analysis.status_counts import Completeness, completeness
 from evogt_study.analysis.summary_table import distance_told
 from evogt_study.analysis.tables import rows
 from evogt_study.analysis.verdict import PAIR

@@ -3,7 +3,7 @@
 - `provenance`: software versions that computed a run
 - `shards`: records of one batch on disk
 - `table`: `Table`: one row for each case
-- `decisions`: choice of the pilot; number of seeds for each setup
+- `pilot_and_precision`: the choice of the pilot, and the seeds that each setup needs for a target precision
 - `dataset`: conversion of a table to a labelled Dataset, and of a Dataset to records
 - `run_metadata`: parts that every result has: schema version, run metadata, recorded coordinates
 - `seal`: run keys and checksum at the end of a file; whether the file is intact and its declared sizes are plausible

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.results.decisions import precision_coordinates
+from evogt_study.results.pilot_and_precision import precision_coordinates
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
     RECORDED,

@@ -21,9 +21,9 @@ import xarray as xr
 from evogt_study.errors import CodeWarning, DamagedShardError, InputError, ResultError, StoreWarning, StudyError, warn
 from evogt_study.methods.code import DeclaredCode
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
-from evogt_study.results.decisions import chosen_so_far, filled_as_needed
 from evogt_study.results.netcdf import loaded, opened
 from evogt_study.results.older_code_keys import OlderCodeKeys
+from evogt_study.results.pilot_and_precision import chosen_so_far, filled_as_needed
 from evogt_study.results.provenance import package_version
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
 from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_runs, source_at, sources_in
@@ -34,7 +34,8 @@ from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily,
 from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.study.case_space import Chosen
 from evogt_study.study.phases import STUDY
-from evogt_study.study.plan import Keys, Plan
+from evogt_study.study.plan import Plan
+from evogt_study.study.run_keys import Keys
 from evogt_study.study.sampled import check_growth
 from evogt_study.study.study import Study, changes
 

@@ -13,7 +13,8 @@ from evogt_study.errors import ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, UserCode
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import canonical_json
-from evogt_study.study.plan import Keys, Plan
+from evogt_study.study.plan import Plan
+from evogt_study.study.run_keys import Keys
 
 OLDER = "older_code"
 """Entry of a version set: the older code that computed the run."""

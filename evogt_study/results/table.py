@@ -18,7 +18,8 @@ import numpy.typing as npt
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.variables import OWN_VALUES, Status
 from evogt_study.storage.arrays import filled
-from evogt_study.study.plan import Keys, Plan
+from evogt_study.study.plan import Plan
+from evogt_study.study.run_keys import Keys
 
 Group = tuple[str, tuple[str, ...], bool]
 """The identity of a variable: name, dimensions, and whether its values are strings."""

@@ -1,9 +1,8 @@
 """A study, its cases and its plan.
 
 - `model`: pydantic models of a study file
-- `declared`: raw values read as values of declared parameters; the location of a mistake
+- `parameter_values`: values of declared parameters, given or computed by a formula; the place of a mistake
 - `case_space`: axes, constants, rules and tables; the parameter values of one case
-- `computed`: parameters computed from other parameters
 - `listed`: points, ranges and point files that a study lists
 - `sampled`: samples: rules, distributions, growth
 - `designs`: all designs of a study; `evs.sample`, `evs.table`, `evs.together`
@@ -11,5 +10,6 @@
 - `reading`: from the models to a method specification and phases with checked values
 - `definition`: the arguments of `Study` as the text of a study file
 - `study`: `Study`: given in Python or read from TOML, displayed, compared
+- `run_keys`: the run key of each case of a plan
 - `plan`: cases of a phase, their keys, their order and the stages that they share
 """

@@ -15,9 +15,9 @@ from evogt_study.errors import InputError, StudyError, shortened
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis
-from evogt_study.study.declared import Declared, Place
 from evogt_study.study.listed import read_listed, read_together, rows_of
 from evogt_study.study.model import StudyTable
+from evogt_study.study.parameter_values import Declared, Place
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -13,8 +13,8 @@ from typing import Any
 from evogt_study.errors import StudyError, shortened
 from evogt_study.storage.atomic import is_special
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
-from evogt_study.study.declared import Declared, Place
 from evogt_study.study.model import PointsTable, TogetherTable, quoted
+from evogt_study.study.parameter_values import Declared, Place
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
 # same runs everywhere

@@ -21,8 +21,8 @@ from evogt_study.schema.variables import CANDIDATE
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Chosen, Points
 
 if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
-    from evogt_study.study.declared import Declared
     from evogt_study.study.model import PilotTable, PrecisionTable
+    from evogt_study.study.parameter_values import Declared
 
 STUDY = "study"
 """Name of the last phase, whose runs answer the study."""

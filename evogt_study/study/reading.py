@@ -16,8 +16,6 @@ from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.schema.values import Value, text_label
 from evogt_study.schema.variables import PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
-from evogt_study.study.computed import is_formula, read_formulas
-from evogt_study.study.declared import Declared, Place
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
 from evogt_study.study.model import (
@@ -26,6 +24,7 @@ from evogt_study.study.model import (
     StudyTable,
     WhenTable,
 )
+from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas
 from evogt_study.study.phases import STUDY, Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own

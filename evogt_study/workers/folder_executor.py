@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evogt_study.errors import ResultError
-from evogt_study.results.decisions import chosen_by, filled_as_needed
 from evogt_study.results.finished import FinishedRuns, describe
+from evogt_study.results.pilot_and_precision import chosen_by, filled_as_needed
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.results.sources import ShardFolder
 from evogt_study.results.table import Table

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from conftest import written_result
 from drawable import AXES, PILOT, own, small
 
-from evogt_study.analysis.completeness import completeness
+from evogt_study.analysis.status_counts import completeness
 from evogt_study.cli.display import format_counts
 from evogt_study.cli.main import main
 from evogt_study.publishing.report import MOST_ROWS, MOST_TABLES, commands, progress_by_cell, report, tables

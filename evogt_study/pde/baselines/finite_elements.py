@@ -30,7 +30,8 @@ from evogt_study.pde.domains.triangulated import Triangulated
 from evogt_study.pde.galerkin.problem import Diffusion, NonlinearReaction, Problem, Separable, SpaceTimeFunction, Tensor
 from evogt_study.pde.galerkin.stiffness import steady_operator
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.integrators.runge_kutta import CONVERGED, MOST_ITERATIONS, Tableau
+from evogt_study.pde.integrators.newton import CONVERGED, MOST_ITERATIONS
+from evogt_study.pde.integrators.runge_kutta import Tableau
 from evogt_study.pde.numerics.arrays import Array, solver_of
 from evogt_study.pde.numerics.time_grid import TimeGrid
 

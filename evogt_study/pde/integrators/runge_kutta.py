@@ -9,26 +9,17 @@ a stiffly accurate method, and is b^T A^{-1} otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg.lapack import dgetrf, dgetrs, dpotrf, dpotrs
 
-from evogt_study.errors import DivergedError, IndefiniteStiffnessError
-from evogt_study.pde.galerkin.stiffness import weighted_gram, with_weighted_gram
+from evogt_study.errors import IndefiniteStiffnessError
 from evogt_study.pde.galerkin.system import GalerkinSystem
 from evogt_study.pde.integrators.base import Integrator, Start
+from evogt_study.pde.integrators.newton import StageSolver, solve_in_place
 from evogt_study.pde.numerics.arrays import Array
 from evogt_study.pde.numerics.time_grid import TimeGrid, Trajectory
-
-MOST_ITERATIONS = 20
-"""Newton's method needs 3 to 5 where it converges."""
-CONVERGED = 1e-7
-"""Relative size of Newton's last change; convergence is quadratic, so what is left is rounding of its square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +181,7 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
     r, count = len(K), len(A)
     stages = np.eye(r * count) + grid.dt * np.kron(A, K)
     sides = np.asarray(np.kron(np.column_stack([np.ones(count), grid.dt * A]), np.eye(r)), dtype=np.float64)
-    columns = _solved(stages, sides, 0.0).reshape(count, r, count + 1, r)
+    columns = solve_in_place(stages, sides, 0.0).reshape(count, r, count + 1, r)
     solved = np.asarray(np.tensordot(d, columns, axes=1).swapaxes(0, 1), dtype=np.float64)
     propagator = (1.0 - d.sum()) * np.eye(r) + solved[0]
     loads = system.load(tableau.times(grid).ravel()).reshape(grid.steps, count, r)
@@ -209,7 +200,7 @@ def _by_one_matrix(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> 
 
 def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Array:
     """Stage by stage, or all coupled ones at once."""
-    step, times = _Step.of(tableau, system, grid.dt), tableau.times(grid)
+    step, times = StageSolver.of(tableau, system, grid.dt), tableau.times(grid)
     loads = system.load(times.ravel()).reshape(*times.shape, -1)
     alpha, observed, states = system.initial, set(grid.observed), {0: system.initial}
     for number in range(grid.steps):
@@ -217,126 +208,3 @@ def _by_solves(tableau: Tableau, system: GalerkinSystem, grid: TimeGrid) -> Arra
         if number + 1 in observed:
             states[number + 1] = alpha
     return np.stack([states[step] for step in grid.observed])
-
-
-# Newton's method starts from alpha^n, since the stages of a step are near it.  Its Jacobian is a matrix of the retained
-# space.
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """One step by solving for the stages.
-
-    stiffness keeps the last matrices; reacted comes from `Reaction.prepared`, None for a linear system.
-    """
-
-    tableau: Tableau
-    system: GalerkinSystem
-    dt: float
-    stiffness: Callable[[float], Array]
-    reacted: Callable[[Array, Array | None, float], tuple[Array, float]] | None
-
-    # K is kept for as many times as a step has: Newton's iterations, and slopes after their stages, ask for it again
-    @staticmethod
-    def of(tableau: Tableau, system: GalerkinSystem, dt: float) -> _Step:
-        kept: Callable[[float], Array] = lru_cache(maxsize=len(tableau.matrix))(system.stiffness)
-        if system.autonomous:
-            constant = system.stiffness(0.0)
-            kept = lambda t: constant  # noqa: E731
-        return _Step(tableau, system, dt, kept, None if system.reaction is None else system.reaction.prepared())
-
-    def __call__(self, alpha: Array, times: Array, loads: Array) -> Array:
-        """alpha^{n+1} from alpha^n (r,), the stages' times (s,) and loads (s, r)."""
-        A, d = self.tableau.matrix, self.tableau.closing
-        stages, slopes = np.empty_like(loads), np.zeros_like(loads)
-        for group in self.tableau.groups:
-            known = alpha + self.dt * A[group, : group.start] @ slopes[: group.start]
-            stages[group] = known
-            # a stage with a zero block is explicit
-            if A[group, group].any():
-                stages[group] = self.solved(A[group, group], known, alpha, times[group], loads[group])
-            # nothing follows the last group but the closing, which takes stages
-            if group.stop < len(stages):
-                slopes[group] = self.slopes(stages[group], times[group], loads[group])
-        return np.asarray((1.0 - d.sum()) * alpha + d @ stages)
-
-    def slopes(self, stages: Array, times: Array, loads: Array) -> Array:
-        """b - K U - r(U) of some stages, (m, r)."""
-        slopes = np.stack(
-            [b - self.stiffness(float(t)) @ U for b, U, t in zip(loads, stages, times, strict=True)], dtype=np.float64
-        )
-        if self.reacted is not None:
-            for slope, U, t in zip(slopes, stages, times.tolist(), strict=True):
-                slope -= self.reacted(U, self.system.nodal_lifting(t), t)[0]
-        return slopes
-
-    def solved(self, A: Array, known: Array, alpha: Array, times: Array, loads: Array) -> Array:
-        """The stages U = known + dt A slopes(U), (m, r)."""
-        matrix, sides = self.linear(A, times), known + self.dt * A @ loads
-        if self.system.reaction is not None:
-            return self.newton(A, matrix, sides, alpha, times)
-        if len(A) == 1 and self.system.symmetric:
-            # by Cholesky: half the work of LU, and it fails where the step is not positive definite
-            return _definite(matrix, sides[0], float(times[0]))[None]
-        return _solved(matrix, sides.ravel(), float(times[-1])).reshape(sides.shape)
-
-    def linear(self, A: Array, times: Array) -> Array:
-        """I + dt A x K, with K of each stage, (m r, m r)."""
-        stiffness = [self.stiffness(t) for t in times.tolist()]
-        count, r = len(times), len(stiffness[0])
-        blocks = np.empty((count, r, count, r))
-        for j, K in enumerate(stiffness):
-            np.multiply(self.dt * A[:, j, None, None], K, out=blocks[:, :, j])
-        matrix = blocks.reshape(count * r, -1)
-        # the diagonal; of a contiguous matrix `ravel` is a view
-        matrix.ravel()[:: count * r + 1] += 1.0
-        return matrix
-
-    def newton(self, A: Array, matrix: Array, sides: Array, alpha: Array, times: Array) -> Array:
-        """The stages U (m, r) of `matrix` U + dt A r(U) = `sides`."""
-        law, instants = self.system.reaction, times.tolist()
-        assert law is not None  # noqa: S101  # else the stages are solved for at once
-        lifted, stages = list(map(self.system.nodal_lifting, instants)), np.broadcast_to(alpha, sides.shape).copy()
-        for _ in range(MOST_ITERATIONS):
-            laws = [law.linearised(*each) for each in zip(stages, lifted, instants, strict=True)]
-            residual = (matrix @ stages.ravel()).reshape(sides.shape) - sides
-            residual += self.dt * A @ np.stack([r for r, _ in laws])
-            if not np.isfinite(residual).all():
-                break
-            change = self.change(A, matrix, [slope for _, slope in laws], residual, times)
-            stages -= change
-            if np.linalg.norm(change) <= CONVERGED * np.linalg.norm(stages):
-                return stages
-        size = float(np.linalg.norm(residual))
-        raise DivergedError(f"Newton's method did not converge at t = {times[-1]:.6g}: last residual {size:.3g}")
-
-    # a step with one symmetric stage is definite unless the reaction grows faster than 1/dt: Cholesky then halves the
-    # work, and one triangle is enough
-    def change(self, A: Array, matrix: Array, slopes: list[Array], residual: Array, times: Array) -> Array:
-        """(matrix + dt A x R)^{-1} residual, (m, r), with R of each stage by its weighted slope (Q,)."""
-        basis, shape = self.system.reaction.values[None], residual.shape  # type: ignore[union-attr]
-        if len(A) == 1 and self.system.symmetric:
-            upper = with_weighted_gram(matrix.copy(order="F"), basis, self.dt * A[0, 0] * slopes[0])
-            factor, indefinite = dpotrf(upper, clean=False)
-            if not indefinite:
-                return np.asarray(dpotrs(factor, residual[0])[0])[None]
-        whole = matrix.copy()
-        blocks = whole.reshape(*shape, *shape)
-        for j, slope in enumerate(slopes):
-            blocks[:, :, j] += self.dt * A[:, j, None, None] * weighted_gram(basis, slope)
-        return _solved(whole, residual.ravel(), float(times[-1])).reshape(shape)
-
-
-def _definite(matrix: Array, side: Array, t: float) -> Array:
-    try:
-        factor = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-    except np.linalg.LinAlgError as error:
-        raise IndefiniteStiffnessError(f"the step is not positive definite at t = {t:.6g}: {error}") from None
-    return np.asarray(scipy.linalg.cho_solve(factor, side, check_finite=False))
-
-
-# in C order the transpose is Fortran's, which LAPACK factorises in place, and trans=1 solves with the matrix itself
-def _solved(matrix: Array, side: Array, t: float) -> Array:
-    """matrix^{-1} side; the matrix, in C order, is overwritten by the factors of its transpose."""
-    factors, pivots, failed = dgetrf(matrix.T, overwrite_a=True)
-    if failed:
-        raise IndefiniteStiffnessError(f"the matrix of a step is not invertible at t = {t:.6g}")
-    return np.asarray(dgetrs(factors, pivots, side, trans=1)[0])
