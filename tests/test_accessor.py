@@ -166,7 +166,7 @@ def test_it_is_shown_without_being_swamped(data):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["open", "run", "solve", "summary", "merge"])
+@pytest.mark.parametrize("name", ["open", "run", "pde.solve", "summary", "merge"])
 def test_the_accessor_comes_with_every_name_that_gives_a_dataset(name):
     code = f"import evogt_study as evs\nevs.{name}\nimport xarray as xr\nprint(xr.Dataset().evogt)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -125,6 +125,16 @@ def run_batch(batch: Batch) -> RunRecords:
         end_without_handles()
 
 
+def run_on_worker(batch: Batch) -> RunRecords:
+    """As `run_batch`; a worker that leaves says who it is."""
+    try:
+        return run_batch(batch)
+    except LeavingError:
+        from distributed import get_worker  # which a Dask worker has imported
+
+        raise LeavingError(str(get_worker().address)) from None
+
+
 # a first batch is always tried, since a batch too long for a whole job would pass from worker to worker without end
 def _check_time_left(seconds: float) -> None:
     """Raise LeavingError if the process is to end within `seconds`, unless this is its first batch."""

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future, KilledWorker, as_completed, get_worker
+from distributed import Client, Future, KilledWorker, as_completed
 
 from evogt_study.errors import EvogtError, LeavingError, LostBatchError, StudyError, SweepError
 from evogt_study.results.provenance import software_set
 from evogt_study.schema.records import Case, RunRecords, joined
 from evogt_study.schema.variables import Status
 from evogt_study.study.plan import Plan
-from evogt_study.workers.batch import Batch, run_batch
+from evogt_study.workers.batch import Batch, run_on_worker
 from evogt_study.workers.executor import BatchSize
 from evogt_study.workers.limits import NO_LIMITS, WORKER_SECONDS, Limits
 
@@ -204,14 +204,6 @@ class Trip:
             return [Trip(self.cases, self.deaths + 1)]
         middle = len(self.cases) // 2
         return [Trip(self.cases[:middle], 1), Trip(self.cases[middle:], 1)]
-
-
-def run_on_worker(batch: Batch) -> RunRecords:
-    """As `run_batch`; a worker that leaves says who it is."""
-    try:
-        return run_batch(batch)
-    except LeavingError:
-        raise LeavingError(str(get_worker().address)) from None
 
 
 def without_values(keys: Sequence[str], status: Status, message: str, attempts: int) -> RunRecords:

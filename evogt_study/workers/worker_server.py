@@ -23,7 +23,7 @@ START_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 PRELOADED = (
     "distributed",
     "distributed.http.worker",
-    "evogt_study.workers.dask_executor",
+    "evogt_study.workers.batch",
     "evogt_study.pde.methods.evolution",
     "evogt_study.workers.preload",  # last: it freezes what is there
 )

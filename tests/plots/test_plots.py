@@ -112,7 +112,7 @@ def test_axes_are_named_as_the_coordinates_are():
     plain = field_panels(*FIELDS).axes
     assert (plain[0].get_xlabel(), plain[0].get_ylabel()) == ("x", "y")
     named = EXACT.copy()
-    named["x"].attrs["long_name"], named["y"].attrs["long_name"] = "coordinate x", "coordinate y"
+    named["x"].attrs["label"], named["y"].attrs["label"] = "coordinate $x$", "coordinate $y$"
     axes = field_panels(named, named).axes
     assert [panel.get_xlabel() for panel in axes] == ["coordinate $x$"] * 3
     assert axes[0].get_ylabel() == "coordinate $y$"
