@@ -13,7 +13,7 @@ from helpers import eventually
 from evogt_study.cli.main import main
 from evogt_study.results.dataset import dataset, global_attributes
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.pilot_and_precision import chosen_by
+from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.table import Table
 from evogt_study.study.plan import phase_plan
 from evogt_study.study.study import Study

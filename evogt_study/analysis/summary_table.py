@@ -200,7 +200,7 @@ def minimised(section: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
-    """Mask of the chosen candidate over `by` and the candidates, as `evogt_study.results.pilot_and_precision` chooses.
+    """Mask of the chosen candidate over `by` and the candidates, as `results.pilot_choice` chooses.
 
     The choice has the least mean over the other axes, among the candidates with all runs ok.  Ties go to the smaller
     candidate, or to the first if a candidate has several parameters.  None if runs or study do not determine it.

@@ -32,10 +32,11 @@ from evogt_study.operations.progress import Listener, Progress, notebook_display
 from evogt_study.results.dataset import dataset, global_attributes, with_text_keys
 from evogt_study.results.finished import FinishedRuns, describe
 from evogt_study.results.netcdf import write_result
-from evogt_study.results.pilot_and_precision import chosen_by, filled_as_needed
+from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.provenance import software_set
 from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
+from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import FINAL, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished

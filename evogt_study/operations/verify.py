@@ -17,7 +17,7 @@ from evogt_study.operations.compare import differences
 from evogt_study.operations.replay import Replay, replayed
 from evogt_study.results.dataset import axis_coordinates, global_attributes, records_of
 from evogt_study.results.netcdf import loaded, opened, opened_so_far
-from evogt_study.results.pilot_and_precision import choose
+from evogt_study.results.pilot_choice import choose
 from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
 from evogt_study.results.run_metadata import RECORDED
 from evogt_study.results.seal import changed, damaged_parts

@@ -3,13 +3,13 @@
 - `provenance`: software versions that computed a run
 - `shards`: records of one batch on disk
 - `table`: `Table`: one row for each case
-- `pilot_and_precision`: the choice of the pilot, and the seeds that each setup needs for a target precision
+- `pilot_choice`: the parameter values that the pilot chooses
+- `target_precision`: the seeds that each setup needs for a target precision
 - `dataset`: conversion of a table to a labelled Dataset, and of a Dataset to records
 - `run_metadata`: parts that every result has: schema version, run metadata, recorded coordinates
 - `seal`: run keys and checksum at the end of a file; whether the file is intact and its declared sizes are plausible
 - `netcdf`: the result file, written and read; results that are still being written
 - `sources`: `RunSource`: places that hold finished runs
-- `older_code_keys`: keys of runs that an older version of the user's code computed
 - `finished`: `FinishedRuns`: finished runs of a study from all sources; the store
 - `reopened`: a result with its study and plan
 """

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.results.pilot_and_precision import precision_coordinates
 from evogt_study.results.provenance import PLAN, environment, package_version, plan_digest
 from evogt_study.results.run_metadata import (
     RECORDED,
@@ -24,6 +23,7 @@ from evogt_study.results.run_metadata import (
     software_sets,
 )
 from evogt_study.results.table import Column, Table, missing_value
+from evogt_study.results.target_precision import precision_coordinates
 from evogt_study.schema.records import RunRecords, Stack
 from evogt_study.schema.values import Value, labels
 from evogt_study.schema.variables import (

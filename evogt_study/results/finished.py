@@ -22,12 +22,21 @@ from evogt_study.errors import CodeWarning, DamagedShardError, InputError, Resul
 from evogt_study.methods.code import DeclaredCode
 from evogt_study.results.dataset import DECLARATION, dataset, global_attributes
 from evogt_study.results.netcdf import loaded, opened
-from evogt_study.results.older_code_keys import OlderCodeKeys
-from evogt_study.results.pilot_and_precision import chosen_so_far, filled_as_needed
+from evogt_study.results.pilot_choice import chosen_so_far
 from evogt_study.results.provenance import package_version
 from evogt_study.results.shards import Head, remove_shards, shard_files, shard_folder, write_shard
-from evogt_study.results.sources import Knows, ResultFile, RunSource, ShardFolder, check_runs, source_at, sources_in
+from evogt_study.results.sources import (
+    Knows,
+    OlderCodeKeys,
+    ResultFile,
+    RunSource,
+    ShardFolder,
+    check_runs,
+    source_at,
+    sources_in,
+)
 from evogt_study.results.table import Table
+from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole

@@ -19,8 +19,8 @@ import xarray as xr
 from evogt_study.errors import DoubtWarning, InPythonError, ResultError, StudyError
 from evogt_study.methods.code import DeclaredCode, PythonFile, UserCode, named_code
 from evogt_study.results.dataset import DECLARATION
-from evogt_study.results.pilot_and_precision import planned_seeds
 from evogt_study.results.run_metadata import CONCATENATED
+from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.values import find, text_label
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.model import read_table

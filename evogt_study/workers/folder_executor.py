@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from evogt_study.errors import ResultError
 from evogt_study.results.finished import FinishedRuns, describe
-from evogt_study.results.pilot_and_precision import chosen_by, filled_as_needed
+from evogt_study.results.pilot_choice import chosen_by
 from evogt_study.results.shards import shard_folder, write_shard
 from evogt_study.results.sources import ShardFolder
 from evogt_study.results.table import Table
+from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import Case, RunRecords
 from evogt_study.schema.variables import Status
 from evogt_study.storage.atomic import identity, steadily

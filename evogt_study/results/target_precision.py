@@ -1,4 +1,4 @@
-"""Decide from the finished runs of a phase: how many seeds each setup needs, and what the pilot chooses."""
+"""Decide from finished runs how many seeds each setup needs for the target precision of the study."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from evogt_study.errors import PilotError, StudyError, shortened
+from evogt_study.errors import StudyError, shortened
 from evogt_study.inference.kernels import Array
 from evogt_study.inference.sequential import Decision, decide
 from evogt_study.results.table import Table
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import CANDIDATE, COORDINATES, Status
+from evogt_study.schema.variables import COORDINATES, Status
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import SEED, Candidate, Choice, Labels, Phase, Precision, in_words
+from evogt_study.study.phases import SEED, Labels, Phase, Precision
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -135,86 +134,3 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
             cell = tuple(own[i] for own, i in zip(labels, place, strict=True))
             counts[cell] = max(int(count), counts.get(cell, 0))
     return phase.precision.seeds(phase.space, counts)
-
-
-# mean, not nanmean: a missing run must not make its candidate look better
-def choose(pilot: Choice, table: Table) -> Chosen:
-    """Choose from the pilot's finished runs.
-
-    The candidate with the smallest mean wins at each point of `by`; the smaller candidate wins a tie.  A candidate
-    counts only if all of its runs are ok.  A diverged run has an infinite value.  Raises PilotError if a point has no
-    candidate left.
-    """
-    names = table.plan.space.names
-    table.settle()
-    measured = _measured(pilot.minimise, table).reshape(table.plan.space.shape)
-    over = tuple(axis for axis, name in enumerate(names) if name not in (*pilot.by, CANDIDATE))
-    means = np.mean(measured, axis=over)  # NaN where any run is missing; axes left: `by` in axis order, then candidate
-    order = [name for name in names if name in pilot.by]
-    choice: dict[tuple[str, ...], Candidate] = {}
-    for position in np.ndindex(means.shape[:-1]):
-        at = {name: table.plan.space.axis(name).values[i] for name, i in zip(order, position, strict=True)}
-        key = tuple(text_label(at[name]) for name in pilot.by)
-        candidates = pilot.candidates_at(key)
-        best = _least(candidates, means[position])
-        if best is None:
-            where = ", ".join(f"{name} = {text_label(value)}" for name, value in at.items())
-            wanted = f"`{in_words(pilot.parameters)}`{' for ' if where else ''}{where}"
-            raise PilotError(
-                f"the pilot cannot choose {wanted}: no candidate "
-                f"of {len(candidates)} has all of its runs ok{_commonest_message(table)}"
-            )
-        choice[key] = best
-    return Chosen(pilot.parameters, pilot.by, choice)
-
-
-def _measured(name: str, table: Table) -> npt.NDArray[np.float64]:
-    """The variable over all cases: infinite for a diverged run, NaN for a missing run."""
-    columns = [column for (own, _, _), column in table.variables.items() if own == name]
-    if not columns or columns[0].cells.ndim != 1 or columns[0].cells.dtype.kind == "O":
-        raise PilotError(f"the pilot cannot minimise `{name}`: {_no_number(name, table)}{_commonest_message(table)}")
-    values = np.where(columns[0].present, columns[0].cells, np.nan).astype(float)
-    values[table.status == Status.diverged] = np.inf
-    values[(table.status != Status.ok) & (table.status != Status.diverged)] = np.nan
-    return values
-
-
-def _no_number(name: str, table: Table) -> str:
-    """Explain that a variable cannot be minimised."""
-    for own, dims, words in table.variables:
-        if own == name:
-            return "it is a string" if words else f"it is an array over {', '.join(dims)}, not a number"
-    found = ", ".join(sorted({own for own, _, _ in table.variables})) or "none"
-    return f"the runs returned no such number (they have: {found})"
-
-
-def _least(candidates: tuple[Candidate, ...], means: npt.NDArray[np.float64]) -> Candidate | None:
-    """The candidate with the smallest finite mean; None if no mean is finite.
-
-    The smaller candidate wins a tie, or the first one if a candidate has several parameters.
-    """
-    usable = [
-        (float(mean), float(each[0]) if len(each) == 1 else 0.0, number)  # type: ignore[arg-type]  # checked when read
-        for number, (each, mean) in enumerate(zip(candidates, means[: len(candidates)], strict=True))
-        if np.isfinite(mean)
-    ]
-    return candidates[min(usable)[2]] if usable else None
-
-
-def _commonest_message(table: Table) -> str:
-    """The most frequent message of runs that are not ok, as the end of an error message."""
-    told = table.commonest_message()
-    return f"; most often: {told}" if told else ""
-
-
-def chosen_by(phase: Phase, table: Table) -> tuple[Chosen, ...]:
-    """Choose parameters for later phases from the finished runs of one phase.  Raises PilotError."""
-    return () if phase.choice is None else (choose(phase.choice, table),)
-
-
-def chosen_so_far(phase: Phase, table: Table) -> tuple[Chosen, ...] | None:
-    """Choose as `chosen_by`; None if runs that the choice needs are missing, or if no candidate is left."""
-    try:
-        return None if phase.choice is not None and len(table.missing()) else chosen_by(phase, table)
-    except PilotError:
-        return None
