@@ -11,6 +11,7 @@ from conftest import written_result
 import evogt_study as evs
 from evogt_study.analysis.reduce import IncompleteWarning
 from evogt_study.analysis.runs import count_runs, join_numbers, keep_first, run_numbers
+from evogt_study.analysis.status_counts import completeness
 from evogt_study.publishing.report import report
 from evogt_study.results.netcdf import read_result
 from evogt_study.schema.variables import Status
@@ -134,7 +135,7 @@ def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
     data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["study"]
     data["status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
     data["message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
-    made = evs.analysis.completeness.completeness(data)
+    made = completeness(data)
     assert made.told() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
     assert {each.axis: list(each.values) for each in made.lacking} == {
