@@ -390,7 +390,7 @@ def _verdict_words(data: xr.Dataset, variable: str, places: Places) -> str:
     runs = _judged(data, variable, places)
     with np.errstate(invalid="ignore"):
         means = kernels.mean(runs.values.reshape(*runs.planned.shape[:3], -1))
-    return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}, of")
+    return _said(runs, means, f"Ratios of means to the best by {contested(data, variable, places)}. Means of")
 
 
 def _field_words(data: xr.Dataset, variable: str, places: Places) -> str:

@@ -63,6 +63,6 @@ def test_a_verdict_shows_ratios_to_the_best(data):
     assert "verdict" in {choice.kind for choice in kinds.fitting(data)}
     assert "verdict" not in {choice.kind for choice in kinds.fitting(small())}
     said = kinds.drawn(data, "verdict").alt
-    assert said.startswith("Ratios of means to the best by dictionary, of final relative L2 error")
+    assert said.startswith("Ratios of means to the best by dictionary. Means of final relative L2 error")
     with pytest.raises(InputError, match="`--by` must be an axis of several labels, and --over have 6 points"):
         verdict(small())
