@@ -49,6 +49,7 @@ import numpy as np
 import xarray as xr
 import evogt_study as evs
 from evogt_study import *
+from evogt_study.pde import *
 """
 
 html_theme = "pydata_sphinx_theme"
