@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import specification_experiments as experiments  # noqa: E402
 from specification import Problem, Settings, evolve, trial_values  # noqa: E402
 
-from evogt_study.methods.protocol import Output
+from evogt_study.methods.protocol import Output  # noqa: E402
 from evogt_study.schema.values import text_label  # noqa: E402
 from evogt_study.study.case_space import Chosen  # noqa: E402
 from evogt_study.study.plan import provisional_plans, study_plan  # noqa: E402
