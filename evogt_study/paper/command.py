@@ -8,7 +8,6 @@ import click
 
 from evogt_study.cli.inputs import check_one_of
 from evogt_study.cli.main import SOME_FAILED
-from evogt_study.cli.run import workers_ahead
 from evogt_study.text import tell, tell_lines
 
 
@@ -48,6 +47,8 @@ def reproduce(
 
     Exit code 1 where a number differs that is not on the list of known differences.
     """
+    from evogt_study.cli.run import workers_ahead
+
     check_one_of(workers, scheduler, scheduler_file)
     studies = studies or (Path("studies/paper"),)
     workers_ahead(*studies, published, elsewhere=bool(scheduler or scheduler_file))
