@@ -130,7 +130,10 @@ def compare(
 def _compared(
     first: Array, second: Array, alone: Sequence[Array], better: str, how: Interval, proportion: str
 ) -> list[Array]:
-    """The numbers of `_OUTPUTS` but for the counts of pairs, of two arrays (..., n) of common units, and of all."""
+    """Return the numbers of `_OUTPUTS` except the counts of pairs.
+
+    `first` and `second`, (..., n), have common units; `alone` has the values of all units.
+    """
     lower, higher = (first < second).sum(axis=-1), (first > second).sum(axis=-1)
     wins, losses = (lower, higher) if better == "lower" else (higher, lower)
     pairs = kernels.count(first)
