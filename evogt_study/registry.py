@@ -26,10 +26,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evogt_study.errors import ParameterError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 K = TypeVar("K")
 DISTRIBUTION = "evogt-study"
@@ -75,11 +77,11 @@ class Registry(Mapping[str, K], Generic[K]):
 
     def installed(self) -> list[str]:
         """Return the names of this distribution, then those of all other packages."""
-        return list(dict.fromkeys([*self.own, *(entry.name for entry in entry_points(group=self.group))]))
+        return list(dict.fromkeys([*self.own, *(entry.name for entry in all_entry_points(group=self.group))]))
 
     # a study that does not use an object of another package does not import that package
     def _imported(self, name: str) -> K:
-        for entry in [self.own[name]] if name in self.own else entry_points(group=self.group, name=name):
+        for entry in [self.own[name]] if name in self.own else all_entry_points(group=self.group, name=name):
             kind: K = entry.load()
             return kind
         raise ParameterError(self.parameter, self.wanted, name)
@@ -87,7 +89,7 @@ class Registry(Mapping[str, K], Generic[K]):
     # the test of `Mapping` would import the object
     def __contains__(self, name: object) -> bool:
         known = name in self.kinds or name in self.own
-        return known or (isinstance(name, str) and bool(entry_points(group=self.group, name=name)))
+        return known or (isinstance(name, str) and bool(all_entry_points(group=self.group, name=name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self.own, **self.kinds})
@@ -104,6 +106,8 @@ class Registry(Mapping[str, K], Generic[K]):
 @cache  # a search in all installed packages would take ten times as long
 def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
     """Return the entry points of this distribution by group and name."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     found: dict[str, dict[str, EntryPoint]] = {}
     try:
         entries: Any = distribution(DISTRIBUTION).entry_points
@@ -112,6 +116,14 @@ def own_entry_points() -> Mapping[str, Mapping[str, EntryPoint]]:
     for entry in entries:
         found.setdefault(entry.group, {})[entry.name] = entry
     return found
+
+
+# `importlib.metadata` takes 25 ms to import, a third of `evogt --help`
+def all_entry_points(group: str, name: str | None = None) -> EntryPoints:
+    """Return the entry points of a group in all installed packages, or those of one name."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evogt_study.cli.display import display, print_result, warnings_at_the_end
-from evogt_study.cli.inputs import (
-    check_one_of,
-    from_option,
-    part_of,
-    print_unasked,
-    read_study,
-    result_of,
-    result_option,
-    study_file_argument,
-)
+from evogt_study.cli.inputs import print_unasked, read_study, result_of
 from evogt_study.cli.main import SOME_FAILED
+from evogt_study.cli.options import check_one_of, from_option, part_of, result_option, study_file_argument
 from evogt_study.errors import CodeWarning, InputError, JobsWarning, StoreWarning
 from evogt_study.operations.complete import complete_result
 from evogt_study.storage.paths import jobs_folder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evogt_study.cli.inputs import read_study, study_file_argument
+from evogt_study.cli.options import study_file_argument
 from evogt_study.text import tell
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def advise(study_file: Path, cells: int, no_check: bool) -> None:
     A few points of the study are computed with the first seed, each with the budget of its error, and then with the
     change that is predicted to gain most, to see whether the prediction holds.  Writes nothing.
     """
+    from evogt_study.cli.inputs import read_study
     from evogt_study.pde.advise import advise as advice_on
 
     for advice in advice_on(read_study(study_file), cells, check=not no_check):

@@ -11,8 +11,6 @@ import os
 import threading
 from contextlib import suppress
 
-from evogt_study.storage.lease import UNKNOWN
-
 HDF5_LOCK = threading.RLock()
 """Reentrant: a reader that holds the lock opens other groups of the file, which takes the lock again."""
 
@@ -29,6 +27,8 @@ def unlock_where_no_locks_are() -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
+            from evogt_study.storage.lease import UNKNOWN  # late: every command comes here, few to this line
+
             if error.errno in UNKNOWN:
                 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
         finally:

@@ -13,7 +13,7 @@ import pytest
 from helpers import PARABOLA, PILOTED, read_study, same_numbers
 
 import evogt_study as evs
-from evogt_study.cli.inputs import part_of
+from evogt_study.cli.options import part_of
 from evogt_study.errors import InputError, ResultError
 from evogt_study.operations.array_task import work
 from evogt_study.operations.progress import computation_of
