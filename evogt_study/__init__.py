@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from evogt_study.operations.replay import replay
     from evogt_study.operations.run import run
     from evogt_study.operations.verify import verify
-    from evogt_study.study.designs import sample, table, together
+    from evogt_study.study.designs import sample, table, zip_axes
     from evogt_study.study.study import Study
     from evogt_study.workers.limits import Limits
 
@@ -60,7 +60,7 @@ _named = lazy_names(
         "evogt_study.operations.replay": "replay",
         "evogt_study.operations.run": "run",
         "evogt_study.operations.verify": "verify",
-        "evogt_study.study.designs": "sample table together",
+        "evogt_study.study.designs": "sample table zip_axes",
         "evogt_study.study.study": "Study",
         "evogt_study.workers.limits": "Limits",
     },
@@ -73,7 +73,7 @@ _GIVE_DATASETS = ("concat", "merge", "open", "replay", "run", "summary")
 __all__ = [
     "Event", "Interval", "Limits", "Listener", "Study", "compare", "concat", "errors", "merge", "observed_orders",
     "pde", "plots", "ranking", "replay", "run", "sample", "sensitivity", "shares_of_variance", "summary", "table",
-    "together", "verdict", "verify",
+    "verdict", "verify", "zip_axes",
 ]  # fmt: skip
 
 

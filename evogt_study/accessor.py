@@ -25,7 +25,7 @@ from evogt_study.analysis.verdict import verdict
 from evogt_study.errors import InputError, ResultError
 from evogt_study.results.netcdf import finished_so_far, open_result
 from evogt_study.results.seal import DIGESTS
-from evogt_study.schema.variables import BOOKKEEPING, PILOT, Status
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, PILOT, Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +64,7 @@ def open(path: str | Path, pilot: bool = False, chunks: Any = None) -> xr.Datase
     ResultError
         If the file is not a result of this package or has no runs of this phase.
     """
-    path, phase = Path(path), PILOT if pilot else "study"
+    path, phase = Path(path), PILOT if pilot else MAIN
     data = _finished_so_far(path, phase)
     if data is None:
         data = open_result(path, phase, chunks)
@@ -87,16 +87,16 @@ def with_status_names(data: xr.Dataset) -> xr.Dataset:
 
     Run keys become coordinates: statistics recognise equal runs by them.
     """
-    words = {"long_name": BOOKKEEPING["status"].long_name, "comment": "status in words"}
+    words = {"long_name": BOOKKEEPING["run_status"].long_name, "comment": "status in words"}
     # a file that is written from this Dataset has other checksums
     bare = data.drop_attrs(deep=False).assign_attrs({key: data.attrs[key] for key in data.attrs if key != DIGESTS})
-    return bare.assign({STATUS_NAME: (data["status"].dims, status_names(data), words)}).set_coords(KEYS)
+    return bare.assign({STATUS_NAME: (data["run_status"].dims, status_names(data), words)}).set_coords(KEYS)
 
 
 def status_names(data: xr.Dataset) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
     """Return the status of each run as a string, over the axes."""
     names = np.array([status.name for status in Status], dtype=object)
-    found: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = names[data["status"].values.astype(int)]
+    found: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = names[data["run_status"].values.astype(int)]
     return found
 
 
@@ -132,7 +132,7 @@ class Result:
         self, dim: str, variable: str = "error", over: str | Iterable[str] = "seed", **options: Any
     ) -> xr.Dataset:
         """Return `evs.verdict` of the values of the axis `dim`, with the other error norms and the run times."""
-        own = {"seconds": self._data.get("wall_seconds"), "metrics": self._norms(variable)}
+        own = {"seconds": self._data.get("run_seconds"), "metrics": self._norms(variable)}
         return verdict(self._values(variable), dim, over, planned=self._planned(), **{**own, **options})
 
     def shares(self, variable: str = "error", parameters: Sequence[str] | None = None, **options: Any) -> xr.Dataset:
@@ -197,12 +197,12 @@ class Result:
 
     def failures(self) -> pd.DataFrame:
         """Return a row for each planned run that is not ok: axis values, status, message, attempts and seconds."""
-        planned = self._data["case_key"].values != ""
-        axes = list(map(str, self._data["status"].dims))
-        where = np.nonzero(planned & (self._data["status"].values != Status.ok))
+        planned = self._data["run_key"].values != ""
+        axes = list(map(str, self._data["run_status"].dims))
+        where = np.nonzero(planned & (self._data["run_status"].values != Status.ok))
         columns = {axis: self._data[axis].values[at] for axis, at in zip(axes, where, strict=True)}
-        columns["status"] = status_names(self._data)[where]
-        for name in ("message", "attempts", "wall_seconds"):
+        columns["run_status"] = status_names(self._data)[where]
+        for name in ("run_message", "run_attempts", "run_seconds"):
             columns[name] = self._data[name].values[where]
         return pd.DataFrame(columns)
 

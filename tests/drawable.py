@@ -78,7 +78,7 @@ def runs(study):
     """The study's runs, computed here."""
     table = computed_table(study_plan(study))
     data = dataset(table, study)
-    data.attrs = {**global_attributes(study, "study"), **data.attrs}
+    data.attrs = {**global_attributes(study, "main"), **data.attrs}
     return data
 
 

@@ -48,7 +48,7 @@ def computed(text):
     return records.status, records.messages, {stack.name: stack.values for stack in records.stacks}
 
 
-def rewritten(path, change, phase="study"):
+def rewritten(path, change, phase="main"):
     """The result changed on purpose: its digests are those of what it holds then."""
     groups = read_result(path)
     change(groups[phase])
@@ -58,9 +58,7 @@ def rewritten(path, change, phase="study"):
 
 def same_numbers(one, other):
     """Identical but for the time that runs took and the file's own history; case keys may be coordinates."""
-    one, other = (
-        data.reset_coords("case_key").drop_vars("wall_seconds").drop_attrs(deep=False) for data in (one, other)
-    )
+    one, other = (data.reset_coords("run_key").drop_vars("run_seconds").drop_attrs(deep=False) for data in (one, other))
     xr.testing.assert_identical(one, other)
 
 
@@ -96,4 +94,4 @@ def eventually(look, process=None, seconds=60):
 
 def read_study(path):
     """The study's runs of a result file."""
-    return read_result(path)["study"]
+    return read_result(path)["main"]

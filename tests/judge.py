@@ -23,10 +23,16 @@ import xarray as xr
 
 ROOT = Path(__file__).parents[1]
 
-RENAMED: dict[str, str] = {}
+RENAMED = {
+    "status": "run_status", "message": "run_message", "attempts": "run_attempts", "wall_seconds": "run_seconds",
+    "case_key": "run_key", "software": "run_software", "study": "main", "1.1": "2.0",
+}  # fmt: skip
 """Old name to new name: phases, variables, dimensions, attributes and texts of attributes of the stored results."""
-KEYS = "case_key"
-EXCLUDED_VARIABLES = {"wall_seconds": "time, which differs from run to run", "software": "versions that computed a run"}
+KEYS = "run_key"
+EXCLUDED_VARIABLES = {
+    "run_seconds": "time, which differs from run to run",
+    "run_software": "versions that computed a run",
+}
 EXCLUDED_ATTRIBUTES = {
     "history": "dates", "date_created": "date",
     "git_revision": "revision", "git_dirty": "revision",
@@ -34,6 +40,7 @@ EXCLUDED_ATTRIBUTES = {
     "platform": "machine", "cpu": "machine",
     "study": "text of the study: test_shipped_results compares it", "study_sha256": "digest of this text",
     "study_file": "path of the study",
+    "pilot_group": "name of a group",
     "plan_digest": "digest that includes the code", "content_digests": "digests of the values, which are compared",
 }  # fmt: skip
 """Variables and global attributes, by their old or new names, that are not compared, each with the reason."""
@@ -50,7 +57,7 @@ def renamed(value):
 def compared(mapping, excluded):
     """The entries of a mapping that are compared, under their new names."""
     left_out = {*excluded, *map(renamed, excluded)}
-    return {renamed(name): each for name, each in mapping.items() if name not in left_out}
+    return {renamed(name): each for name, each in mapping.items() if not {name, renamed(name)} & left_out}
 
 
 def read_phases(path):

@@ -59,9 +59,9 @@ def data(path):
 
 def test_status_is_in_words_and_as_it_was(data):
     assert data["status_name"].sel(family="b", dt=0.1).values.tolist() == ["ok", "ok", "failed", "diverged"]
-    assert data["status"].sel(family="b", dt=0.1).values.tolist() == [1, 1, 2, 3]
-    assert (data["status_name"] == "ok").sum() == (data["status"] == Status.ok).sum()
-    assert str(data["status"].attrs["flag_meanings"]).split()[1] == "ok"
+    assert data["run_status"].sel(family="b", dt=0.1).values.tolist() == [1, 1, 2, 3]
+    assert (data["status_name"] == "ok").sum() == (data["run_status"] == Status.ok).sum()
+    assert str(data["run_status"].attrs["flag_meanings"]).split()[1] == "ok"
 
 
 def test_values_are_read_when_they_are_asked_for(data, path):
@@ -104,7 +104,7 @@ def test_what_cannot_be_opened(path, tmp_path):
 
 
 def test_each_question_is_the_function_with_the_results_variables(data):
-    planned = data["case_key"] != ""
+    planned = data["run_key"] != ""
     with pytest.warns(IncompleteWarning, match="6 of 16 runs"):
         found = data.evogt.summary(statistics=["mean", "q25"])
     xr.testing.assert_identical(
@@ -134,9 +134,17 @@ def test_answers_outlive_the_file(path):
 
 def test_failures_are_a_row_each(data):
     failures = data.evogt.failures()
-    assert list(failures.columns) == ["family", "dt", "seed", "status", "message", "attempts", "wall_seconds"]
-    assert failures["status"].value_counts().to_dict() == {"diverged": 4, "failed": 2}
-    assert failures.query("status == 'failed'")["message"].unique().tolist() == ["AssertionError: no luck"]
+    assert list(failures.columns) == [
+        "family",
+        "dt",
+        "seed",
+        "run_status",
+        "run_message",
+        "run_attempts",
+        "run_seconds",
+    ]
+    assert failures["run_status"].value_counts().to_dict() == {"diverged": 4, "failed": 2}
+    assert failures.query("run_status == 'failed'")["run_message"].unique().tolist() == ["AssertionError: no luck"]
     assert (failures["family"] == "b").sum() == 4
 
 
@@ -144,12 +152,12 @@ def test_runs_are_a_data_frame(data):
     runs = data.evogt.runs()
     assert len(runs) == 16
     assert runs["rank"].dtype == pd.Int64Dtype()  # whole numbers with gaps
-    assert runs.query("status == 'ok'")["error"].notna().all()
+    assert runs.query("run_status == 'ok'")["error"].notna().all()
     assert runs.query("family == 'b' and seed == 1 and dt == 0.1")["error"].item() == pytest.approx(0.04)
 
 
 def test_an_unknown_variable_is_told_with_those_there_are(data):
-    with pytest.raises(InputError, match="`variable` must be one of error, rank, status, .*got 'eror'"):
+    with pytest.raises(InputError, match="`variable` must be one of error, rank, run_status, .*got 'eror'"):
         data.evogt.summary("eror")
 
 
@@ -176,7 +184,7 @@ def test_the_accessor_comes_with_every_name_that_gives_a_dataset(name):
 def test_all_of_a_lazy_result_can_be_transposed(path):
     with evs.open(path) as data:
         turned = data.transpose(*reversed(list(data.error.dims)), ...)
-        np.testing.assert_array_equal(turned.message.values, data.message.values.T)
+        np.testing.assert_array_equal(turned.run_message.values, data.run_message.values.T)
         np.testing.assert_array_equal(turned.error.values, data.error.values.T)
 
 

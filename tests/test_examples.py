@@ -36,7 +36,7 @@ OPEN = {"advection_layer": 1e-2, "fisher_kpp": 5e-4, "heat_l_shape": 5e-2, "peri
 @pytest.mark.parametrize("name", OPEN)
 def test_open_problems(name, client):
     data = evs.run(study(name), client=client)
-    assert (data.status == 1).all()
+    assert (data.run_status == 1).all()
     data = data.sel(dictionary="gtransnet") if "dictionary" in data.dims else data
     mean = data.error.mean("seed")
     assert (mean.isel(N=-1) < OPEN[name]).all()
@@ -168,7 +168,7 @@ def test_the_factory_of_the_documentation(client, tmp_path):
 def test_four_solvers_on_two_problems(client, tmp_path):
     path = tmp_path / "four_solvers.nc"
     data = evs.run(study("four_solvers"), client=client, output=path)
-    assert len(np.unique(data.case_key)) == 64  # of 160 points; those of three methods have no seed
+    assert len(np.unique(data.run_key)) == 64  # of 160 points; those of three methods have no seed
     medians = data.error.median("seed")
     shown = (ROOT / "docs/how_to/compare_solvers.md").read_text()
     for problem in data.problem.values:
@@ -222,5 +222,5 @@ def test_designs(name, result_of, tmp_path):
     sizes, runs = DESIGNS[name]
     with evs.open(result_of(evs.Study.from_file(path), tmp_path / "result.nc")) as data:
         assert dict(data.sizes) == sizes
-        assert (int((data.status == 1).sum()), int((data.case_key != "").sum())) == (runs, runs)
+        assert (int((data.run_status == 1).sum()), int((data.run_key != "").sum())) == (runs, runs)
         assert float(data.error.max()) < 1

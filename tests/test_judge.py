@@ -36,15 +36,15 @@ def put(name, values):
 CHANGES = {
     "nothing": (lambda file: None, 0),
     "one bit": (flip, 1),
-    "wall times": (put("wall_seconds", [7.0, 7.0, 7.0]), 0),
+    "wall times": (put("run_seconds", [7.0, 7.0, 7.0]), 0),
     "a date": (lambda file: file.setncattr("date_created", "1999-12-31"), 0),
     "a title": (lambda file: file.setncattr("title", "other"), 1),
     "units": (lambda file: file["error"].setncattr("units", "m"), 1),
     "a label": (lambda file: file["error"].setncattr("label", "e"), 1),
-    "the type of an attribute": (lambda file: file["status"].setncattr("flag_values", np.arange(6)), 1),
+    "the type of an attribute": (lambda file: file["run_status"].setncattr("flag_values", np.arange(6)), 1),
     "a name": (lambda file: file.renameVariable("error", "run_error"), 2),
-    "a status": (put("status", np.array([1, 2, 1], np.int8)), 1),
-    "a message": (put("message", ["", "x", ""]), 1),
+    "a status": (put("run_status", np.array([1, 2, 1], np.int8)), 1),
+    "a message": (put("run_message", ["", "x", ""]), 1),
     "a coordinate": (put("epsilon", [1.0, 2.0, 3.0]), 1),
 }
 
@@ -59,7 +59,7 @@ def test_what_is_a_difference(tmp_path, name):
 @pytest.mark.parametrize(("keys", "lines"), [("abc", (1, 0)), ("aac", (1, 1)), ("a", (1, 1))])
 def test_new_keys_have_to_group_the_same_cases(tmp_path, keys, lines):
     new = [key * 20 for key in keys.ljust(3)]
-    other = changed(STORED, tmp_path / "other", put("case_key", new))
+    other = changed(STORED, tmp_path / "other", put("run_key", new))
     assert tuple(len(list(Judge(new_keys).differences(STORED, other))) for new_keys in (False, True)) == lines
 
 
@@ -69,22 +69,22 @@ def test_a_sign_of_zero_is_a_difference_and_another_nan_is_none(tmp_path):
         for name, values in (("a", [0.0, np.nan, 2.0]), ("b", [-0.0, -np.nan, 2.0]))
     )
     assert list(Judge().differences(one, other)) == [
-        "study: error: 1 of 3 values differ, by at most 0.0e+00 of the largest"
+        "main: error: 1 of 3 values differ, by at most 0.0e+00 of the largest"
     ]
 
 
 def test_names_are_mapped_to_new_ones(tmp_path, monkeypatch):
     def rename(file):
         file.renameVariable("error", "run_error")
-        file.renameVariable("wall_seconds", "run_seconds")
-        file["run_seconds"][:] = 7.0
-        file.setncattr("phase", "main")
+        file.renameVariable("run_seconds", "seconds")
+        file["seconds"][:] = 7.0
+        file.setncattr("phase", "last")
 
     other = changed(STORED, tmp_path / "other", rename)
     assert list(Judge().differences(STORED, other)) == [
-        "phase main only in the computed result", "phase study only in the stored result",
+        "phase last only in the computed result", "phase main only in the stored result",
     ]  # fmt: skip
-    for old, new in {"error": "run_error", "wall_seconds": "run_seconds", "study": "main"}.items():
+    for old, new in {"error": "run_error", "run_seconds": "seconds", "main": "last"}.items():
         monkeypatch.setitem(RENAMED, old, new)
     assert list(Judge().differences(STORED, other)) == []
 

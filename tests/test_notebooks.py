@@ -144,7 +144,7 @@ def test_a_study_that_is_interrupted_in_a_notebook_keeps_what_is_finished(kernel
     (tmp_path / "go").touch()
     status, printed, _ = execute(
         'events = []\nds = evs.run(study, output="own.nc", workers=2, listener=events.append)\n'
-        "print(events[0].reused, int((ds.status == 1).sum()))"
+        "print(events[0].reused, int((ds.run_status == 1).sum()))"
     )
     assert (status, printed) == ("ok", f"{done} 200\n")
 

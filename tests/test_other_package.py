@@ -59,7 +59,7 @@ def heat(axis="N = [2, 4]", dictionary="sine", domain="", constants=""):
 
 def run(study):
     ds = evs.run(study)
-    assert (ds.status == 1).all(), ds.message.values
+    assert (ds.run_status == 1).all(), ds.run_message.values
     return ds
 
 
@@ -124,7 +124,7 @@ def test_an_integrator_and_its_parameter():
 def test_a_domain():
     named, plain = run(heat(domain='domain = { kind = "other_cube", dimension = 1 }')), run(heat())
     assert named.error.values.tolist() == plain.error.values.tolist()
-    assert not set(named.case_key.values) & set(plain.case_key.values)
+    assert not set(named.run_key.values) & set(plain.run_key.values)
 
 
 @pytest.mark.long

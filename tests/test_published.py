@@ -79,7 +79,7 @@ def result(tmp_path_factory, client):
             path = folder / f"{study}.nc"
             evs.run(evs.Study.from_file(ROOT / "studies" / "paper" / f"{study}.toml"), client=client, output=path)
             known[study] = read_result(path)
-        return known[study][group or "study"]
+        return known[study][group or "main"]
 
     return of
 
@@ -134,7 +134,7 @@ STUDIES = [pytest.param(name, marks=slow_if(name in LONG)) for name in RUNS]
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_all_runs_are_ok(result, name):
-    status = result(name).status.values
+    status = result(name).run_status.values
     assert (status == Status.ok).all()
     assert status.size == RUNS[name]
 
@@ -163,7 +163,7 @@ def test_pilot_tried_the_published_candidates(result, name):
 def test_pilot_ran_whole_on_its_own_seeds(result, name):
     pilot = result(f"{name}/pilot")
     runs = {"oscillatory_1d": 600, "target_1d": 570}[name]
-    assert int((pilot.status == Status.ok).sum()) == int((pilot.case_key != "").sum()) == runs
+    assert int((pilot.run_status == Status.ok).sum()) == int((pilot.run_key != "").sum()) == runs
     assert set(pilot.seed.values.tolist()) == {100, 101, 102, 103, 104}
 
 

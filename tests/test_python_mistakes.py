@@ -104,7 +104,7 @@ def identity(x):
         ({"exclude": 5}, "`exclude` must be a list of mappings"),
         ({"when": ["a"]}, "`when` must be a list of mappings"),
         ({"depends": 5}, "`depends` must be a list of names of files, got 5"),
-        ({"designs": 3}, "`designs` must be made by evs.together, evs.sample or evs.table, got 3"),
+        ({"designs": 3}, "`designs` must be made by evs.zip_axes, evs.sample or evs.table, got 3"),
     ],
 )
 def test_arguments_of_a_study_that_cannot_be(given, said):

@@ -61,11 +61,11 @@ def test_all_come_from_one_revision_without_uncommitted_changes(shipped):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_each_holds_the_runs_that_its_study_asks_for(shipped, name):
-    data = shipped[name]["study"]
+    data = shipped[name]["main"]
     assert data.attrs["study"] == study_of(name).text
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     plan = plan_of(name, data)
-    assert data.case_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
+    assert data.run_key.values.ravel().tolist() == [plan.case(index).key for index in range(plan.space.size)]
 
 
 DEFECTS = (
@@ -82,12 +82,12 @@ is left of them."""
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
     """To 1e-12 with the software that computed the file, else to what another BLAS may change (conventions: 1e-9)."""
-    data = shipped[name]["study"]
+    data = shipped[name]["main"]
     plan = plan_of(name, data)
     index = (7919 * len(name)) % plan.space.size  # some run, the same every time
     records = run_batch(Batch.of(plan.spec, [plan.case(index)]))
     assert records.status.tolist() == [Status.ok]
-    same = json.loads(software_set()) in json.loads(data.software.attrs["software_sets"])
+    same = json.loads(software_set()) in json.loads(data.run_software.attrs["software_sets"])
     position = np.unravel_index(index, plan.space.shape)
     compared = 0
     for stack in records.stacks:
@@ -105,7 +105,7 @@ def test_a_run_computed_again_gives_the_same_numbers(shipped, name):
 
 
 def test_the_published_numbers_are_in_them(shipped):
-    results = {name: groups["study"] for name, groups in shipped.items()}
+    results = {name: groups["main"] for name, groups in shipped.items()}
     results |= {f"{name}/pilot": groups["pilot"] for name, groups in shipped.items() if "pilot" in groups}
     folder = ROOT / "data" / "published"
     entries = judged(published(folder), results, known_differences(folder))

@@ -18,7 +18,7 @@ from evogt_study.schema.variables import BOOKKEEPING, Status
 from evogt_study.storage.atomic import written_whole
 
 SUFFIXES = (".csv", ".parquet")
-FIRST = ("status", "message")
+FIRST = ("run_status", "run_message")
 """Run metadata that comes right after the parameters.  The rest comes last."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that spreadsheets compute (OWASP, CSV injection)."""
@@ -29,12 +29,12 @@ def run_table(data: xr.Dataset) -> dict[str, Column]:
     """Return the columns of the table, with one entry for each planned case, in the order of the axes.
 
     The columns are the axes, dependent parameters, constants, the name of the status, the message, the variables with
-    one value for each run, attempts, wall_seconds, case_key and software.  A missing value is NaN, or None among
+    one value for each run, attempts, wall_seconds, run_key and software.  A missing value is NaN, or None among
     integers.
     """
-    axes = list(map(str, data["status"].dims))
-    planned = np.flatnonzero(data["case_key"].values.ravel() != "")
-    shape = data["status"].shape
+    axes = list(map(str, data["run_status"].dims))
+    planned = np.flatnonzero(data["run_key"].values.ravel() != "")
+    shape = data["run_status"].shape
     names = [*axes, *_parameters(data, axes), *FIRST, *_scalars(data, axes)]
     names += [name for name in BOOKKEEPING if name not in FIRST]
     return {name: _column(data, name, axes, shape)[planned] for name in names}
@@ -62,7 +62,7 @@ def _scalars(data: xr.Dataset, axes: list[str]) -> Iterator[str]:
 
 def _column(data: xr.Dataset, name: str, axes: list[str], shape: tuple[int, ...]) -> Column:
     """The values of a name for each run, in the order of the axes."""
-    if name == "status":
+    if name == "run_status":
         words: Column = np.array([status.name for status in Status], dtype=object)
         return np.asarray(words[data[name].values.ravel().astype(int)])
     variable = data[name].variable
@@ -102,7 +102,7 @@ def write_table(data: xr.Dataset, path: Path, *, spreadsheet: bool = False) -> i
                 _write_parquet(columns, temporary)
     except OSError as error:
         raise ResultError(f"cannot write {path}: {error.strerror or error}") from None
-    return len(set(columns["case_key"].tolist()))
+    return len(set(columns["run_key"].tolist()))
 
 
 def _write_csv(columns: Mapping[str, Column], path: Path, safe: Callable[[Any], Any]) -> None:

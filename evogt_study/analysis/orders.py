@@ -182,7 +182,7 @@ def eoc_table(data: xr.Dataset, question: Question, along: str = "") -> str:
     of = question.statistics[0] if question.statistics else "mean"
     found = observed_orders(
         values, along or numeric[0], over, of=of, interval=question.interval, units=question.units,
-        missing=question.missing, planned=select_runs(data["case_key"], question.at),
+        missing=question.missing, planned=select_runs(data["run_key"], question.at),
     )  # fmt: skip
     return orders_table(found, along or numeric[0], of, question.form, question.numbers)
 

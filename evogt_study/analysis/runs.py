@@ -23,7 +23,7 @@ from evogt_study.schema.values import canonical, find, text_label
 from evogt_study.storage.arrays import slabs
 from evogt_study.study.case_space import listed
 
-KEYS = "case_key"
+KEYS = "run_key"
 Numbers = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 DRAWN = "seed"

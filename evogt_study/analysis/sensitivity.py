@@ -156,7 +156,7 @@ def known(found: xr.Dataset, values: xr.DataArray) -> xr.Dataset:
 
 def _as_numbers(values: xr.DataArray, log: bool) -> xr.DataArray:
     """Return the values or their logarithms.  The status becomes 1 if a run is not ok, and NaN if it was not run."""
-    if isinstance(values, xr.DataArray) and values.name == "status" and "flag_values" in values.attrs:
+    if isinstance(values, xr.DataArray) and values.name == "run_status" and "flag_values" in values.attrs:
         failed = (values != Status.ok).where(values != Status.not_run)
         values = failed.rename(FAILURE).assign_attrs(long_name="failure of the run", units="1")
     if log and isinstance(values, xr.DataArray):
@@ -339,7 +339,7 @@ def shares_table(data: xr.Dataset, question: Question, over: tuple[str, ...] | N
     values = select_runs(data[name], question.at)
     found = sensitivity(
         values, over, log=log, interval=question.interval, missing=question.missing,
-        planned=select_runs(data["case_key"], question.at),
+        planned=select_runs(data["run_key"], question.at),
     )  # fmt: skip
     return sensitivity_table(
         largest_first(known(found, values)), question.form, replace(question.numbers, notation="plain")

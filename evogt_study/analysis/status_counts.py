@@ -73,12 +73,12 @@ class Completeness:
 
 def completeness(data: xr.Dataset) -> Completeness:
     """Count the planned runs of one phase of a result.  One slab of the messages is in memory at a time."""
-    runs, status = run_numbers(data[KEYS]), data["status"].values
+    runs, status = run_numbers(data[KEYS]), data["run_status"].values
     once = mark_first_cells(runs)
     states = np.bincount(status[once].astype(np.int64), minlength=len(Status))
     found = _Messages()
     for slab in slabs(status.shape):
-        found.add(data["message"].isel(dict(zip(data["message"].dims, slab, strict=True))), once[slab], slab)
+        found.add(data["run_message"].isel(dict(zip(data["run_message"].dims, slab, strict=True))), once[slab], slab)
     counts = {state.name: int(states[state]) for state in Status if states[state]}
     left = status == Status.not_run
     lacking = _lacking(data, runs, (status != Status.ok) & ~left, "not ok") + _lacking(data, runs, left, "not run")
@@ -90,7 +90,7 @@ def _lacking(data: xr.Dataset, runs: Numbers, wrong: npt.NDArray[np.bool_], stat
     if not (wrong & (runs >= 0)).any():
         return []
     lacking = []
-    for axis, name in enumerate(map(str, data["status"].dims)):
+    for axis, name in enumerate(map(str, data["run_status"].dims)):
         labels = data[name].values
         once = mark_first(np.moveaxis(runs, axis, 0).reshape(len(labels), -1))
         bad, total = (once & np.moveaxis(wrong, axis, 0).reshape(once.shape)).sum(axis=1), once.sum(axis=1)
@@ -130,6 +130,6 @@ def _messages(data: xr.Dataset, found: _Messages) -> list[Message]:
 
 
 def _message(data: xr.Dataset, places: tuple[int, ...], text: str, count: int) -> Message:
-    dims = map(str, data["message"].dims)
+    dims = map(str, data["run_message"].dims)
     at = {name: text_label(canonical(data[name].values[i])) for name, i in zip(dims, places, strict=True)}
     return Message(text, count, ", ".join(f"{name} = {value}" for name, value in at.items()), at)

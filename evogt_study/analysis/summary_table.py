@@ -63,7 +63,7 @@ def summary_table(data: xr.Dataset, question: Question) -> str:
     """
     if question.form not in FORMATS:
         raise ParameterError("format", f"one of {', '.join(FORMATS)}", question.form)
-    planned = select_runs(data["case_key"], question.at)
+    planned = select_runs(data["run_key"], question.at)
     values = {name: select_runs(data[name], question.at) for name in asked_variables(data, question)}
     _check_seed(values, question)
     if question.over == (NONE,):
@@ -207,11 +207,11 @@ def chosen(pilot: xr.Dataset) -> xr.DataArray | None:
     """
     section = pilot_section(pilot)
     minimise, by = minimised(section)
-    known = {minimise, "status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
-    if not section or not known or pilot[minimise].dims != pilot["status"].dims:
+    known = {minimise, "run_status"} <= set(pilot.data_vars) and {*by, CANDIDATE} <= set(pilot.dims)
+    if not section or not known or pilot[minimise].dims != pilot["run_status"].dims:
         return None
-    over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
-    values = pilot[minimise].astype(float).where(pilot["status"] == Status.ok)
+    over = [dim for dim in pilot["run_status"].dims if dim not in (*by, CANDIDATE)]
+    values = pilot[minimise].astype(float).where(pilot["run_status"] == Status.ok)
     means = values.mean(over, skipna=False)
     usable = means.notnull() & (abs(means) < np.inf)
     best = usable & (means == means.where(usable, np.inf).min(CANDIDATE))
@@ -230,7 +230,7 @@ def pilot_distance(pilot: xr.Dataset) -> xr.DataArray | None:
     minimise, by = minimised(pilot_section(pilot))
     if minimise == ERROR or not {minimise, ERROR} <= set(pilot.data_vars) or not set(by) <= set(pilot.dims):
         return None
-    over = [dim for dim in pilot["status"].dims if dim not in (*by, CANDIDATE)]
+    over = [dim for dim in pilot["run_status"].dims if dim not in (*by, CANDIDATE)]
     means = {name: pilot[name].mean(over, skipna=False) for name in (minimise, ERROR)}
     there: xr.DataArray = means[minimise].notnull() & means[ERROR].notnull()
     if not bool(there.any(CANDIDATE).all()):

@@ -107,7 +107,7 @@ def format_software(data: xr.Dataset) -> Iterator[str]:
     sets = software_sets(data)
     if len(sets) < 2:
         return
-    runs, numbers = run_numbers(data[KEYS]), data["software"].values
+    runs, numbers = run_numbers(data[KEYS]), data["run_software"].values
     for number, entry in enumerate(sets):
         count = count_runs(runs[numbers == number])
         yield f"  {count} runs by " + ", ".join(f"{name} {version}" for name, version in sorted(entry.items()))
@@ -152,8 +152,8 @@ def print_result(path: Path, *, quiet: bool = True) -> None:
             Progress(phase, each.planned, each.planned, listener, failed=each.planned - each.ok).tell(final=True)
     failed = [phase for phase, each in found.items() if each.ok < each.planned]
     for phase, each in found.items():
-        if phase == "study" or phase in failed:
-            tell(f"{path}{'' if phase == 'study' else f' ({phase})'}: {format_counts(each)}")
+        if phase == "main" or phase in failed:
+            tell(f"{path}{'' if phase == 'main' else f' ({phase})'}: {format_counts(each)}")
             print_lines(format_messages(each))
             warn(doubtful[phase])
     if failed:

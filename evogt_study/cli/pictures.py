@@ -78,7 +78,7 @@ def plot(
     places = Places(along, by, panel, None if over is None else names(over), read_point(",".join(points)))
     look = Look(title, xlabel, ylabel, None if size is None else _size(size))
     wish = Wish(variable, places, None if slopes is None else _slopes(slopes), look, notes=not caption)
-    data = runs_of_phase(file, "pilot" if pilot else "study")
+    data = runs_of_phase(file, "pilot" if pilot else "main")
     for made in draw_files(data, file, kind, wish, output):
         if isinstance(made, str):
             tell(f"evogt: {made}", err=True)

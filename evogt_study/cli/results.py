@@ -141,7 +141,7 @@ def replay(file: Path, points: tuple[str, ...], pilot: bool, code: Path | None) 
 
     made = replayed(file, read_point(",".join(points)), pilot=pilot, code=code)
     tell_unfinished(file)
-    tell(f"{file} ({'pilot' if pilot else 'study'}): {made.point}, case {made.case.key}")
+    tell(f"{file} ({'pilot' if pilot else 'main'}): {made.point}, case {made.case.key}")
     for line in made.told():
         tell(line)
     if made.raised:

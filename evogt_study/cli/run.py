@@ -322,9 +322,11 @@ def _expected(precision: Precision, known: Plan | Table) -> str:
 
     goal = precision.goal
     width = f"{100.0 * goal.half_width:g} %" if goal.relative else f"{goal.half_width:g}"
-    what = f"{goal.of} of {precision.variable} to a half width of {width}"
+    what = f"{goal.statistic} of {precision.variable} to a half width of {width}"
     if not isinstance(known, Table) or not (made := decisions(precision, known)):
-        return f"then seeds until the {what} is known in each cell, at most {goal.at_most:,}; no run tells how many yet"
+        return (
+            f"then seeds until the {what} is known in each cell, at most {goal.max_seeds:,}; no run tells how many yet"
+        )
     done, expected = sum(bool(each.reason) for each in made.values()), sum(each.expected for each in made.values())
     return f"about {expected:,} runs expected for the {what}; {done:,} of {len(made):,} cells have all of theirs"
 

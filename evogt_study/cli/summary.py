@@ -101,7 +101,7 @@ def summary(
         interval=Interval(method=interval, confidence=confidence, fewest=fewest),
         units=None if units is None else names(units), missing=missing,
     )  # fmt: skip
-    data = runs_of_phase(file, "pilot" if pilot else "study")
+    data = runs_of_phase(file, "pilot" if pilot else "main")
     with warnings_at_the_end(IncompleteWarning, UndefinedIntervalWarning):
         if sensitivity is not None:
             asked, parameters = replace(question, variables=(sensitivity,)), None if over is None else names(over)
@@ -144,15 +144,15 @@ def verdict(
     from evogt_study.schema.variables import doubts
     from evogt_study.study.case_space import read_point
 
-    data = runs_of_phase(file, "study")
+    data = runs_of_phase(file, "main")
     if variable not in data.data_vars:
         raise InputError(f"`--variable` must be one of {', '.join(map(str, data.data_vars))}, got {variable!r}")
     at = read_point(",".join(points))
     with warnings_at_the_end(IncompleteWarning):
         found = judged(
             select_runs(data[variable], at), axis, names(over), better=better, interval=Interval(confidence=confidence),
-            units=None if units is None else names(units), planned=select_runs(data["case_key"], at),
-            seconds=select_runs(data["wall_seconds"], at),
+            units=None if units is None else names(units), planned=select_runs(data["run_key"], at),
+            seconds=select_runs(data["run_seconds"], at),
         )  # fmt: skip
         tell_lines(verdict_lines(found))
     warn(doubts(data))
@@ -175,5 +175,5 @@ def export(file: Path, output: Path, pilot: bool, spreadsheet: bool) -> None:
 
     if output.exists():
         raise InputError(f"`--output` must be a new file, got {output}, which exists; choose another place with -o")
-    count = write_table(runs_of_phase(file, "pilot" if pilot else "study"), output, spreadsheet=spreadsheet)
+    count = write_table(runs_of_phase(file, "pilot" if pilot else "main"), output, spreadsheet=spreadsheet)
     tell(f"{output}: {count} runs")

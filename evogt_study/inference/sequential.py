@@ -21,7 +21,7 @@ from evogt_study.inference.comparisons import share_intervals
 from evogt_study.inference.intervals import CONFIDENCE, Interval, interval, ratio_interval
 from evogt_study.inference.kernels import Array
 
-OF = ("mean", "median", "ratio")
+STATISTICS = ("mean", "median", "ratio")
 FIRST = 20
 """Default number of seeds in the first batch of a setup: fewer show no reliable spread, and the paper has 20."""
 GROWTH = 2.0
@@ -38,26 +38,26 @@ LOOKS = 10
 class Goal:
     """Target precision of every setup: half the width of its interval, relative or absolute.
 
-    of: mean, median, or ratio (of the means of two axis values over common seeds).  at_most: largest number of seeds of
-    a setup.  first: seeds of its first batch.  Raises ParameterError if a value is not valid.
+    statistic: mean, median, or ratio (of the means of two axis values over common seeds).  max_seeds: largest number of
+    seeds of a setup.  first: seeds of its first batch.  Raises ParameterError if a value is not valid.
     """
 
-    of: str = "mean"
+    statistic: str = "mean"
     half_width: float = 0.1
     relative: bool = True
     confidence: float = CONFIDENCE
-    at_most: int = 2000
+    max_seeds: int = 2000
     first: int = FIRST
 
     def __post_init__(self) -> None:
-        if self.of not in OF:
-            raise ParameterError("of", f"one of {', '.join(OF)}", self.of)
+        if self.statistic not in STATISTICS:
+            raise ParameterError("statistic", f"one of {', '.join(STATISTICS)}", self.statistic)
         if not 0.0 < self.half_width < np.inf:
             raise ParameterError("half_width", "a positive number", self.half_width, remedy='use e.g. "10 %"')
         if not 0.5 <= self.confidence < 1.0:
             raise ParameterError("confidence", "in [0.5, 1)", self.confidence, remedy="use e.g. 0.95")
-        if self.at_most < self.first:
-            raise ParameterError("at_most", f"at least {self.first}, the first batch", self.at_most)
+        if self.max_seeds < self.first:
+            raise ParameterError("max_seeds", f"at least {self.first}, the first batch", self.max_seeds)
 
 
 class Look(NamedTuple):
@@ -99,7 +99,7 @@ def decide(values: Array, goal: Goal, *, truths: bool = False) -> Decision:
         looks.append(seen)
         if seen.half_width <= goal.half_width:
             return Decision(tuple(looks), size, size, "known")
-        if size >= goal.at_most:
+        if size >= goal.max_seeds:
             return Decision(tuple(looks), size, size, "at most")
         size = int(next_sizes(np.array([seen.half_width]), size, goal)[0])
     expected = predicted(np.array([looks[-1].half_width]), looks[-1].n, goal)[0] if looks else size
@@ -111,16 +111,16 @@ def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Ar
 
     The interval has the confidence of `confidence_of_a_look`.
     """
-    how = Interval("median" if goal.of == "median" else "mean", "", confidence_of_a_look(goal.confidence))
-    if goal.of == "ratio":
+    how = Interval("median" if goal.statistic == "median" else "mean", "", confidence_of_a_look(goal.confidence))
+    if goal.statistic == "ratio":
         there = ~np.isnan(samples).any(axis=1, keepdims=True)
         above, below = np.moveaxis(np.where(there, samples, np.nan), 1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             value = kernels.mean(above) / kernels.mean(below)
         limits = ratio_interval(above, below, how, logarithmic=True)
     else:
-        value = (kernels.median if goal.of == "median" else kernels.mean)(samples[:, 0])
-        if truths and goal.of == "mean":
+        value = (kernels.median if goal.statistic == "median" else kernels.mean)(samples[:, 0])
+        if truths and goal.statistic == "mean":
             limits = share_intervals(samples[:, 0], how.confidence, how.fewest)
         else:
             limits = interval(samples[:, 0, :, None], how)
@@ -133,14 +133,14 @@ def look(samples: Array, goal: Goal, *, truths: bool = False) -> tuple[Array, Ar
 def predicted(half_widths: Array, size: int, goal: Goal) -> Array:
     """Return the seeds that setups need if `half_widths` are after `size` seeds: they fall like 1 / sqrt(n)."""
     with np.errstate(over="ignore"):
-        return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.at_most)
+        return np.minimum(np.ceil(size * (half_widths / goal.half_width) ** 2), goal.max_seeds)
 
 
 def next_sizes(half_widths: Array, size: int, goal: Goal) -> npt.NDArray[np.int64]:
     """Return the seeds at the next look: as predicted, at most `GROWTH` times as many, on the grid of sizes."""
     wanted = np.clip(predicted(half_widths, size, goal), size + 1, GROWTH * size)
     steps = np.ceil(np.log(wanted / goal.first) / np.log(STEP) - 1e-9)
-    return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.at_most), dtype=np.int64)
+    return np.asarray(np.minimum(np.ceil(goal.first * STEP**steps), goal.max_seeds), dtype=np.int64)
 
 
 @lru_cache

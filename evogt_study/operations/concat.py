@@ -28,14 +28,13 @@ from evogt_study.results.run_metadata import (
 )
 from evogt_study.results.seal import DIGESTS
 from evogt_study.results.table import missing_value
-from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, OWN_VALUES, Status, objection
+from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, MAIN, OWN_VALUES, Status, objection
 from evogt_study.storage.atomic import check_result_place
 from evogt_study.storage.lease import only_writer
-from evogt_study.study.phases import STUDY
 
 Results = Mapping[Any, xr.Dataset]
 """Results by their label along the new dimension."""
-NOT_PLANNED = {"status": Status.not_run, "attempts": 0, "software": -1}
+NOT_PLANNED = {"run_status": Status.not_run, "run_attempts": 0, "run_software": -1}
 """Values at a point that is not in a result.  Other variables are NaN, or "" for strings."""
 OF_ONE_STUDY = {DIGESTS, PLAN, DECLARATION, *(f"{phase}_group" for phase in EARLIER_PHASES)}
 """Global attributes that have no meaning for joined results."""
@@ -60,7 +59,7 @@ def concat(
     joined = _joined(_with_common_axes(given), dim)
     if output is not None:
         _write(Path(output), joined)
-    return joined.set_coords("case_key")
+    return joined.set_coords("run_key")
 
 
 def _checked(results: object) -> Mapping[Any, Any]:
@@ -75,11 +74,12 @@ def _checked(results: object) -> Mapping[Any, Any]:
 def _read(label: object, result: xr.Dataset | str | Path) -> xr.Dataset:
     """The runs of a result as its file has them, in memory."""
     if not isinstance(result, xr.Dataset):
-        return read_result(Path(result))[STUDY]
+        return read_result(Path(result))[MAIN]
     if lacking(result):
         raise InputError(f"`results` must be results of this package, got another Dataset as {label!r}")
-    names = {name for name in result.data_vars if result[name].dims[: result.status.ndim] == result.status.dims}
-    wanted = [name for name in result.variables if name in names - {"status_name"} or name == "case_key"]
+    axes = result["run_status"].dims
+    names = {name for name in result.data_vars if result[name].dims[: len(axes)] == axes}
+    wanted = [name for name in result.variables if name in names - {"status_name"} or name == "run_key"]
     return result.reset_coords([name for name in wanted if name in result.coords])[wanted].load()
 
 
@@ -96,7 +96,7 @@ def _check_dimension(dim: str, given: Results) -> None:
 
 def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
     """The results over the axes of all of them, with all labels of each dimension."""
-    axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["status"].dims))
+    axes = list(dict.fromkeys(str(name) for data in given.values() for name in data["run_status"].dims))
     parts = {label: _over(axes, label, data, given) for label, data in given.items()}
     dims = dict.fromkeys(name for data in parts.values() for name in data.dims)
     labels = {name: _all_labels(str(name), parts, keep_order=name in axes) for name in dims}
@@ -105,11 +105,11 @@ def _with_common_axes(given: Results) -> dict[Any, xr.Dataset]:
 
 def _over(axes: Sequence[str], label: object, data: xr.Dataset, given: Results) -> xr.Dataset:
     """The result over `axes`, those that are its constants included."""
-    own = data["status"].dims
+    own = data["run_status"].dims
     of_runs = [*data.data_vars, *(name for name in data.coords if str(name).endswith(OWN_VALUES))]
     for name in (name for name in axes if name not in own):
         if name not in data.coords or data[name].ndim:
-            owner = next(each for each, other in given.items() if name in other["status"].dims)
+            owner = next(each for each, other in given.items() if name in other["run_status"].dims)
             what = "follows other axes" if name in data.coords else "is no parameter"
             raise InputError(f"`{name}` is an axis of {owner!r}, but {what} of {label!r}; select one value of it there")
         constant = data[name]
@@ -219,7 +219,7 @@ def _encoding(variables: Sequence[xr.Variable], joined: xr.Variable) -> dict[str
 def _renumbered(data: xr.Dataset, sets: Sequence[str]) -> xr.Dataset:
     """The result, whose software is an index into `sets`."""
     numbers = [sets.index(json.dumps(entry, sort_keys=True)) for entry in software_sets(data)]
-    software = data["software"].copy(data=np.array([*numbers, -1], np.int32)[data["software"].values])
+    software = data["run_software"].copy(data=np.array([*numbers, -1], np.int32)[data["run_software"].values])
     software.attrs = {**software.attrs, SOFTWARE_SETS: json.dumps([json.loads(each) for each in sets])}
     return data.assign(software=software)
 
@@ -259,4 +259,4 @@ def _write(output: Path, joined: xr.Dataset) -> None:
         if output.exists():
             raise ResultError(f"`--output` must be a new file, got {output}, which exists; choose another place")
         check_alone()
-        write_result(output, {STUDY: joined})
+        write_result(output, {MAIN: joined})

@@ -26,12 +26,12 @@ from evogt_study.results.table import Table
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.records import RunRecords
 from evogt_study.schema.values import text_label
-from evogt_study.schema.variables import FINAL, Status
+from evogt_study.schema.variables import FINAL, MAIN, Status
 from evogt_study.storage.atomic import check_result_place, followed, remove_unfinished
 from evogt_study.storage.lease import only_writer
 from evogt_study.storage.paths import paths_of
 from evogt_study.study.case_space import Chosen, listed
-from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
+from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study, check_study
 
@@ -58,7 +58,7 @@ class Source:
         """
         with opened_so_far(path) as found:
             groups = {phase: loaded(path, data) for phase, data in found.items()}
-        if STUDY not in groups:
+        if MAIN not in groups:
             raise ResultError(f"{path} must have runs of the study to be merged, got those of a phase before it alone")
         for data in groups.values():
             check_runs(path, data)
@@ -91,7 +91,7 @@ def merge(paths: str | Path | Sequence[str | Path], output: str | Path, *, study
             write_result(output, whole)
         elif not _is_held(output, whole):
             raise _in_the_way(output, "a file that exists")
-        return whole["study"].set_coords("case_key")
+        return whole[MAIN].set_coords("run_key")
 
 
 def _joined(sources: Sequence[Path], study: Study | None) -> dict[str, xr.Dataset]:
@@ -128,7 +128,7 @@ def _is_merged(path: Path) -> bool:
     """Return True for a result that was merged."""
     try:
         with opened(path) as groups:
-            return MERGED_FROM in groups["study"].attrs
+            return MERGED_FROM in groups[MAIN].attrs
     except ResultError:
         return False
 
@@ -136,10 +136,10 @@ def _is_merged(path: Path) -> bool:
 # by name, before any comparison: two studies have no common keys, which would look like missing runs
 def _check_one_study(sources: Sequence[Source], study: Study | None) -> None:
     """Raise ResultError if the files are results of different studies."""
-    first = sources[0].groups["study"].attrs.get("id", "") if study is None else study.name
+    first = sources[0].groups[MAIN].attrs.get("id", "") if study is None else study.name
     owner = str(sources[0].path) if study is None else study.file
     for source in sources:
-        found = source.groups["study"].attrs.get("id", "")
+        found = source.groups[MAIN].attrs.get("id", "")
         if found != first:
             raise ResultError(f"{source.path} is the result of the study {found!r}, not of {first!r} as {owner}")
 
@@ -154,7 +154,7 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
     for source, lacks in zip(sources, lacking, strict=True):
         if not lacks:
             try:
-                study = study_in(source.path, source.groups["study"])
+                study = study_in(source.path, source.groups[MAIN])
                 return _plans(study, sources), study
             except (ResultError, StudyError) as error:
                 refusals.append(str(error))
@@ -166,10 +166,10 @@ def _covering(sources: Sequence[Source]) -> tuple[dict[str, Plan], Study]:
 
 def _lacking_values(sources: Sequence[Source]) -> list[str]:
     """Describe for each file the axis values that only other files have."""
-    names = dict.fromkeys(str(name) for source in sources for name in source.groups["study"]["status"].dims)
+    names = dict.fromkeys(str(name) for source in sources for name in source.groups[MAIN]["run_status"].dims)
     lacking: list[list[str]] = [[] for _ in sources]
     for name in names:
-        own = [_values_in(source.groups["study"], name) for source in sources]
+        own = [_values_in(source.groups[MAIN], name) for source in sources]
         every = dict.fromkeys(value for values in own if values is not None for value in values)
         for lacks, values in zip(lacking, own, strict=True):
             missing = [] if values is None else [value for value in every if value not in values]
@@ -220,7 +220,7 @@ def _not_asked_for(study: Study, source: Source, phase: str, lost: Sequence[str]
 
 def _other_constants(one: Source, other: Source) -> list[str]:
     """Describe the constants in which two files differ."""
-    ours, theirs = one.groups["study"], other.groups["study"]
+    ours, theirs = one.groups[MAIN], other.groups[MAIN]
     names = [str(name) for name in ours.coords if ours[name].ndim == 0 and name in theirs.coords]
     pairs = [(name, ours[name].item(), theirs[name].item()) for name in names if theirs[name].ndim == 0]
     return [f"{name} is {a} in {one.path}, {b} in {other.path}" for name, a, b in pairs if a != b]
@@ -234,7 +234,7 @@ def _joint_choice(study: Study, phase: str, choice: Choice, sources: Sequence[So
     for source in sources:
         if phase not in source.groups:
             continue  # the run keys contain the chosen values
-        for at, candidate in choice_in(source.path, source.groups["study"], study, choice).table.items():
+        for at, candidate in choice_in(source.path, source.groups[MAIN], study, choice).table.items():
             if table.setdefault(at, candidate) != candidate:
                 both = f"{in_words(table[at])} in {chooser[at]}, {in_words(candidate)} in {source.path}"
                 raise ResultError(
@@ -257,8 +257,8 @@ def _at(names: Sequence[str], labels: Sequence[str]) -> str:
 
 def _place(data: xr.Dataset, key: str) -> str:
     """Describe the first case with this key."""
-    position = np.argwhere(data["case_key"].values == key)[0]
-    dims = data["case_key"].dims
+    position = np.argwhere(data["run_key"].values == key)[0]
+    dims = data["run_key"].dims
     return ", ".join(f"{name}={data[name].values[i]}" for name, i in zip(dims, position, strict=True))
 
 

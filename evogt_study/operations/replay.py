@@ -17,7 +17,7 @@ from evogt_study.results.netcdf import opened_so_far
 from evogt_study.results.reopened import Stored, any_phase, code_beside, point, stored
 from evogt_study.schema.records import Case, RunRecords, Stack
 from evogt_study.schema.values import Value, find, text_label
-from evogt_study.schema.variables import PILOT, Status
+from evogt_study.schema.variables import MAIN, PILOT, Status
 from evogt_study.study.case_space import CaseSpace, listed
 from evogt_study.study.plan import provisional_plans
 from evogt_study.study.study import Study
@@ -88,7 +88,7 @@ def replay(
     The choice of a pilot is read from the file.  Raises ResultError if the file is not a result or its code is missing,
     and InputError for a point that is not in the result.
     """
-    path, phase = Path(path), PILOT if pilot else "study"
+    path, phase = Path(path), PILOT if pilot else MAIN
     with opened_so_far(path) as groups:
         own = code_beside(path, any_phase(groups)) if code is None else Path(code)
         phases = stored(path, groups, own)
@@ -112,8 +112,8 @@ def replayed(here: Stored, index: int) -> Replay:
         point=where,
         case=case,
         stored_key=here.key(index),
-        stored_status=Status(int(run["status"].values.item())),
-        stored_message=str(run["message"].values.item()),
+        stored_status=Status(int(run["run_status"].values.item())),
+        stored_message=str(run["run_message"].values.item()),
         status=Status(now.status[0]),
         message=now.messages[0],
         raised="".join(traceback.format_exception(raised[0])) if raised else "",

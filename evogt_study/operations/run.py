@@ -38,12 +38,11 @@ from evogt_study.results.shards import shard_files, shard_folder, write_shard
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import FINAL, Status, warn_of_doubts
+from evogt_study.schema.variables import FINAL, MAIN, Status, warn_of_doubts
 from evogt_study.storage.atomic import check_result_place, followed, make_folder, remove_unfinished
 from evogt_study.storage.lease import living, only_writer, own_folder
 from evogt_study.storage.paths import claims_folder, paths_of, store_folder
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import STUDY
 from evogt_study.study.plan import Order, Plan
 from evogt_study.study.study import Study, check_study
 from evogt_study.workers.executor import Workers, quick_records
@@ -124,7 +123,7 @@ def run(
         sweep = _Sweep(study, path, cluster, reuse, listener, limits=limits, write=output is not None)
         data = with_text_keys(sweep.result().load())
     warn_of_doubts(data)
-    return data.set_coords("case_key")  # each variable has the run keys of its values
+    return data.set_coords("run_key")  # each variable has the run keys of its values
 
 
 @contextmanager
@@ -216,7 +215,7 @@ def _named(name: str, listener: Listener | None) -> Listener | None:
     """Return a listener that puts the study's name before its phases."""
     if listener is None:
         return None
-    return lambda event: listener(replace(event, phase=name if event.phase == STUDY else f"{name} {event.phase}"))
+    return lambda event: listener(replace(event, phase=name if event.phase == MAIN else f"{name} {event.phase}"))
 
 
 class _Sweep:
@@ -278,7 +277,7 @@ class _Sweep:
             write_result(self.path, whole)
         self.known.clear()
         self.known.warn(kept)
-        return whole[STUDY]
+        return whole[MAIN]
 
     def tables(self) -> dict[str, Table]:
         """The finished runs of each phase in turn; the next phase uses the choice of the one before."""

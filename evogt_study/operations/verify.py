@@ -22,12 +22,12 @@ from evogt_study.results.reopened import Stored, any_phase, code_beside, point, 
 from evogt_study.results.run_metadata import RECORDED
 from evogt_study.results.seal import changed, damaged_parts
 from evogt_study.results.table import Table
-from evogt_study.schema.variables import BOOKKEEPING, Status
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status
 from evogt_study.storage.arrays import slabs
 from evogt_study.storage.atomic import followed
 from evogt_study.storage.paths import description
 from evogt_study.study.case_space import listed
-from evogt_study.study.phases import STUDY, Choice, in_words
+from evogt_study.study.phases import Choice, in_words
 
 SAMPLE = 3
 """Number of runs that are computed again.  A mistake shows in any run, and three take a few seconds."""
@@ -136,7 +136,7 @@ def _told(result: Stored, *every: Callable[[Stored], Iterator[str]]) -> Iterator
 
 
 def _choices(phases: Mapping[str, Stored]) -> Iterator[str]:
-    last = phases.get(STUDY)
+    last = phases.get(MAIN)
     if last is None:
         yield "a phase before the study is not finished, so that the study has no runs"
         return
@@ -153,7 +153,7 @@ def drawn(phases: Mapping[str, Stored], sample: int, seed: int) -> list[tuple[St
     pool = [
         (result, int(index))
         for result in phases.values()
-        for index in np.flatnonzero(result.data["status"].values.ravel() == Status.ok)
+        for index in np.flatnonzero(result.data["run_status"].values.ravel() == Status.ok)
     ]
     order = np.random.default_rng(seed).permutation(len(pool))
     found: list[tuple[Stored, int]] = []
@@ -223,11 +223,11 @@ def _attributes(result: Stored, name: str, variable: xr.DataArray) -> Iterator[s
             yield f"`{name}` must have the attribute {attribute} = {wanted!r}, got {got}"
     if not variable.attrs.get("long_name"):
         yield f"`{name}` must have a long_name, got none"
-    if name == "status":
+    if name == "run_status":
         flags = [int(value) for value in np.ravel(variable.attrs.get("flag_values", []))]
         meanings = str(variable.attrs.get("flag_meanings", "")).split()
         if flags != [int(status) for status in Status] or meanings != [status.name for status in Status]:
-            yield f"the flags of `status` must be {', '.join(status.name for status in Status)}, got {meanings}"
+            yield f"the flags of `run_status` must be {', '.join(status.name for status in Status)}, got {meanings}"
 
 
 def _coordinates(result: Stored) -> Iterator[str]:
@@ -254,7 +254,7 @@ def check_keys(result: Stored) -> Iterator[str]:
     """Check that the run keys in the file are the run keys of the study."""
     plan = result.plan
     asked = plan.keys.astype(str)
-    found = result.data["case_key"].values.ravel().astype(str)
+    found = result.data["run_key"].values.ravel().astype(str)
     wrong = np.flatnonzero(asked != found)
     if wrong.size:
         first = int(wrong[0])
@@ -286,12 +286,12 @@ def check_twins(result: Stored) -> Iterator[str]:
 def check_values(result: Stored) -> Iterator[str]:
     """Check that status and values agree: only runs that are ok have values, and these have an error."""
     data = result.data
-    status = data["status"].values
-    planned = data["case_key"].values != ""
+    status = data["run_status"].values
+    planned = data["run_key"].values != ""
     ok = status == Status.ok
     measured = [name for name in data.data_vars if name not in BOOKKEEPING]
     # a user function may return a string of this name
-    if "error" in measured and data["error"].dims == data["status"].dims and data["error"].dtype.kind in "iufb":
+    if "error" in measured and data["error"].dims == data["run_status"].dims and data["error"].dtype.kind in "iufb":
         yield from _where(
             result, ok & ~np.isfinite(data["error"].values.astype(float)), "are ok without finite `error`"
         )
@@ -304,10 +304,10 @@ def check_values(result: Stored) -> Iterator[str]:
         yield from _where(result, there & ~ok, f"are not ok but have a value of `{name}`")
     run = status != Status.not_run
     yield from _where(result, run & ~planned, "were run where none is planned")
-    yield from _where(result, (data["message"].values == "") == (run & ~ok), "have a `message` that does not fit")
-    yield from _where(result, run != (data["attempts"].values > 0), "have `attempts` that do not fit their status")
-    yield from _where(result, run != np.isfinite(data["wall_seconds"].values), "have `wall_seconds` that do not fit")
-    yield from _where(result, run != (data["software"].values >= 0), "have a `software` that does not fit their status")
+    yield from _where(result, (data["run_message"].values == "") == (run & ~ok), "have a `run_message` that is wrong")
+    yield from _where(result, run != (data["run_attempts"].values > 0), "have `run_attempts` that are wrong")
+    yield from _where(result, run != np.isfinite(data["run_seconds"].values), "have `run_seconds` that are wrong")
+    yield from _where(result, run != (data["run_software"].values >= 0), "have a `run_software` that is wrong")
 
 
 def _present(variable: xr.Variable) -> npt.NDArray[np.bool_]:
@@ -324,7 +324,7 @@ def _where(result: Stored, wrong: npt.NDArray[np.bool_], told: str) -> Iterator[
 def check_completeness(result: Stored) -> Iterator[str]:
     """Check that every planned run has an outcome."""
     planned = result.plan.keys.reshape(result.plan.space.shape) != b""
-    status = result.data["status"].values
+    status = result.data["run_status"].values
     for fate in Status:
         if fate not in ATTEMPTED:
             told = f"of {np.count_nonzero(planned)} are {fate.name}; `evogt run` computes them (--retry-failed)"

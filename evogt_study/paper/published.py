@@ -90,7 +90,7 @@ def measured(data: xr.Dataset, variable: str) -> xr.DataArray:
         return data[variable]
     if variable not in VARIABLES:
         raise InputError(f"unknown variable {variable!r}")
-    return xr.full_like(data["status"], np.nan, dtype=float).rename(variable)
+    return xr.full_like(data["run_status"], np.nan, dtype=float).rename(variable)
 
 
 def statistic(values: xr.DataArray, name: str) -> Computed:
@@ -229,8 +229,8 @@ def _gamma_selected(results: Results, labels: Labels) -> Computed:
     """The pilot's choice with the pilot's runs, or the value that the study file prescribes with the study's."""
     name = _gamma_study(labels)
     runs = results.get(f"{name}/pilot", results[name])
-    planned = at(runs["case_key"], labels) != ""
-    ok = planned & (at(runs["status"], labels) == Status.ok)
+    planned = at(runs["run_key"], labels) != ""
+    ok = planned & (at(runs["run_status"], labels) == Status.ok)
     # as a word, so that the choice has to be met and not only to be near
     return Computed(f"{float(at(results[name]['gamma'], labels)):g}", int(ok.sum()), int(planned.sum()))
 

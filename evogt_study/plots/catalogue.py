@@ -173,7 +173,7 @@ def numbers(data: xr.Dataset) -> list[str]:
     return [
         str(name)
         for name, array in data.data_vars.items()
-        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(data["status"].dims)
+        if name not in BOOKKEEPING and array.dtype.kind in "iufb" and set(array.dims) <= set(data["run_status"].dims)
         and bool(np.isfinite(array.values).any())
     ]  # fmt: skip
 
@@ -203,7 +203,7 @@ def _default(data: xr.Dataset, kind: str) -> str:
         return found[0]
     found_subject = subject(data)
     if found_subject is None:
-        planned = data["status"].values[mark_first_cells(run_numbers(data[KEYS]))]
+        planned = data["run_status"].values[mark_first_cells(run_numbers(data[KEYS]))]
         arrays = [name for name in numeric_variables(data) if name not in BOOKKEEPING]
         if lacks_error(data):
             raise InputError(f"{NO_SOLUTION_ERROR}; name what to draw with --variable: {', '.join(arrays)}")
@@ -293,7 +293,7 @@ def _fields(data: xr.Dataset, about: str | None, places: Places) -> list[str]:
         return []
     over = {*own_dimensions(data, FIELD)} - {"time"}
     drawable = bool(over) and over <= {*DIRECTIONS}
-    return [FIELD] if drawable and bool((data["status"].values == Status.ok).any()) else []
+    return [FIELD] if drawable and bool((data["run_status"].values == Status.ok).any()) else []
 
 
 def _of_samples(data: xr.Dataset, name: str | None, places: Places) -> list[str]:

@@ -261,7 +261,7 @@ def _chosen(data: xr.Dataset, variable: str, places: Places) -> npt.NDArray[np.b
     mask = chosen(data)
     if mask is None:
         return None
-    bare = data.assign({variable: mask.broadcast_like(data["status"]).astype(float)})
+    bare = data.assign({variable: mask.broadcast_like(data["run_status"]).astype(float)})
     return np.asarray((along_numbers(bare, variable, places).values == 1.0).any(axis=-1))
 
 

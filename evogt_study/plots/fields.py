@@ -53,11 +53,11 @@ def one_run(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, str]:
             known = ", ".join(map(str, data[FIELD].dims))
             raise InputError(f"`--at` must name dimensions of the field ({known}), got {shortened(name)}")
     run = at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
-    if "status" in run:
-        ok = np.argwhere(run["status"].values == Status.ok)
+    if "run_status" in run:
+        ok = np.argwhere(run["run_status"].values == Status.ok)
         if not len(ok):
             raise InputError("`FILE` must have a run with status ok to draw its field, got none")
-        run = run.isel(dict(zip(run["status"].dims, ok[0].tolist(), strict=True)))
+        run = run.isel(dict(zip(run["run_status"].dims, ok[0].tolist(), strict=True)))
     told = [f"{name} = {text_label(canonical(run[name].values.item()))}" for name in axes]
     inside = {**({"time": run["time"].values[-1]} if "time" in run[FIELD].dims else {}), **inside}
     if len(set(run[FIELD].dims) & set(DIRECTIONS)) == 3 and not set(inside) & set(DIRECTIONS):

@@ -270,7 +270,7 @@ def _with_each_run(data: xr.Dataset, array: xr.DataArray) -> xr.Dataset:
     if name in data.data_vars:
         return data
     bare = data.reset_coords(name)
-    return bare.assign({name: bare[name].broadcast_like(bare["status"])})
+    return bare.assign({name: bare[name].broadcast_like(bare["run_status"])})
 
 
 def _roles(
@@ -379,10 +379,10 @@ def _fate(
     data: xr.Dataset, variable: str, order: Sequence[str], over: Sequence[str]
 ) -> tuple[npt.NDArray[np.int8], Numbers]:
     """Status and number of each run, (P, S, X, n), -1 for its repeats; without bookkeeping all are planned, and ok."""
-    if {"status", KEYS} <= set(data.variables):
+    if {"run_status", KEYS} <= set(data.variables):
         keys = data[KEYS]
         numbers = _ordered(xr.DataArray(run_numbers(keys), dims=keys.dims), order, over)
-        status = _ordered(data["status"], order, over).astype(np.int8)
+        status = _ordered(data["run_status"], order, over).astype(np.int8)
         return status, np.where(mark_first(numbers), numbers, -1)
     shape = _ordered(data[variable], order, over).shape[:4]
     return np.full(shape, Status.ok, dtype=np.int8), np.arange(math.prod(shape)).reshape(shape)
@@ -476,7 +476,7 @@ def sampled_runs(data: xr.Dataset, variable: str, places: Places) -> SampledRuns
 def axes_of(data: xr.Dataset, variable: str) -> tuple[str, ...]:
     """The study's axes that a variable is over."""
     own = data[variable].dims
-    return tuple(str(dim) for dim in (data["status"].dims if "status" in data else own) if dim in own)
+    return tuple(str(dim) for dim in (data["run_status"].dims if "run_status" in data else own) if dim in own)
 
 
 def is_numeric(data: xr.Dataset, name: str) -> bool:
@@ -486,7 +486,7 @@ def is_numeric(data: xr.Dataset, name: str) -> bool:
 
 def is_measured(data: xr.Dataset, places: Places) -> bool:
     """Test for an `along` that is one number of each run, and follows no single axis."""
-    name, axes = places.along, [] if "status" not in data else list(map(str, data["status"].dims))
+    name, axes = places.along, [] if "run_status" not in data else list(map(str, data["run_status"].dims))
     if name is None or name in axes or name in _followers(data, axes, {"by": places.by, "panel": places.panel}):
         return False
     return _of_each_run(data, name)
@@ -515,7 +515,7 @@ def default_over(data: xr.Dataset) -> tuple[str, ...]:
 
 def check_places(data: xr.Dataset, places: Places) -> None:
     """Raises InputError for names that are no axes of the study, and for values that these do not have."""
-    axes = tuple(map(str, data["status"].dims))
+    axes = tuple(map(str, data["run_status"].dims))
     inside = {str(dim) for dim in data.dims} - set(axes)  # of fields: time and directions
     at(data, {name: value for name, value in places.at.items() if name not in inside}, axes)
     if places.along is not None and not (is_measured(data, places) or along_sample(data, places.along)):
@@ -535,9 +535,11 @@ def numbers_in(data: xr.Dataset, variable: str) -> xr.DataArray:
 
 def _of_each_run(data: xr.Dataset, name: str) -> bool:
     """Test for a variable or a coordinate of numbers, one for each run, that is no axis of the study."""
-    if name not in data.variables or name in data.dims or "status" not in data or data[name].dtype.kind not in "iufb":
+    if name not in data.variables or name in data.dims or "run_status" not in data:
         return False
-    return data[name].ndim > 0 and set(data[name].dims) <= set(data["status"].dims)
+    if data[name].dtype.kind not in "iufb":
+        return False
+    return data[name].ndim > 0 and set(data[name].dims) <= set(data["run_status"].dims)
 
 
 def title_of(array: xr.DataArray) -> str:

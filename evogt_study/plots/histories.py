@@ -105,7 +105,7 @@ def own_dimension(data: xr.Dataset, variable: str) -> str:
 
 def own_dimensions(data: xr.Dataset, variable: str) -> list[str]:
     """Dimensions of a variable that are no axes of the study."""
-    axes = axes_of(data, variable) if "status" in data else ()
+    axes = axes_of(data, variable) if "run_status" in data else ()
     return [str(dim) for dim in data[variable].dims if dim not in axes]
 
 
@@ -170,7 +170,7 @@ def _decompositions(data: xr.Dataset, places: Places) -> tuple[xr.Dataset, Place
         others = {name: value for name, value in places.at.items() if name != "tau"}
         return data, replace(places, at=others), _cuts(data)
     known = data[SINGULAR_VALUES].notnull().any(own_dimensions(data, SINGULAR_VALUES))
-    names = [name for name in (SINGULAR_VALUES, "status", "case_key") if name in data]
+    names = [name for name in (SINGULAR_VALUES, "run_status", "run_key") if name in data]
     return data[names].isel(tau=known.argmax("tau")).drop_vars("tau"), places, _cuts(data)
 
 

@@ -23,10 +23,10 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.netcdf import opened
 from evogt_study.results.reopened import check_beside, study_in
 from evogt_study.results.run_metadata import software_sets
+from evogt_study.schema.variables import MAIN
 from evogt_study.study.listed import SECTION, rows_of
 from evogt_study.study.model import PublicationTable
 from evogt_study.study.parameter_values import Place
-from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 IN_WORDS = frozenset({"name", "title", "source", "publication"})
@@ -152,7 +152,7 @@ def deposited_study(path: Path) -> DepositedStudy:
     """Collect the contents for one result, without importing anything of its study.  Raises ResultError."""
     _check_well(path)
     with opened(path) as groups:
-        main: xr.Dataset = groups[STUDY]
+        main: xr.Dataset = groups[MAIN]
         study = study_in(path, main)
         return DepositedStudy(
             path=path,

@@ -25,6 +25,7 @@ from evogt_study.publishing.metadata import METADATA, citation, datacite, ro_cra
 from evogt_study.publishing.report import entry, overview, report
 from evogt_study.results.netcdf import opened, with_numbers
 from evogt_study.results.provenance import package_version
+from evogt_study.schema.variables import MAIN
 from evogt_study.storage.atomic import folder_written_whole
 from evogt_study.text import shown
 
@@ -39,7 +40,7 @@ LITTLE, PART = 1_000_000, 20
 """Largest number of bytes that a deposit adds to its results, or this part of their size if that is more."""
 AROUND = 5_500
 """Bytes that a study adds besides its page (22 studies of the paper).  Shared files take twice as many."""
-TOGETHER = "reports/overview.html"
+ZIPPED = "reports/overview.html"
 
 
 def publish(results: Sequence[str | Path], folder: str | Path, *, title: str = "") -> Deposit:
@@ -101,7 +102,7 @@ def _with_pages(made: Deposit, root: Path) -> Deposit:
     for path, text in texts.items():
         _write_file(root / path, text)
     own = [(study, page_of(study)) for study in made.studies]
-    return replace(made, studies=[replace(study, page=page if page in texts else TOGETHER) for study, page in own])
+    return replace(made, studies=[replace(study, page=page if page in texts else ZIPPED) for study, page in own])
 
 
 def _with_locks(made: Deposit, root: Path) -> Deposit:
@@ -158,7 +159,7 @@ def pages(made: Deposit, root: Path) -> dict[str, str]:
     for study in made.studies:
         with _read(root / study.result) as groups:
             entries.append(entry(f"../{study.result}", groups))
-    return {TOGETHER: overview(made.title, entries, room)}
+    return {ZIPPED: overview(made.title, entries, room)}
 
 
 def _each(made: Deposit, root: Path) -> Iterator[tuple[str, str]]:
@@ -217,7 +218,7 @@ def _head(deposit: Deposit) -> Iterator[str]:
 def _table(deposit: Deposit) -> Iterator[str]:
     yield from ("", "## What is here", "", "| result | question | runs | study | page |", "|---|---|---|---|---|")
     for study in deposit.studies:
-        runs = "; ".join(told if phase == "study" else f"{phase}: {told}" for phase, told in study.runs.items())
+        runs = "; ".join(told if phase == MAIN else f"{phase}: {told}" for phase, told in study.runs.items())
         cells = [f"[{study.name}.nc]({study.result})", _cell(study.title), runs]
         yield f"| {' | '.join(cells)} | [study]({study.text}) | [report]({study.page}) |"
     yield ""

@@ -36,7 +36,7 @@ from evogt_study.publishing.page import PROVENANCE, Picture, StatedProblem, data
 from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import recorded, software_sets
 from evogt_study.schema.values import canonical, text_label
-from evogt_study.schema.variables import BOOKKEEPING, Status, doubts
+from evogt_study.schema.variables import BOOKKEEPING, MAIN, Status, doubts
 from evogt_study.study.case_space import listed
 
 MOST_CELLS = 12
@@ -105,7 +105,7 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
 
     state: of its computation, while it is running.  The page shows it, and a browser reloads the page every minute.
     """
-    study = groups.get("study")
+    study = groups.get(MAIN)
     main = study if study is not None else next(iter(groups.values()))
     attributes = {str(name): str(value) for name, value in main.attrs.items()}
     numbers = tables(main) if study is not None else []
@@ -122,18 +122,18 @@ def report(path: Path, groups: Mapping[str, xr.Dataset], state: str = "") -> str
         finding=finding(judged) if judged is not None else None,
         problems=stated_problems(attributes.get("study", "")),
         axes=axes(main),
-        product=_product(main, parts["study" if study is not None else next(iter(parts))].runs),
+        product=_product(main, parts[MAIN if study is not None else next(iter(parts))].runs),
         constants=constants(main),
         study_text=attributes.get("study", ""),
         study_file=_base(attributes.get("study_file", "")),
-        study=parts.get("study"),
+        study=parts.get(MAIN),
         unshown=unshown,
         shows=f"evogt summary {shlex.quote(path.name)} --variable NAME{'' if 'seed' in main.dims else ' --over none'}",
         pilot=parts.get("pilot"),
         distance=distance_told(groups["pilot"]) if "pilot" in groups else "",
         following=following(main),
         provenance=provenance(path, main),
-        commands=commands(path, main, parts.get("study")),
+        commands=commands(path, main, parts.get(MAIN)),
         column=COLUMN_WIDTH,
         own_code=".py:" in attributes.get("study", ""),
         version=attributes.get("product_version", "unknown"),
@@ -250,9 +250,9 @@ def tables(data: xr.Dataset) -> list[Table]:
     ordered = numbers_of(data)[:MOST_TABLES]
     if not ordered:
         return []
-    if "seed" not in data["status"].dims or data.sizes["seed"] == 1:
+    if "seed" not in data["run_status"].dims or data.sizes["seed"] == 1:
         return [plain_table(data, ordered)]
-    return [summary_table(data[name], data["case_key"]) for name in ordered]
+    return [summary_table(data[name], data["run_key"]) for name in ordered]
 
 
 def numbers_of(data: xr.Dataset) -> list[str]:
@@ -279,12 +279,12 @@ def summary_table(values: xr.DataArray, keys: xr.DataArray, over: str = "seed") 
 
 def progress_by_cell(data: xr.Dataset) -> list[Table]:
     """Finished and failed runs of each cell, seeds being of one, and their seconds; the slowest cell first."""
-    dims = [str(dim) for dim in data["status"].dims if dim != "seed"]
-    planned, status = data["case_key"] != "", data["status"]
+    dims = [str(dim) for dim in data["run_status"].dims if dim != "seed"]
+    planned, status = data["run_key"] != "", data["run_status"]
     if not dims or not bool(planned.any()):
         return []
     over = [dim for dim in status.dims if dim not in dims]
-    seconds = data["wall_seconds"].where(data["wall_seconds"] > 0.0)
+    seconds = data["run_seconds"].where(data["run_seconds"] > 0.0)
     finished = planned & (status != Status.not_run)
     of, done, failed, mean, largest = (
         each.transpose(*dims).values.ravel()
@@ -305,9 +305,9 @@ def progress_by_cell(data: xr.Dataset) -> list[Table]:
 
 def plain_table(data: xr.Dataset, names: Sequence[str]) -> Table:
     """The numbers of the first `MOST_ROWS` runs that are planned, one row for each."""
-    dims = list(map(str, data["status"].dims))
+    dims = list(map(str, data["run_status"].dims))
     sizes = [data.sizes[dim] for dim in dims]
-    planned = np.flatnonzero(data["case_key"].values.ravel() != "")
+    planned = np.flatnonzero(data["run_key"].values.ravel() != "")
     columns = [np.broadcast_to(data[name].transpose(*dims).values, sizes).ravel() for name in names]
     body = [
         [*_labels(data, dims, sizes, int(number)), *(f"{float(column[number]):.4g}" for column in columns)]
@@ -329,7 +329,7 @@ def _title_of(array: xr.DataArray) -> str:
 
 def axes(data: xr.Dataset) -> list[Parameter]:
     """Parameters that the study varies."""
-    return [_parameter(data[name], str(name)) for name in data["status"].dims]
+    return [_parameter(data[name], str(name)) for name in data["run_status"].dims]
 
 
 def constants(data: xr.Dataset) -> list[Parameter]:
@@ -359,17 +359,17 @@ def _consecutive(values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> b
 
 def _product(data: xr.Dataset, runs: Completeness) -> str:
     """Describe the number of runs of the product of the axes: "160 points, of which 64 are different runs"."""
-    if runs.planned == data["status"].size:
+    if runs.planned == data["run_status"].size:
         return "one run for each point of the product"
     if runs.planned == runs.points:
         return f"one run for each of {runs.points:,} points of the product"
-    holes = "" if runs.points == data["status"].size else f" of {data['status'].size:,}"
+    holes = "" if runs.points == data["run_status"].size else f" of {data['run_status'].size:,}"
     return f"{runs.points:,}{holes} points, of which {runs.planned:,} are different runs"
 
 
 def following(data: xr.Dataset) -> list[Table]:
     """Points of designs, a table each, and parameters that follow axes as the study's rules or its pilot set them."""
-    names = list(map(str, data["status"].dims))
+    names = list(map(str, data["run_status"].dims))
     brought = recorded(data)
     points: dict[str, list[xr.DataArray]] = {}
     found = []
@@ -442,7 +442,7 @@ def commands(path: Path, data: xr.Dataset, study: Part | None) -> list[tuple[str
     this_page = (f"evogt report {file} -o {shlex.quote(path.stem + '.html')}", "this page")
     if not replays(data):
         return [(f"evogt verify {file}", "checks the content of the file"), this_page]
-    pattern = ",".join(f"{name}=..." for name in map(str, data["status"].dims))
+    pattern = ",".join(f"{name}=..." for name in map(str, data["run_status"].dims))
     found.append(
         (f"evogt replay {file} --at {shlex.quote(pattern)}", "one run, by its value of each axis, bit for bit")
     )
@@ -501,14 +501,14 @@ class Entry:
 
 def entry(file: str, groups: Mapping[str, xr.Dataset]) -> Entry:
     """Collect the entry of a result; groups: see `report`."""
-    data = groups["study"]
+    data = groups[MAIN]
     judged = judgement(data)
     numbers = tables(data)[:1]
     return Entry(
         title=str(data.attrs.get("title") or file),
         file=file,
         study=part(data, numbers, judged, most=FEW_PICTURES),
-        others={phase: completeness(each).told() for phase, each in groups.items() if phase != "study"},
+        others={phase: completeness(each).told() for phase, each in groups.items() if phase != MAIN},
         finding=finding(judged) if judged is not None else None,
         problems=stated_problems(str(data.attrs.get("study", ""))),
         axes=axes(data),

@@ -32,6 +32,7 @@ from evogt_study.schema.variables import (
     CONTENT,
     COORDINATES,
     DESIGN,
+    MAIN,
     MODEL_RESULT,
     OWN_VALUES,
     TRUTH_MEANINGS,
@@ -40,7 +41,6 @@ from evogt_study.schema.variables import (
 )
 from evogt_study.study import model as publication
 from evogt_study.study.case_space import Axis, CaseSpace
-from evogt_study.study.phases import STUDY
 from evogt_study.study.study import Study
 
 DECLARATION = "study_code"
@@ -83,7 +83,7 @@ def dataset(table: Table, study: Study, *, key_bytes: bool = False) -> xr.Datase
 
 def with_text_keys(data: xr.Dataset) -> xr.Dataset:
     """Return the same runs with run keys as text, as in a file that was read."""
-    return data.assign(case_key=data["case_key"].astype(str))
+    return data.assign(run_key=data["run_key"].astype(str))
 
 
 def _attributes(name: str, column: Column, declared: Variable | None) -> dict[str, Any]:
@@ -211,20 +211,20 @@ def _bookkeeping(table: Table) -> dict[str, xr.Variable]:
     # sorted, since runs arrive in any order and a result must not depend on it; the number -1 picks the last entry
     renumbered = np.array([*(sets.index(text) if text in sets else -1 for text in table.software_sets), -1], np.int32)
     columns: dict[str, npt.NDArray[Any]] = {
-        "status": table.status,
-        "message": table.messages,
-        "attempts": table.attempts,
-        "wall_seconds": table.wall_seconds,
-        "case_key": table.keys,
-        "software": renumbered[table.software],
+        "run_status": table.status,
+        "run_message": table.messages,
+        "run_attempts": table.attempts,
+        "run_seconds": table.wall_seconds,
+        "run_key": table.keys,
+        "run_software": renumbered[table.software],
     }
     variables = {}
     for name, cells in columns.items():
         attributes: dict[str, Any] = dict(BOOKKEEPING[name].attributes)
-        if name == "status":
+        if name == "run_status":
             attributes["flag_values"] = np.array(list(Status), dtype=np.int8)
             attributes["flag_meanings"] = " ".join(status.name for status in Status)
-        if name == "software":
+        if name == "run_software":
             attributes[SOFTWARE_SETS] = json.dumps([json.loads(text) for text in sets])
         # fastpath: xarray would otherwise convert a million messages through pandas, which takes 42 bytes each
         variables[name] = xr.Variable(space.names, cells.reshape(space.shape), attributes, fastpath=True)
@@ -238,7 +238,7 @@ def global_attributes(study: Study, phase: str) -> dict[str, Any]:
     return {
         RESULT_SCHEMA: SCHEMA_VERSION,
         "Conventions": CONVENTIONS,
-        "title": (study.title or study.name) + (f" ({phase} runs)" if phase != STUDY else ""),
+        "title": (study.title or study.name) + (f" ({phase} runs)" if phase != MAIN else ""),
         "summary": f"Parametric study {study.name}: one run for each point of {' x '.join(study.space.names)}.",
         "keywords": ", ".join(["parametric study", *(study.method.keywords or (study.name, *study.space.names))]),
         "id": study.name,
@@ -268,26 +268,26 @@ def records_of(data: xr.Dataset) -> RunRecords:
     """Read the runs of a result back as records, in the order of its axes."""
     # with sorted names, since version sets are compared as text
     sets = [json.dumps(entry, sort_keys=True) for entry in software_sets(data)]
-    status = data["status"].values.ravel().astype(np.int8)
+    status = data["run_status"].values.ravel().astype(np.int8)
     done = np.flatnonzero(status != Status.not_run)
     ok = np.flatnonzero(status[done] == Status.ok)
     stacks = [_variable_stack(data, str(name), done, ok) for name in data.data_vars if name not in BOOKKEEPING]
     stacks += [_coordinate_stack(data, name, held, done, ok) for name, held in recorded(data).items()]
     return RunRecords(
-        keys=tuple(map(str, data["case_key"].values.ravel()[done])),
+        keys=tuple(map(str, data["run_key"].values.ravel()[done])),
         status=status[done],
-        messages=tuple(map(str, data["message"].values.ravel()[done])),
-        wall_seconds=data["wall_seconds"].values.ravel()[done],
-        attempts=data["attempts"].values.ravel()[done].astype(np.int32),
-        software=tuple(sets[int(i)] for i in data["software"].values.ravel()[done]),
+        messages=tuple(map(str, data["run_message"].values.ravel()[done])),
+        wall_seconds=data["run_seconds"].values.ravel()[done],
+        attempts=data["run_attempts"].values.ravel()[done].astype(np.int32),
+        software=tuple(sets[int(i)] for i in data["run_software"].values.ravel()[done]),
         stacks=tuple(stacks),
     )
 
 
 def _variable_stack(data: xr.Dataset, name: str, done: npt.NDArray[np.intp], ok: npt.NDArray[np.intp]) -> Stack:
     variable = data[name].variable
-    axes = len(data["status"].dims)
-    rows = variable.values.reshape(data["status"].size, *variable.shape[axes:])[done[ok]]
+    axes = len(data["run_status"].dims)
+    rows = variable.values.reshape(data["run_status"].size, *variable.shape[axes:])[done[ok]]
     stored = np.dtype(variable.encoding.get("dtype", rows.dtype))
     if variable.attrs.get("flag_meanings") == TRUTH_MEANINGS:
         stored = np.dtype(bool)

@@ -38,11 +38,10 @@ from evogt_study.results.sources import (
 from evogt_study.results.table import Table
 from evogt_study.results.target_precision import filled_as_needed
 from evogt_study.schema.records import RunRecords
-from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, Status
+from evogt_study.schema.variables import BOOKKEEPING, EARLIER_PHASES, FINAL, MAIN, Status
 from evogt_study.storage.atomic import make_folder, remove_unfinished, steadily, write_file, written_whole
 from evogt_study.storage.paths import STORE, description, store_folder
 from evogt_study.study.case_space import Chosen
-from evogt_study.study.phases import STUDY
 from evogt_study.study.plan import Plan
 from evogt_study.study.run_keys import Keys
 from evogt_study.study.sampled import check_growth
@@ -227,7 +226,7 @@ def _earlier(study: Study, path: Path, check: bool) -> tuple[dict[str, str], dic
     if not path.exists():
         return {}, _begun(path)
     with _in_the_way(), opened(path) as groups:
-        attributes = groups["study"].attrs
+        attributes = groups[MAIN].attrs
         for data in groups.values() if check else ():
             check_runs(path, data)
         history = {phase: str(data.attrs.get("history", "")) for phase, data in groups.items()}
@@ -279,7 +278,7 @@ class Finished:
     @property
     def unasked(self) -> int:
         """Number of finished runs of the result that are not planned; 0 if this is not known yet."""
-        return self.reader.unasked() if "study" in self.tables else 0
+        return self.reader.unasked() if MAIN in self.tables else 0
 
     def runs(self) -> dict[str, xr.Dataset]:
         """The labelled runs by phase, with their run metadata and the variables that were read."""
@@ -353,7 +352,7 @@ def _unfinished(result: Path, variables: Sequence[str] | None) -> dict[str, xr.D
     found = done.runs()
     for phase, data in found.items():
         data.attrs = {**global_attributes(study, phase), **data.attrs}
-    kept = [phase for phase in (STUDY, *EARLIER_PHASES) if phase not in found]
+    kept = [phase for phase in (MAIN, *EARLIER_PHASES) if phase not in found]
     return found | (_as_they_are(result, kept, variables) if kept and result.exists() else {})
 
 

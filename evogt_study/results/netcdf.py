@@ -25,14 +25,13 @@ import xarray as xr
 from evogt_study.errors import DamagedResultError, ResultError, shortened
 from evogt_study.results.run_metadata import CONCATENATED, SCHEMA_VERSION, lacking, other_schema, unsound
 from evogt_study.results.seal import FIXED_WIDTH_BYTES, UNREADABLE, check_sizes, no_netcdf, seal, with_digests
-from evogt_study.schema.variables import EARLIER_PHASES, Status
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, Status, group_of
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs
 from evogt_study.storage.atomic import make_folder, written_whole
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.storage.paths import description
-from evogt_study.study.phases import STUDY
 
-UNFILLED = ("status", "attempts", "software")
+UNFILLED = ("run_status", "run_attempts", "run_software")
 """Integer variables with a value for every case, also for a case that has not run."""
 CHUNK_CACHE = 2**22
 """Cache of HDF5 for each variable, in bytes: at least one slab, since slabs are written and read in turn.
@@ -55,16 +54,16 @@ def write_result(path: Path, phases: Mapping[str, xr.Dataset]) -> None:
 
     Large variables are written slab by slab.
     """
-    earlier = {name: data for name, data in phases.items() if name != STUDY}
-    phases[STUDY].attrs |= {f"{name}_group": name for name in earlier}
+    earlier = {name: data for name, data in phases.items() if name != MAIN}
+    phases[MAIN].attrs |= {f"{name}_group": group_of(name) for name in earlier}
     try:
         make_folder(path.parent)
         # HDF5_LOCK first, as when a result is opened: otherwise two threads may wait for each other
         with HDF5_LOCK, _by_this_thread(), written_whole(path) as temporary, _refusals(temporary), _small_cache():
-            encoded(with_digests(phases[STUDY])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+            encoded(with_digests(phases[MAIN])).to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
             for name, data in earlier.items():
-                encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=name, engine="netcdf4")
-            seal(temporary, [finished_keys(data) for data in (phases[STUDY], *earlier.values())])
+                encoded(with_digests(data)).to_netcdf(temporary, mode="a", group=group_of(name), engine="netcdf4")
+            seal(temporary, [finished_keys(data) for data in (phases[MAIN], *earlier.values())])
     except OSError as error:
         told = error.strerror or error
         raise ResultError(f"cannot write {path}: {told}; make room, or choose another place") from None
@@ -76,10 +75,10 @@ def finished_keys(data: xr.Dataset) -> npt.NDArray[np.bytes_]:
 
     A study does not reuse runs of joined results, since each run has the dimensions of all results there.
     """
-    if CONCATENATED in data.attrs or not {"case_key", "status"} <= set(data.variables):
+    if CONCATENATED in data.attrs or not {"run_key", "run_status"} <= set(data.variables):
         return np.array([], dtype=np.bytes_)
-    finished = data["status"].values != Status.not_run
-    keys = np.asarray(data["case_key"].values, dtype=np.bytes_)
+    finished = data["run_status"].values != Status.not_run
+    keys = np.asarray(data["run_key"].values, dtype=np.bytes_)
     return keys.ravel() if finished.all() else keys[finished]  # a copy of ten million keys is 200 MB
 
 
@@ -233,7 +232,7 @@ def _fields(dtype: np.dtype[np.bytes_], words: npt.NDArray[Any]) -> npt.NDArray[
 
 
 def read_result(path: Path) -> dict[str, xr.Dataset]:
-    """Read the runs by phase into memory; "study" is the main phase.
+    """Read the runs by phase into memory; `MAIN` is the last.
 
     Raises ResultError if the file is not a result of this package.
     """
@@ -247,10 +246,10 @@ def opened(path: Path) -> Iterator[dict[str, xr.Dataset]]:
     # locked until it is closed: if a file is open twice, the first close frees memory that HDF5 needs for strings of
     # variable length (netcdf4-python issue 1444)
     with HDF5_LOCK, _reading(path), ExitStack() as open_:
-        groups = {STUDY: open_.enter_context(_open(path, None))}
+        groups = {MAIN: open_.enter_context(_open(path, None))}
         for name in EARLIER_PHASES:
-            if groups[STUDY].attrs.get(f"{name}_group") == name:
-                groups[name] = open_.enter_context(_open(path, name))
+            if groups[MAIN].attrs.get(f"{name}_group") == group_of(name):
+                groups[name] = open_.enter_context(_open(path, group_of(name)))
         for data in groups.values():
             _check(path, data)
         yield groups
@@ -298,7 +297,7 @@ def with_numbers(data: xr.Dataset) -> xr.Dataset:
 
     Each access reads an array again, since the file was opened without a cache, and its memory is free after use.
     """
-    data, axes = data.copy(deep=False), set(data["status"].dims)
+    data, axes = data.copy(deep=False), set(data["run_status"].dims)
     with HDF5_LOCK:
         for variable in data.variables.values():
             if set(variable.dims) <= axes or variable.dtype.kind in "USO":  # xarray cannot transpose strings in a file
@@ -306,13 +305,13 @@ def with_numbers(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def open_result(path: Path, phase: str = STUDY, chunks: Any = None) -> xr.Dataset:
+def open_result(path: Path, phase: str = MAIN, chunks: Any = None) -> xr.Dataset:
     """Open the runs of one phase.  Values are read on access.
 
     chunks: as in `xarray.open_dataset`, for dask-backed values.  Raises ResultError if the file is not a result of this
     package, or has no runs of the phase.
     """
-    group = phase if phase in EARLIER_PHASES else None
+    group = group_of(phase)
     try:
         with HDF5_LOCK:
             check_sizes(path)
@@ -339,7 +338,7 @@ def _check(path: Path, data: xr.Dataset) -> None:
     if version:
         raise ResultError(
             f"{path} is a result of schema {shortened(version)}, and this evogt-study reads {SCHEMA_VERSION} and later "
-            "1.x; read it with the version that wrote it"
+            "2.x; read it with the version that wrote it"
         )
     if lacking(data):
         raise ResultError(f"{path} is not a result of this package")

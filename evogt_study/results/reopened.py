@@ -22,9 +22,10 @@ from evogt_study.results.dataset import DECLARATION
 from evogt_study.results.run_metadata import CONCATENATED
 from evogt_study.results.target_precision import planned_seeds
 from evogt_study.schema.values import find, text_label
+from evogt_study.schema.variables import MAIN
 from evogt_study.study.case_space import CaseSpace, Chosen
 from evogt_study.study.model import read_table
-from evogt_study.study.phases import STUDY, Candidate, Choice, in_words
+from evogt_study.study.phases import Candidate, Choice, in_words
 from evogt_study.study.plan import Plan, phase_plan
 from evogt_study.study.study import Study
 
@@ -46,7 +47,7 @@ class Stored:
     @cached_property
     def keys(self) -> npt.NDArray[Any]:
         """The case keys that the file has, in the order of its cases."""
-        return self.data["case_key"].values.ravel()
+        return self.data["run_key"].values.ravel()
 
     def key(self, index: int) -> str:
         """The case key that the file has for case `index`."""
@@ -70,22 +71,22 @@ def stored(
     study = study_in(path, any_phase(groups), code, folder=folder)
     plans, chosen = dict[str, Plan](), list[Chosen]()
     for each in study.phases:
-        if plans and STUDY not in groups:  # an earlier phase, whose choice the next one needs, is not finished
+        if plans and MAIN not in groups:  # an earlier phase, whose choice the next one needs, is not finished
             break
         seeds = planned_seeds(each, [groups[each.name]] if each.name in groups else [])
         plans[each.name] = phase_plan(study, each, chosen if seeds is None else [*chosen, seeds])
-        if each.choice is not None and STUDY in groups:
-            chosen.append(choice_in(path, groups[STUDY], study, each.choice))
+        if each.choice is not None and MAIN in groups:
+            chosen.append(choice_in(path, groups[MAIN], study, each.choice))
     phases = {}
     for phase, data in groups.items():
         plan = plans.get(phase)
         if plan is None:
             told = f"{path} holds {phase} runs, but its study has no {phase}"
             raise ResultError(f"{told}; it was changed after it was made")
-        if data["status"].dims != plan.space.names or data["status"].shape != plan.space.shape:
+        if data["run_status"].dims != plan.space.names or data["run_status"].shape != plan.space.shape:
             raise ResultError(
                 f"{path} ({phase}) must have the axes {_axes(plan.space.names, plan.space.shape)} that its study asks "
-                f"for, got {_axes(data['status'].dims, data['status'].shape)}"
+                f"for, got {_axes(data['run_status'].dims, data['run_status'].shape)}"
             )
         phases[phase] = Stored(path, phase, data, study, plan)
     return phases
@@ -93,7 +94,7 @@ def stored(
 
 def any_phase(groups: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """The main phase, or else the pilot: each has the text of the study."""
-    return groups[STUDY] if STUDY in groups else next(iter(groups.values()))
+    return groups[MAIN] if MAIN in groups else next(iter(groups.values()))
 
 
 # Reading a result imports nothing: a file from elsewhere must not run code.  Only `code`, which the user names, is

@@ -28,7 +28,7 @@ import xarray as xr
 
 from evogt_study.errors import DamagedResultError, ResultError
 from evogt_study.results.provenance import PLAN
-from evogt_study.schema.variables import EARLIER_PHASES, Status
+from evogt_study.schema.variables import EARLIER_PHASES, MAIN, RESERVED, Status, group_of
 from evogt_study.storage.arrays import SLAB, slab_shape, slabs, stretches
 from evogt_study.storage.hdf5 import HDF5_LOCK
 from evogt_study.study.case_space import MAX_CASES
@@ -275,7 +275,7 @@ def oversized(file: netCDF4.Dataset, size: int) -> Iterator[str]:
     if least > size:
         yield f"its variables take at least {math.ceil(least):,} bytes, got a file of {size:,}"
     for name, variable in variables:
-        if name == "status" and _count(variable) > MAX_CASES:
+        if name == "run_status" and _count(variable) > MAX_CASES:
             yield f"a result must have at most {MAX_CASES:,} runs, got {_count(variable):,}"
         # characters, and a dimension's own coordinate, are read in one piece when the file is opened
         whole = variable.dtype == np.dtype("S1") or variable.dimensions == (name,)
@@ -334,7 +334,7 @@ def holds_all(path: Path, plan: str) -> bool:
     with HDF5_LOCK, netCDF4.Dataset(path) as file:
         if getattr(file, PLAN, None) != plan:
             return False
-        return not any(_left(group["case_key"], group["status"]) for group in _phases(file))
+        return not any(_left(group["run_key"], group["run_status"]) for group in _phases(file))
 
 
 def _left(keys: netCDF4.Variable[Any], status: netCDF4.Variable[Any]) -> bool:
@@ -399,7 +399,7 @@ def read_in_full(path: Path) -> list[str]:
             too_large = [f"the file is damaged: {line}" for line in oversized(file, path.stat().st_size)]
             if too_large:
                 return too_large
-            groups = {"study": file, **file.groups}
+            groups = {MAIN: file, **{name.removeprefix(RESERVED): group for name, group in file.groups.items()}}
             return [f"{phase}: {line}" for phase, group in groups.items() for line in (*_damage(group), *_each(group))]
     except UNREADABLE as error:
         # a file that begins as HDF5 does was once one; anything else was never a result
@@ -446,7 +446,7 @@ def read_keys(path: Path) -> list[str]:
             too_large = next(oversized(file, path.stat().st_size), None)
             if too_large is not None:
                 raise DamagedResultError(f"{path} is damaged: {too_large}")
-            return [key for group in _phases(file) if "case_key" in group.variables for key in _finished_keys(group)]
+            return [key for group in _phases(file) if "run_key" in group.variables for key in _finished_keys(group)]
     except UNREADABLE as error:
         if isinstance(error, ResultError):
             raise
@@ -454,11 +454,11 @@ def read_keys(path: Path) -> list[str]:
 
 
 def _phases(file: netCDF4.Dataset) -> list[netCDF4.Dataset]:
-    return [file, *(file.groups[name] for name in EARLIER_PHASES if name in file.groups)]
+    return [file, *(file.groups[name] for name in map(group_of, EARLIER_PHASES) if name in file.groups)]
 
 
 def _finished_keys(group: netCDF4.Dataset) -> Iterator[str]:
-    keys, status = (_raw(group.variables[name]) for name in ("case_key", "status"))
+    keys, status = (_raw(group.variables[name]) for name in ("run_key", "run_status"))
     # fields of one width come as an array of characters with one dimension more, which a view joins without a loop
     if keys.dtype == np.dtype("S1"):
         keys = np.ascontiguousarray(keys).view(f"S{keys.shape[-1]}").astype(str)

@@ -106,7 +106,7 @@ class ResultFile:
 
 
 def _case_keys(path: Path, part: xr.Dataset) -> list[str]:
-    return list(map(str, loaded(path, part[["case_key"]])["case_key"].values.ravel()))
+    return list(map(str, loaded(path, part[["run_key"]])["run_key"].values.ravel()))
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def check_runs(path: Path, data: xr.Dataset) -> None:
 # size by the declared type and shape, without reading; a part has at least one run
 def parts(data: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of an open result in parts of bounded size."""
-    status = data["status"]
+    status = data["run_status"]
     bytes_each = sum(data[name].nbytes for name in data.data_vars) // max(1, status.size)
     for slab in slabs(status.shape, max(1, min(SLAB, PART_BYTES // max(1, bytes_each)))):
         yield data.isel(dict(zip(status.dims, slab, strict=True)))

@@ -113,7 +113,7 @@ def precision_coordinates(precision: Precision, table: Table) -> dict[str, Any]:
             seeds[place], half[place] = [(0, np.nan), *((at.n, at.half_width) for at in made[labels].looks)][-1]
             reason[place] = made[labels].reason or "not finished"
     dims = tuple(axis.name for axis in others)
-    what = f"{precision.goal.of} of {precision.variable}"
+    what = f"{precision.goal.statistic} of {precision.variable}"
     return {
         SEEDS: (dims, seeds, {**COORDINATES[SEEDS].attributes, "comment": what}),
         HALF_WIDTH: (dims, half, {**COORDINATES[HALF_WIDTH].attributes, "comment": what}),
@@ -129,7 +129,7 @@ def planned_seeds(phase: Phase, results: Sequence[xr.Dataset]) -> Chosen | None:
     counts: dict[Labels, int] = {}
     for data in results:
         labels = [[text_label(canonical(value)) for value in data[name].values] for name in names]
-        found = (data["case_key"].astype(str) != "").sum(SEED).transpose(*names)
+        found = (data["run_key"].astype(str) != "").sum(SEED).transpose(*names)
         for place, count in np.ndenumerate(found.values):
             cell = tuple(own[i] for own, i in zip(labels, place, strict=True))
             counts[cell] = max(int(count), counts.get(cell, 0))

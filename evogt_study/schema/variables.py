@@ -34,9 +34,9 @@ OWN_VALUES = "_values"
 """Suffix of a coordinate whose values differ between runs.  Its dimension then has an index."""
 CANDIDATE = "candidate"
 """Extra axis of the pilot.  It numbers the candidates and is no parameter of a run."""
-PILOT = "pilot"
+MAIN, PILOT = "main", "pilot"
 EARLIER_PHASES = (PILOT,)
-"""Phases that a study may have before its last.  Each is a group in the result file."""
+"""Phases that a study may have before its main phase."""
 LONGEST_NAME = 240
 """Bytes of a name in UTF-8.  netCDF4 reads at most 255, and `OWN_VALUES` may be appended."""
 HDF5_ATTRIBUTES = frozenset({"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"})
@@ -97,15 +97,15 @@ attempt may be ok."""
 BOOKKEEPING = {
     variable.name: variable
     for variable in (
-        Variable("status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
-        Variable("message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
+        Variable("run_status", "what became of the run", "only runs with status ok have values", (), "", QUALITY),
+        Variable("run_message", "what went wrong, empty for a run that is ok", "exception and text, one line", (), "",
                  QUALITY),
-        Variable("attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
-        Variable("wall_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
+        Variable("run_attempts", "number of times the run was tried", "0 where it was not run", content=AUXILIARY),
+        Variable("run_seconds", "wall time of the run", "its own time plus its share of shared stages", (), "s",
                  AUXILIARY, label="wall time"),
-        Variable("case_key", "identity of the run: hash of its method, problem, parameters and recorded output",
+        Variable("run_key", "identity of the run: hash of its method, problem, parameters and recorded output",
                  "equal keys are the same computation; empty where no run is planned", (), "", AUXILIARY),
-        Variable("software", "index of the version set that computed the run",
+        Variable("run_software", "index of the version set that computed the run",
                  "position in this variable's attribute software_sets (a JSON list); -1 where it was not run",
                  content=AUXILIARY),
     )
@@ -120,13 +120,21 @@ COORDINATES = {
     )
 }
 """Coordinates of a pilot, and of a study with a target precision."""
-TAKEN = frozenset({*BOOKKEEPING, CANDIDATE, *EARLIER_PHASES, "bound"})  # bound: of intervals in summaries
-"""Names that a result file, or a summary of it, uses itself."""
+RESERVED = "run_"
+"""Beginning of the names that a result file uses itself."""
+
+
+def group_of(phase: str) -> str | None:
+    """Return the group of a result file that holds the runs of a phase; None for the root group.
+
+    The name is a reserved one, because a group and a variable of one file cannot have the same name.
+    """
+    return None if phase == MAIN else RESERVED + phase
 
 
 def objection(name: str) -> str | None:
     """Return why a variable, coordinate, dimension or parameter cannot have this name; None if it can."""
-    if name in TAKEN:
+    if name.startswith(RESERVED):
         return TAKEN_REASON
     if re.fullmatch(r"string\d+", name):
         return "xarray gives this one to the characters of strings"
@@ -153,14 +161,14 @@ def doubts(data: xr.Dataset) -> Iterator[str]:
         values, limit = variable.values, float(variable.attrs[LIMIT])
         count = _runs(data, values > limit)  # NaN, without a recorded value, is not above
         if count:
-            ok = _runs(data, data["status"].values == Status.ok) if "status" in data else 1
+            ok = _runs(data, data["run_status"].values == Status.ok) if "run_status" in data else 1
             told = f"in {count:,} of {ok:,} runs, the largest {np.nanmax(values):.3g}"
             yield f"{name} is above {limit:g} ({told}): {variable.attrs.get(WARNING, '')}"
 
 
 def _runs(data: xr.Dataset, where: npt.NDArray[np.bool_]) -> int:
     """Return the number of distinct runs at the points of the mask `where`."""
-    return len(np.unique(data["case_key"].values[where])) if "case_key" in data else int(np.count_nonzero(where))
+    return len(np.unique(data["run_key"].values[where])) if "run_key" in data else int(np.count_nonzero(where))
 
 
 def warn_of_doubts(data: xr.Dataset) -> None:

@@ -5,7 +5,7 @@
 - `case_space`: axes, constants, rules and tables; the parameter values of one case
 - `listed`: points, ranges and point files that a study lists
 - `sampled`: samples: rules, distributions, growth
-- `designs`: all designs of a study; `evs.sample`, `evs.table`, `evs.together`
+- `designs`: all designs of a study; `evs.sample`, `evs.table`, `evs.zip_axes`
 - `phases`: the pilot and its choice; seeds until the target precision is reached
 - `reading`: from the models to a method specification and phases with checked values
 - `definition`: the arguments of `Study` as the text of a study file

@@ -1,6 +1,6 @@
 """Define designs: dimensions along which several parameters change together.
 
-`together`, `sample` and `table` define a design in Python.  `read_designs` reads all designs of a study.
+`zip_axes`, `sample` and `table` define a design in Python.  `read_designs` reads all designs of a study.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from evogt_study.errors import InputError, StudyError, shortened
 from evogt_study.schema.values import text_label
 from evogt_study.schema.variables import TAKEN_REASON, objection
 from evogt_study.study.case_space import Axis
-from evogt_study.study.listed import read_listed, read_together, rows_of
+from evogt_study.study.listed import read_listed, read_zip, rows_of
 from evogt_study.study.model import StudyTable
 from evogt_study.study.parameter_values import Declared, Place
 from evogt_study.study.sampled import read_sample, warn_of_count
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-SECTIONS = ("together", "sample", "table")
+SECTIONS = ("zip", "sample", "table")
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Design:
     table: Mapping[str, Any]
 
 
-def together(name: str, /, **parameters: Any) -> Design:
+def zip_axes(name: str, /, **parameters: Any) -> Design:
     """Parameters that change together along the dimension `name`: a list of values for each, all of one length.
 
-    >>> together("level", N=[20, 40], quadrature=[100, 200]).section
-    'together'
+    >>> zip_axes("level", N=[20, 40], quadrature=[100, 200]).section
+    'zip'
     """
-    return Design("together", {"name": name, **parameters})
+    return Design("zip", {"name": name, **parameters})
 
 
 def sample(name: str, /, rule: str, count: int, **more: Any) -> Design:
@@ -72,14 +72,14 @@ def sections(designs: Design | Iterable[Design]) -> dict[str, list[Mapping[str, 
     found: dict[str, list[Mapping[str, Any]]] = {}
     for design in (designs,) if isinstance(designs, Design) or not isinstance(designs, Iterable) else designs:
         if not isinstance(design, Design):
-            told = "`designs` must be made by evs.together, evs.sample or evs.table"
+            told = "`designs` must be made by evs.zip_axes, evs.sample or evs.table"
             raise InputError(f"{told}, got {shortened(design)}")
         found.setdefault(design.section, []).append(design.table)
     return found
 
 
 def read_designs(table: StudyTable, declared: Declared, *, warn: bool) -> tuple[Axis, ...]:
-    """The index axes of a study: first ``[[together]]``, then ``[[sample]]``, then ``[[table]]``.
+    """The index axes of a study: first ``[[zip]]``, then ``[[sample]]``, then ``[[table]]``.
 
     warn: give a `DoubtWarning` for a count that leaves a sequence unbalanced.  Raises StudyError.
     """
@@ -101,9 +101,9 @@ def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axi
     def place(section: str, number: int) -> Place:
         return Place(declared.file, f"{section}[{number}]")
 
-    for number, together in enumerate(table.together):
-        at = place("together", number)
-        yield at, read_together(together, declared, at)
+    for number, zipped in enumerate(table.zip):
+        at = place("zip", number)
+        yield at, read_zip(zipped, declared, at)
     for number, sample in enumerate(table.sample):
         at = place("sample", number)
         yield at, read_sample(sample, declared, at)
@@ -114,8 +114,8 @@ def _designs(table: StudyTable, declared: Declared) -> Iterator[tuple[Place, Axi
 
 def stated_values(table: StudyTable, name: str, file: str) -> Iterator[Any]:
     """The values that designs list for a parameter, as they are written.  Raises StudyError for a wrong file."""
-    for together in table.together:
-        raw = together.parameters.get(name)
+    for zipped in table.zip:
+        raw = zipped.parameters.get(name)
         yield from raw if isinstance(raw, list) else ()
     for sample in table.sample:
         raw = sample.parameters.get(name)

@@ -1,4 +1,4 @@
-"""Read the points and ranges that a study lists: ``[[together]]``, ``[[table]]`` and the CSV files of tables."""
+"""Read the points and ranges that a study lists: ``[[zip]]``, ``[[table]]`` and the CSV files of tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from evogt_study.errors import StudyError, shortened
 from evogt_study.storage.atomic import is_special
 from evogt_study.study.case_space import MAX_CASES, Axis, Points
-from evogt_study.study.model import PointsTable, TogetherTable, quoted
+from evogt_study.study.model import PointsTable, ZipTable, quoted
 from evogt_study.study.parameter_values import Declared, Place
 
 # exp and log of different processors differ in the last bits of a double: in 12 digits they agree, and a study has the
@@ -31,7 +31,7 @@ KINDS = (int, float, lambda cell: TRUTH[cell.strip().lower()])
 """Types of a column, if all of its cells have the type.  Otherwise the cells are strings."""
 
 
-def read_together(table: TogetherTable, declared: Declared, place: Place) -> Axis:
+def read_zip(table: ZipTable, declared: Declared, place: Place) -> Axis:
     """Parameters that change along one dimension.  Raises StudyError."""
     lists = {name: _list(raw, place.at(name)) for name, raw in table.parameters.items()}
     if len(lists) < 2:
@@ -44,7 +44,7 @@ def read_together(table: TogetherTable, declared: Declared, place: Place) -> Axi
         if len(values) != length:
             told = f"`{name}` must have as many values as `{first}`, {length}, got {len(values)}: {shortened(values)}"
             raise StudyError(f"{told} ({place.at(name)})")
-    return _axis(table.name, "together", lists, declared, place)
+    return _axis(table.name, "zip", lists, declared, place)
 
 
 def _list(raw: Any, place: Place) -> list[Any]:

@@ -69,8 +69,8 @@ class _ParametersTable(Table):
         return self.model_extra or {}
 
 
-class TogetherTable(_ParametersTable):
-    """A ``[[together]]`` section: parameters that change along one dimension."""
+class ZipTable(_ParametersTable):
+    """A ``[[zip]]`` section: parameters that change along one dimension."""
 
 
 class SampleTable(_ParametersTable):
@@ -149,7 +149,7 @@ class PilotTable(Table):
 class PrecisionTable(Table):
     """The ``[precision]`` section."""
 
-    of: str = "mean"
+    statistic: str = "mean"
     """Number that is to be known: `mean`, `median`, or `ratio A/B` of the means of two labels of an axis or design."""
     variable: str = "error"
     """Variable that it is taken of."""
@@ -157,7 +157,7 @@ class PrecisionTable(Table):
     """Half the width of its interval: `10 %` of the number, or a number in its units."""
     confidence: float = 0.95
     """Confidence of the interval."""
-    at_most: Annotated[int, Field(ge=1, le=MAX_CASES)] = 2000
+    max_seeds: Annotated[int, Field(ge=1, le=MAX_CASES)] = 2000
     """Seeds of a cell after which it is given up."""
 
 
@@ -261,7 +261,7 @@ class StudyTable(Table):
     """Problem with a name, `file.py:factory`, or a table; its key `kind` names the kind of another package."""
     axes: dict[str, Any] = {}
     """Values of each axis, or a range of them; the product of all axes and designs is run."""
-    together: list[TogetherTable] = []
+    zip: list[ZipTable] = []
     """Dimensions along which several parameters change."""
     sample: list[SampleTable] = []
     """Dimensions of points that are drawn in a box."""
@@ -295,7 +295,7 @@ def read_table(text: str, file: str) -> StudyTable:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise StudyError(f"{file} must be TOML: {shortened(str(error), 120)}{taken_by(file)}") from None
     table = validated(StudyTable, raw, file)
-    if not (table.axes or table.together or table.sample or table.table):
+    if not (table.axes or table.zip or table.sample or table.table):
         wanted = "given" if "axes" not in raw else "a table with at least 1 entry"
         raise StudyError(f"`axes` must be {wanted}{'' if 'axes' not in raw else ', got {}'} ({file})")
     return table
@@ -382,7 +382,7 @@ def _known_keys(location: tuple[str, ...], model: type[Table]) -> list[str]:
     tables: dict[str, type[Table]] = {
         "when": WhenTable, "pilot": PilotTable, "precision": PrecisionTable,
         "output": OutputTable, "seeds": SeedRange,
-        "together": TogetherTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
+        "zip": ZipTable, "sample": SampleTable, "table": PointsTable, "exclude": ExcludeTable,
         "publication": PublicationTable, "creators": CreatorTable,
     }  # fmt: skip
     names = [part for part in location if part in tables]

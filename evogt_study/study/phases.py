@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # readers of a result need the phases, but not pydantic
     from evogt_study.study.model import PilotTable, PrecisionTable
     from evogt_study.study.parameter_values import Declared
 
-STUDY = "study"
-"""Name of the last phase, whose runs answer the study."""
 SEED = "seed"
 Labels = tuple[str, ...]
 """Labels of a setup: one for each axis except the seed."""
@@ -258,18 +256,18 @@ def read_precision(table: PrecisionTable, space: CaseSpace, declared: Declared) 
     if len(whole) < FEWEST or len(whole) < len(seeds):
         told = f"`precision` must be of a study with a `seed` axis of at least {FEWEST} integers"
         raise StudyError(f"{told}, got {len(seeds)} ({file}, axes.seed)")
-    of, _, ratio = table.of.partition(" ")
-    axis, pair = _pair(ratio.strip(), space, file) if of == "ratio" else ("", ("", ""))
-    if ratio and of != "ratio":
-        of = table.of
+    statistic, _, ratio = table.statistic.partition(" ")
+    axis, pair = _pair(ratio.strip(), space, file) if statistic == "ratio" else ("", ("", ""))
+    if ratio and statistic != "ratio":
+        statistic = table.statistic
     half_width, relative = half_width_of(table.half_width, file)
     try:
-        goal = Goal(of, half_width, relative, table.confidence, table.at_most, len(seeds))
+        goal = Goal(statistic, half_width, relative, table.confidence, table.max_seeds, len(seeds))
     except ParameterError as error:
         raise StudyError(str(error.at(f"{file}, precision.{error.name}"))) from None
     # from the largest on, not from the last: the seeds of a setup have to be different
-    more = range(max(whole) + 1, max(whole) + 1 + goal.at_most - len(seeds))
-    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.at_most")))
+    more = range(max(whole) + 1, max(whole) + 1 + goal.max_seeds - len(seeds))
+    longer = Axis(SEED, (*seeds, *declared.values(SEED, more, "precision.max_seeds")))
     axes = tuple(longer if each.name == SEED else each for each in space.axes)
     return Precision(goal, table.variable, axis, pair), replace(space, axes=axes)
 
@@ -293,8 +291,10 @@ def _pair(text: str, space: CaseSpace, file: str) -> tuple[str, tuple[str, str]]
                 labels = list(map(text_label, values))
                 if axis.name != SEED and {first, second} <= set(labels):
                     return axis.name, _points((first, second), name, labels, axis, file)
-    told = f'`of` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
-    raise StudyError(f"{told} ({file}, precision.of)")
+    told = (
+        f'`statistic` must be mean, median, or "ratio A/B" of two labels of one axis, got {shortened("ratio " + text)}'
+    )
+    raise StudyError(f"{told} ({file}, precision.statistic)")
 
 
 def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis, file: str) -> tuple[str, str]:
@@ -302,7 +302,9 @@ def _points(pair: tuple[str, str], name: str, labels: Sequence[str], axis: Axis,
     counts = {each: labels.count(each) for each in pair}
     for each, count in counts.items():
         if count > 1:
-            told = f"`of` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
-            raise StudyError(f"{told} ({file}, precision.of); {name} in [axes] compares at each value of the others")
+            told = f"`statistic` must be of labels that one point of {axis.name} has, got {name} = {each} at {count}"
+            raise StudyError(
+                f"{told} ({file}, precision.statistic); {name} in [axes] compares at each value of the others"
+            )
     shown = [text_label(axis.values[labels.index(each)]) for each in pair]
     return shown[0], shown[1]

@@ -14,7 +14,7 @@ from evogt_study.methods.loading import known_method, load_method
 from evogt_study.methods.problem_kind import kind_of
 from evogt_study.methods.protocol import Alternatives, MethodSpec, Output
 from evogt_study.schema.values import Value, text_label
-from evogt_study.schema.variables import PILOT
+from evogt_study.schema.variables import MAIN, PILOT
 from evogt_study.study.case_space import MAX_CASES, Axis, CaseSpace, Exclude, When
 from evogt_study.study.designs import check_occurs, read_designs, stated_values
 from evogt_study.study.listed import spaced
@@ -25,7 +25,7 @@ from evogt_study.study.model import (
     WhenTable,
 )
 from evogt_study.study.parameter_values import Declared, Place, is_formula, read_formulas
-from evogt_study.study.phases import STUDY, Phase, read_pilot, read_precision
+from evogt_study.study.phases import Phase, read_pilot, read_precision
 
 # NumPy's arrays have at most 64 dimensions, 32 before NumPy 2; variables add some of their own
 MAX_AXES = 30
@@ -60,9 +60,7 @@ class Reader:
         """Parameters without a default that no section of the text gives; none where a table's file may give them."""
         table = self.table
         given = {*table.axes, *table.constants, *(table.pilot.parameters if table.pilot else ())}
-        given.update(
-            *(rule.set for rule in table.when), *(each.parameters for each in (*table.together, *table.sample))
-        )
+        given.update(*(rule.set for rule in table.when), *(each.parameters for each in (*table.zip, *table.sample)))
         given.update(*(row for listed in table.table for row in listed.rows or ()))
         for name, parameter in self.method.parameters.items():
             if parameter.default is None and not parameter.optional and name not in given and not table.table_files:
@@ -139,7 +137,7 @@ class Reader:
         if table.precision is not None:
             precision, space = read_precision(table.precision, space, self.declared)
         pilots = [] if table.pilot is None else [read_pilot(table.pilot, space, self.declared)]
-        return (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(STUDY, space, precision=precision))
+        return (*(Phase(PILOT, pilot.space, pilot) for pilot in pilots), Phase(MAIN, space, precision=precision))
 
     def _space(self, warn: bool) -> CaseSpace:
         """The cases of the study; of designs that are no good ones it is warned."""

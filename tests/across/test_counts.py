@@ -34,7 +34,7 @@ def counts_of(evogt):
 
     def count(event, path):
         with evs.open(path) as data:
-            status = data.status.values
+            status = data.run_status.values
         code, text, _ = evogt("status", path)
         assert code == 0
         line = next(line for line in text.splitlines() if " runs, " in line)

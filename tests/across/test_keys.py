@@ -46,8 +46,8 @@ STATED = {
     ),
     "consecutive seeds": ({"axes": {"seed": range(9)}}, "[axes]\nseed = { start = 0, count = 9 }\n"),
     "parameters that change together": (
-        {"axes": {"seed": [0, 1]}, "designs": evs.together("level", a=[1, 2], b=[0.1, 0.2])},
-        '[axes]\nseed = [0, 1]\n[[together]]\nname = "level"\na = [1, 2]\nb = [0.1, 0.2]\n',
+        {"axes": {"seed": [0, 1]}, "designs": evs.zip_axes("level", a=[1, 2], b=[0.1, 0.2])},
+        '[axes]\nseed = [0, 1]\n[[zip]]\nname = "level"\na = [1, 2]\nb = [0.1, 0.2]\n',
     ),
     "a sample": (
         {"designs": evs.sample("point", "sobol", 8, **BOX)},

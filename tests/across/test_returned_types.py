@@ -91,7 +91,7 @@ KINDS = {
     ),
     "the result of solve_ivp": (
         "__import__('scipy.integrate').integrate.solve_ivp(lambda t, y: 0 * y, [0, 1], [seed], t_eval=[0.0, 1.0])",
-        {"t": (("seed", "t_0"), "float64", [[0, 1]] * 3), "status": (S, "int64", [0, 0, 0])},
+        {"t": (("seed", "t_0"), "float64", [[0, 1]] * 3), "run_status": (S, "int64", [0, 0, 0])},
     ),
     "the result of a test": (
         "__import__('scipy.stats').stats.ttest_ind([0.0, 1.0], [0.0, 1.0])", {"pvalue": (S, "float64", [1, 1, 1])},
@@ -124,7 +124,6 @@ TODAY = {
     "coordinates that are dates": "coordinates may be dates",
     "a DataTree": "groups of a DataTree are variables named group_variable",
     "a Series": "a coordinate of integers keeps its type",
-    "OptimizeResult": "numbers of a SciPy result are kept, whatever their names",
     "the result of solve_ivp": "fields that hold functions or None are left out",
     "the result of a test": "results of tests of SciPy are kept",
     "a coordinate of different lengths": PADDED,
@@ -203,8 +202,8 @@ def test_attributes_come_back(journey, name):
 def test_what_does_not_fit_other_runs_fails(journey, name):
     expression, statuses, message = REFUSED[name]
     for data in journey(expression):
-        assert [Status(int(each)).name for each in data.status] == statuses
-        assert message in str(data.message.values[1])
+        assert [Status(int(each)).name for each in data.run_status] == statuses
+        assert message in str(data.run_message.values[1])
 
 
 @pytest.mark.xfail(strict=True, reason="evs.run and evs.open return equal Datasets, the variables of the user first")

@@ -64,7 +64,7 @@ def test_a_sample_has_each_run_once(data):
         np.testing.assert_array_equal(
             both[name].sel(dictionary="transnet"), one[name].sel(dictionary="transnet", N1=24)
         )
-    plain = evs.summary(data["error"].drop_vars("case_key").sel(dictionary="gtransnet"), BOTH)
+    plain = evs.summary(data["error"].drop_vars("run_key").sel(dictionary="gtransnet"), BOTH)
     xr.testing.assert_equal(plain["ci"], evs.summary(data["error"], BOTH)["ci"].sel(dictionary="gtransnet"))
 
 
@@ -99,7 +99,7 @@ def test_pairs_of_the_same_two_runs_are_one_pair(data):
     each = evs.compare(error, "dictionary", "transnet", "gtransnet", BOTH, units=BOTH)
     assert counts(each) == (4, 4)
     same = error.sel(dictionary="transnet")
-    pairs = xr.concat([same, same.copy(data=2 * same.values).assign_coords(case_key=same.case_key + "x")], "twice")
+    pairs = xr.concat([same, same.copy(data=2 * same.values).assign_coords(run_key=same.run_key + "x")], "twice")
     found = evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2, BOTH)
     assert (*counts(found), int(found["wins"])) == (2, 2, 2)
     assert float(found["p_value"]) == evs.compare(pairs.assign_coords(twice=[1, 2]), "twice", 1, 2)["p_value"][0]
@@ -119,7 +119,7 @@ def test_a_ranking_has_each_run_of_a_label_once(data):
 def test_commands_count_runs(evogt, path, tmp_path):
     code, out, _ = evogt("summary", path, "--over", "N1,seed")
     assert (code, [line.split()[-3] for line in out.splitlines()[2:]]) == (0, ["2/2", "2/2"])
-    assert "equal.nc (study): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
+    assert "equal.nc (main): 8 points, 6 runs, 6 ok\n" in evogt("status", path)[1]
     assert evogt("export", path, "-o", tmp_path / "runs.csv")[1].endswith("runs.csv: 6 runs\n")
     assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 8  # each point has a row
     for kind, words in (
@@ -132,9 +132,9 @@ def test_commands_count_runs(evogt, path, tmp_path):
 
 
 def test_what_became_of_runs_counts_them_once(data, tmp_path, evogt, result_of):
-    data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["study"]
-    data["status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
-    data["message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
+    data = read_result(result_of(evs.Study.from_text(STUDY), tmp_path / "own.nc"))["main"]
+    data["run_status"].loc[{"dictionary": "transnet", "seed": 1}] = Status.failed
+    data["run_message"].loc[{"dictionary": "transnet", "seed": 1}] = "no luck"
     made = completeness(data)
     assert made.told() == "5 of 6 runs are ok; 1 failed"
     assert [(each.text, each.count) for each in made.messages] == [("no luck", 1)]
@@ -187,5 +187,5 @@ def test_truth_values_and_empty_keys_are_no_runs():
 
 def test_values_of_xarray_alone_take_their_keys(path):
     with xr.open_dataset(path) as data:
-        assert counts(evs.summary(data["error"], BOTH, planned=data["case_key"])) == ([2, 2], [2, 2])
-        assert counts(evs.summary(data["error"], BOTH, units=BOTH, planned=data["case_key"] != "")) == ([4, 4], [4, 4])
+        assert counts(evs.summary(data["error"], BOTH, planned=data["run_key"])) == ([2, 2], [2, 2])
+        assert counts(evs.summary(data["error"], BOTH, units=BOTH, planned=data["run_key"] != "")) == ([4, 4], [4, 4])

@@ -10,7 +10,7 @@ def pilot(minimise):
     """Three candidates at two points; the second point's least estimate is not at its least error."""
     values = {"error": [[3.0, 1.0, 2.0], [2.0, 4.0, 1.0]], "error_upper": [[3.0, 1.5, 2.0], [1.0, 4.0, 2.0]]}
     data = {name: (("k", "candidate", "seed"), np.array(table)[:, :, None]) for name, table in values.items()}
-    data["status"] = (("k", "candidate", "seed"), np.ones((2, 3, 1), dtype=np.int8))
+    data["run_status"] = (("k", "candidate", "seed"), np.ones((2, 3, 1), dtype=np.int8))
     study = f'[pilot]\nminimise = "{minimise}"\nby = ["k"]\n'
     return xr.Dataset(data, {"k": [5, 7]}, {"study": study})
 

@@ -35,8 +35,8 @@ set = { gamma = 3 }
 """
 RESULT = Path(__file__).parents[2] / "data" / "results" / "oscillatory_1d.nc"
 COLUMNS = [
-    "family", "N", "seed", "gamma", "tau", "status", "message", "error", "rank", "word", "attempts", "wall_seconds",
-    "case_key", "software",
+    "family", "N", "seed", "gamma", "tau", "run_status", "run_message", "error", "rank", "word", "run_attempts",
+    "run_seconds", "run_key", "run_software",
 ]  # fmt: skip
 
 
@@ -55,9 +55,9 @@ def test_one_row_a_run_with_everything_that_is_one_number_a_run(data, tmp_path):
     assert [row["seed"] for row in rows] == ["0", "1"] * 4
     first, failed = rows[0], rows[5]
     assert (first["family"], first["N"], first["gamma"], first["tau"]) == ("a", "20", "1.5", "1e-12")
-    assert (first["status"], first["message"], first["rank"], first["word"]) == ("ok", "", "20", "a")
+    assert (first["run_status"], first["run_message"], first["rank"], first["word"]) == ("ok", "", "20", "a")
     assert float(first["error"]) == 20 / 3  # to the last bit
-    assert (failed["status"], failed["message"]) == ("failed", 'AssertionError: bad, "luck"')
+    assert (failed["run_status"], failed["run_message"]) == ("failed", 'AssertionError: bad, "luck"')
     assert (failed["error"], failed["rank"], failed["word"], failed["gamma"]) == ("", "", "", "3.0")
 
 
@@ -65,7 +65,7 @@ def test_the_values_are_those_of_the_result(data):
     table = run_table(data)
     np.testing.assert_array_equal(table["error"], data["error"].values.ravel())
     assert table["rank"].tolist() == [20, 20, 40, 40, 20, None, 40, None]
-    assert table["case_key"].tolist() == data["case_key"].values.ravel().tolist()
+    assert table["run_key"].tolist() == data["run_key"].values.ravel().tolist()
 
 
 def test_a_file_that_is_read_back_by_pandas_has_the_same_numbers(data, tmp_path):
@@ -105,7 +105,7 @@ def test_cases_that_are_not_planned_have_no_row():
     shipped = evs.open(RESULT, pilot=True)
     with shipped:
         table = run_table(shipped)
-        planned = int((shipped["case_key"] != "").sum())
+        planned = int((shipped["run_key"] != "").sum())
     assert len(table["error"]) == planned == 600 < shipped["error"].size
     assert not any(math.isnan(value) for value in table["error"])
 
@@ -127,7 +127,7 @@ def test_no_cell_is_a_formula_where_that_is_asked_for(own_study, result_of, tmp_
     path = result_of(own_study(FORMULAS, rest), tmp_path / "own.nc")
     with evs.open(path) as opened:
         data = opened.load()
-    data["message"][0, 1] = "=cmd|' /C calc'!A0"
+    data["run_message"][0, 1] = "=cmd|' /C calc'!A0"
     notes = {}
     for spreadsheet in (False, True):
         write_table(data, tmp_path / f"{spreadsheet}.csv", spreadsheet=spreadsheet)
@@ -135,7 +135,7 @@ def test_no_cell_is_a_formula_where_that_is_asked_for(own_study, result_of, tmp_
             rows = list(csv.DictReader(file))
         notes[spreadsheet] = [row["note"] for row in rows if row["note"]]
         assert [row["value"] for row in rows if row["value"]] == ["-1.5"] * 4  # a number stays one
-        assert rows[1]["message"] == "'" * spreadsheet + "=cmd|' /C calc'!A0"
+        assert rows[1]["run_message"] == "'" * spreadsheet + "=cmd|' /C calc'!A0"
     assert notes[False] == ["=1+1", "-2.5e3", "@SUM(A1)", "plain"]
     assert notes[True] == ["'=1+1", "-2.5e3", "'@SUM(A1)", "plain"]
     assert evogt("export", path, "-o", tmp_path / "new.csv", "--spreadsheet")[0] == 0

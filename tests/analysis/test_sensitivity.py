@@ -92,7 +92,7 @@ def test_failures_in_a_corner_are_reported_and_explained_by_the_same_call_on_the
         found = evs.sensitivity(lost)
     assert found.failure_p.notnull().values.tolist() == [True, True, False]
     assert np.isfinite(found.total_order).all()
-    status = sampled(points, np.where(corner, Status.failed, Status.ok).astype(np.int8), name="status")
+    status = sampled(points, np.where(corner, Status.failed, Status.ok).astype(np.int8), name="run_status")
     status.attrs["flag_values"] = [int(each) for each in Status]
     why = evs.sensitivity(status)
     assert why.total_order.values[:2].min() > 0.4 > 0.1 > why.total_order.values[2]
@@ -109,13 +109,13 @@ def test_failures_at_random_are_no_corner_and_equal_values_have_no_shares():
 
 
 def test_values_that_are_all_equal_are_refused():
-    status = sampled(uniform(), np.full(256, Status.ok), name="status")
+    status = sampled(uniform(), np.full(256, Status.ok), name="run_status")
     status.attrs["flag_values"] = [0]
-    data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "status": status})
+    data = xr.Dataset({"error": sampled(uniform(), np.ones(256)), "run_status": status})
     with pytest.raises(InputError, match="`error` must vary to depend on parameters, all its values are 1"):
         data.evogt.sensitivity()
     with pytest.raises(InputError, match="`failure` must vary to depend on parameters, all its values are 0"):
-        data.evogt.sensitivity("status")
+        data.evogt.sensitivity("run_status")
 
 
 @pytest.mark.filterwarnings("error")
@@ -171,7 +171,7 @@ def test_a_result_without_a_sample_is_told_what_there_is():
     with pytest.raises(InputError, match=r"`over` must be given where no dimension is of a sample \(N, seed\)"):
         evs.sensitivity(xr.DataArray(np.ones((2, 3)), dims=("N", "seed")))
     plain = xr.DataArray(np.arange(6.0).reshape(2, 3), {"N": [1, 2], "N1": ("N", [2, 4])}, ("N", "seed"), name="error")
-    keyed = plain.assign_coords(case_key=("N", np.array(["a", "b"], dtype=object)))
+    keyed = plain.assign_coords(run_key=("N", np.array(["a", "b"], dtype=object)))
     with pytest.raises(InputError, match="no dimension is of a sample"):
         evs.sensitivity(keyed)
     with pytest.raises(

@@ -50,7 +50,7 @@ def seconds_of_runs(path):
         piloted = "pilot_group" in study.attrs
     if piloted:
         with xr.open_dataset(path, group="pilot") as pilot:
-            seconds += float(pilot.wall_seconds.sum())
+            seconds += float(pilot.run_seconds.sum())
     return seconds
 
 

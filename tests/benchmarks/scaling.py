@@ -96,10 +96,10 @@ def alone(kind, turns=4):
 def runs_of(path):
     """Number of runs of a result, its pilot's among them."""
     with xr.open_dataset(path) as data:
-        count, piloted = int((data.status != 0).sum()), "pilot_group" in data.attrs
+        count, piloted = int((data.run_status != 0).sum()), "pilot_group" in data.attrs
     if piloted:
         with xr.open_dataset(path, group="pilot") as pilot:
-            count += int((pilot.status != 0).sum())
+            count += int((pilot.run_status != 0).sum())
     return count
 
 

@@ -83,8 +83,8 @@ def write(path, text=STUDY, attributes=None):
     table = Table(plan)
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
-    data.attrs = {**global_attributes(study, "study"), **data.attrs, **(attributes or {})}
-    write_result(path, {"study": data})
+    data.attrs = {**global_attributes(study, "main"), **data.attrs, **(attributes or {})}
+    write_result(path, {"main": data})
     return path
 
 
@@ -213,14 +213,20 @@ TAMPERED = {
     "a renamed variable": (lambda file: file.renameVariable("error", "eror"), "`eror` is damaged"),
 }
 UNSOUND = {
-    "a status that is none": (set_all("status", 99), "`status` must be one of 0, 1, 2, 3, 4, 5, got 99"),
-    "a negative status": (set_all("status", -3), "got -3"),
-    "software that is none": (set_all("software", 7), "`software` must be an index into its 1 software_sets, got 7"),
-    "negative software": (set_all("software", -5), "got -5"),
-    "no table of software": (set_attribute("software_sets", "nonsense", "software"), "in the attribute software_sets"),
-    "an empty table": (set_attribute("software_sets", "[]", "software"), "index into its 0 software_sets"),
-    "another table": (set_attribute("software_sets", '{"a": 1}', "software"), "in the attribute software_sets"),
-    "a table of numbers": (set_attribute("software_sets", "[1]", "software"), "in the attribute software_sets"),
+    "a status that is none": (set_all("run_status", 99), "`run_status` must be one of 0, 1, 2, 3, 4, 5, got 99"),
+    "a negative status": (set_all("run_status", -3), "got -3"),
+    "software that is none": (
+        set_all("run_software", 7),
+        "`run_software` must be an index into its 1 software_sets, got 7",
+    ),
+    "negative software": (set_all("run_software", -5), "got -5"),
+    "no table of software": (
+        set_attribute("software_sets", "nonsense", "run_software"),
+        "in the attribute software_sets",
+    ),
+    "an empty table": (set_attribute("software_sets", "[]", "run_software"), "index into its 0 software_sets"),
+    "another table": (set_attribute("software_sets", '{"a": 1}', "run_software"), "in the attribute software_sets"),
+    "a table of numbers": (set_attribute("software_sets", "[1]", "run_software"), "in the attribute software_sets"),
     "coordinates that are none": (
         set_attribute("recorded_coordinates", "error nothere"),
         "`recorded_coordinates` must name coordinates, got error",
@@ -287,9 +293,9 @@ def test_a_truncated_result_in_the_way(refused, result):
 OF_A_RESULT = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
 LOOKALIKES = {
     "another package's file": xr.Dataset({"temperature": ("x", [1.0])}),
-    "some of a result": xr.Dataset({"case_key": ("seed", ["a"])}, attrs=OF_A_RESULT),
+    "some of a result": xr.Dataset({"run_key": ("seed", ["a"])}, attrs=OF_A_RESULT),
     "a result without its bookkeeping": xr.Dataset(
-        {"case_key": ("seed", ["a"]), "status": ("seed", [1]), "error": ("seed", [1.0])},
+        {"run_key": ("seed", ["a"]), "run_status": ("seed", [1]), "error": ("seed", [1.0])},
         attrs=OF_A_RESULT,
     ),
 }
@@ -428,8 +434,8 @@ def test_the_status_of_a_study_that_has_not_run(refused):
         (("--variable", "eror"), ["`--variable` must be one of error, ", "got 'eror'"]),
         (("--variable", "seed"), ["`--variable` must be one of", "got 'seed'"]),
         (("--variable", "word"), ["`word` must hold numbers"]),
-        (("--variable", "message"), ["`message` must hold numbers"]),
-        (("--variable", "case_key"), ["`case_key` must hold numbers"]),
+        (("--variable", "run_message"), ["`run_message` must hold numbers"]),
+        (("--variable", "run_key"), ["`run_key` must hold numbers"]),
         (("--format", "html"), ["`format` must be one of text, markdown, latex, csv", "got 'html'"]),
         (
             ("--statistic", "avg"),
@@ -496,7 +502,7 @@ def test_a_summary_without_error(refused, folder):
     said = refused("summary", "own.nc", "--variable", "costs")
     assert "`--variable` must be one of cost, " in said
     assert "word" not in said
-    assert "case_key" not in said
+    assert "run_key" not in said
 
 
 def test_a_picture_of_a_result_of_arrays_alone(refused, folder):
@@ -534,7 +540,7 @@ def test_a_result_that_is_not_finished_is_checked_as_far_as_it_goes(evogt, begun
     code, out, _ = evogt("verify", "new.nc")
     assert (code, out.count("equal bit for bit")) == (1, 3)
     (found,) = re.findall("wrong: (.*)", out)
-    assert found.startswith("study: 6 runs of 12 are not_run; `evogt run` computes them")
+    assert found.startswith("main: 6 runs of 12 are not_run; `evogt run` computes them")
 
 
 def test_what_is_finished_of_a_result_is_merged(evogt, begun, result):
@@ -568,7 +574,7 @@ def test_the_status_of_a_result(evogt, folder, result):
     code, out, err = evogt("status", "own.nc")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "own.nc (study): 12 runs, 10 ok, 2 failed",
+        "own.nc (main): 12 runs, 10 ok, 2 failed",
         "  not ok by family: b: 2/6",
         "  not ok by epsilon: 0.2: 1/6, 0.1: 1/6",
         "  not ok by seed: 2: 2/4",
@@ -582,19 +588,19 @@ def test_the_status_of_a_study_is_that_of_its_result(evogt, folder, result):
     shutil.move(result, folder / "results" / "own.nc")
     code, out, _ = evogt("status", "own.toml")
     assert code == 0
-    assert out.startswith("results/own.nc (study): 12 runs, 10 ok, 2 failed\n")
+    assert out.startswith("results/own.nc (main): 12 runs, 10 ok, 2 failed\n")
 
 
 def test_the_status_of_a_complete_result_has_nothing_to_tell(evogt, folder):
     write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]'))
-    assert evogt("status", "own.nc") == (0, "own.nc (study): 6 runs, 6 ok\n", "")
+    assert evogt("status", "own.nc") == (0, "own.nc (main): 6 runs, 6 ok\n", "")
 
 
 def test_the_status_counts_the_runs_of_each_software(evogt, result):
     def older(data):
-        (entry,) = json.loads(data.software.attrs["software_sets"])
-        data.software.attrs["software_sets"] = json.dumps([entry, entry | {"numpy": "1.0.0"}])
-        data.software.values[..., 0] = 1
+        (entry,) = json.loads(data.run_software.attrs["software_sets"])
+        data.run_software.attrs["software_sets"] = json.dumps([entry, entry | {"numpy": "1.0.0"}])
+        data.run_software.values[..., 0] = 1
 
     code, out, _ = evogt("status", rewritten(result, older))
     assert code == 0
@@ -605,7 +611,7 @@ def test_the_status_counts_the_runs_of_each_software(evogt, result):
 def test_diverged_runs_are_counted_as_such(evogt, folder):
     write(folder / "own.nc", STUDY.replace('["a", "b"]', '["a"]').replace("count = 3", "count = 4"))
     _, out, _ = evogt("status", "own.nc")
-    assert out.startswith("own.nc (study): 8 runs, 6 ok, 2 diverged\n")
+    assert out.startswith("own.nc (main): 8 runs, 6 ok, 2 diverged\n")
     assert "2 x DivergedError: `error` is not finite" in out
 
 
@@ -732,7 +738,7 @@ def test_a_summary_of_single_runs(evogt, result):
 def test_an_export(evogt, refused, folder, result):
     assert evogt("export", "own.nc", "-o", "runs.csv") == (0, "runs.csv: 12 runs\n", "")
     lines = (folder / "runs.csv").read_text().splitlines()
-    assert lines[0].startswith("family,epsilon,seed,status,message,error,rank,word,attempts,")
+    assert lines[0].startswith("family,epsilon,seed,run_status,run_message,error,rank,word,run_attempts,")
     assert lines[1].startswith("a,0.2,0,ok,,0.2,7,a,1,")
     assert lines[9].startswith("b,0.2,2,failed,AssertionError: no luck,,,,1,")
     assert "`--output` must be a new file, got runs.csv" in refused("export", "own.nc", "-o", "runs.csv")
@@ -748,7 +754,7 @@ def test_a_replay(evogt, folder, result):
     code, out, err = evogt("replay", "own.nc", "--at", "family=a,epsilon=0.1", "--at", "seed=1")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
-    assert first.startswith("own.nc (study): family=a, epsilon=0.1, seed=1, case ")
+    assert first.startswith("own.nc (main): family=a, epsilon=0.1, seed=1, case ")
     assert second == "  equal bit for bit: error, rank, word"
     assert listing(folder) == before
 
@@ -799,7 +805,7 @@ def test_a_merge(evogt, folder):
     write(folder / "b.nc", STUDY.replace('["a", "b"]', '["a"]').replace("{ count = 3 }", "[1, 2]"))
     (folder / "own.toml").write_text(STUDY.replace('["a", "b"]', '["a"]'))
     assert evogt("merge", "a.nc", "b.nc", "--study", "own.toml", "-o", "c.nc") == (0, "c.nc: 6 runs, 6 ok\n", "")
-    assert evogt("verify", "c.nc", "--sample", "0") == (0, "c.nc (study): 6 runs, 6 ok\nc.nc: all well\n", "")
+    assert evogt("verify", "c.nc", "--sample", "0") == (0, "c.nc (main): 6 runs, 6 ok\nc.nc: all well\n", "")
 
 
 def test_a_merge_with_failed_runs_is_exit_code_one(evogt, folder, result):
@@ -822,9 +828,9 @@ def test_a_result_that_is_all_well(evogt, folder, result):
     code, out, err = evogt("verify", "own.nc", "--sample", "2", "--seed", "1")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert (lines[0], lines[-1]) == ("own.nc (study): 12 runs, 10 ok, 2 failed", "own.nc: all well")
+    assert (lines[0], lines[-1]) == ("own.nc (main): 12 runs, 10 ok, 2 failed", "own.nc: all well")
     assert len(lines) == 4
-    assert all(line.startswith("  computed again: study run family=") for line in lines[1:3])
+    assert all(line.startswith("  computed again: main run family=") for line in lines[1:3])
     assert listing(folder) == before
 
 
@@ -876,7 +882,7 @@ def test_the_plan_of_the_papers_study(evogt, folder, no_workers):
     lines = out.splitlines()
     assert lines[0] == "study oscillatory_1d: One-dimensional oscillatory-coefficient benchmark"
     assert lines[1] == "  pilot: 600 cases of 780 points = 4 dictionary x 3 epsilon x 13 candidate x 5 seed"
-    assert "  study: 240 cases = 4 dictionary x 3 epsilon x 20 seed" in lines
+    assert "  main: 240 cases = 4 dictionary x 3 epsilon x 20 seed" in lines
     assert "then, with `gamma` chosen by the pilot:" in lines
     assert any("trial functions" in line and " 200 times, 33% of the cases" in line for line in lines)
     told = [re.fullmatch(r"    about (.*) of work, (.*) for the longest run", line) for line in lines]
@@ -892,7 +898,7 @@ def test_the_plan_of_the_papers_study(evogt, folder, no_workers):
 def test_the_plan_of_ones_own_method(evogt, folder):
     code, out, err = evogt("plan", "own.toml")
     assert (code, err) == (0, "")
-    assert out.splitlines()[:2] == ["study own", "  study: 12 cases = 2 family x 2 epsilon x 3 seed"]
+    assert out.splitlines()[:2] == ["study own", "  main: 12 cases = 2 family x 2 epsilon x 3 seed"]
     assert out.splitlines()[-1] == "only running it tells how long that takes"
     assert "MiB" not in out
 
@@ -904,7 +910,7 @@ def test_the_plan_of_joined_designs_tells_cells_that_are_the_same_run(evogt, fol
     )
     code, out, err = evogt("plan", "own.toml")
     assert (code, err) == (0, "")
-    assert "  study: 9 cases = 3 joined x 3 seed x 1 family, of which 6 are different runs" in out.splitlines()
+    assert "  main: 9 cases = 3 joined x 3 seed x 1 family, of which 6 are different runs" in out.splitlines()
 
 
 @pytest.mark.slow
@@ -1006,7 +1012,7 @@ def test_the_installed_command_is_this_one(folder):
 def test_values_of_a_failed_run_are_missing_in_the_file(result):
     """What the summaries above rest on."""
     data = read_study(result)
-    failed = (data.status == 2).values
+    failed = (data.run_status == 2).values
     assert failed.sum() == 2
     assert np.isnan(data["error"].values[failed]).all()
     assert np.isnan(data["rank"].values[failed]).all()

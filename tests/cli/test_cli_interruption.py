@@ -70,7 +70,7 @@ def finishes(slow):
     code, errors = ended(process)
     assert (code, errors) == (0, "")
     data = read_study(path)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     np.testing.assert_array_equal(data.error, np.arange(100))
 
 
@@ -102,7 +102,7 @@ def test_a_signal_keeps_what_is_finished_for_status_summary_and_the_same_command
     assert "is not finished" in beside
     assert "they are left out" in beside
     finishes(slow)
-    assert asked("status", path) == (f"{path} (study): 100 runs, 100 ok\n", "")
+    assert asked("status", path) == (f"{path} (main): 100 runs, 100 ok\n", "")
 
 
 def test_code_in_a_string_that_is_interrupted(own_study):
@@ -229,11 +229,11 @@ def test_status_and_summary_read_what_is_finished_of_a_running_study(own_study, 
             go.touch()
             assert ended(process) == (0, "")
     assert first.startswith(f"{path}: running: process {process.pid} ")
-    assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path} (study): 100 runs, 100 ok"
+    assert watching.communicate(timeout=60)[0].splitlines()[-1] == f"{path} (main): 100 runs, 100 ok"
     assert watching.returncode == 0
     assert "All 100 runs are ok." in page.read_text()
     assert "refresh" not in page.read_text()
-    assert (read_study(path).status == Status.ok).all()
+    assert (read_study(path).run_status == Status.ok).all()
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "5x", "0", "1:2:3:4", "1e3", "30m5", "nan"])

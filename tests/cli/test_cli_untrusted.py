@@ -86,7 +86,7 @@ def test_a_result_is_checked_and_joined_without_its_code(own_study, result_of, e
     forget(folder)
     (folder / "method.py").rename(folder / "moved.py")
     assert evogt("merge", "a.nc", "b.nc", "-o", "c.nc") == (0, "c.nc: 12 runs, 12 ok\n", "")
-    assert evogt("verify", "--sample", "0", "c.nc")[:2] == (0, "c.nc (study): 12 runs, 12 ok\nc.nc: all well\n")
+    assert evogt("verify", "--sample", "0", "c.nc")[:2] == (0, "c.nc (main): 12 runs, 12 ok\nc.nc: all well\n")
     assert not imported(folder)
     code, out, _ = evogt("verify", "c.nc", "--code", "moved.py")
     assert (code, out.count("equal bit for bit")) == (0, 3)
@@ -111,7 +111,7 @@ def test_a_problem_of_ones_own_is_known_by_what_it_declares(small_study, result_
     started(study, folder / "later" / "later.nc", [0])
     forget(folder)
     assert evogt("verify", "--sample", "0", "small.nc")[0] == 0
-    assert "later.nc (study): 4 runs, 3 not_run, 1 ok\n" in evogt("status", "later/later.nc")[1]
+    assert "later.nc (main): 4 runs, 3 not_run, 1 ok\n" in evogt("status", "later/later.nc")[1]
     assert not imported(folder)
     assert evogt("verify", "--sample", "1", "small.nc")[0] == 0
 
@@ -223,13 +223,19 @@ def declaring(path, runs, more=lambda file: None):
         file.setncatts({"study": "", "id": "own", "result_schema": SCHEMA_VERSION, "title": "own"})
         file.createDimension("seed", runs)
         file.createDimension("letters", 20)
-        kinds = {"status": "i1", "attempts": "i4", "wall_seconds": "f8", "software": "i4", "message": "S1"}
-        for name, kind in (kinds | {"case_key": "S1"}).items():
+        kinds = {
+            "run_status": "i1",
+            "run_attempts": "i4",
+            "run_seconds": "f8",
+            "run_software": "i4",
+            "run_message": "S1",
+        }
+        for name, kind in (kinds | {"run_key": "S1"}).items():
             dims = ("seed", "letters") if kind == "S1" else ("seed",)
             file.createVariable(name, kind, dims, zlib=True, chunksizes=(min(runs, 2**15), 20)[: len(dims)])
             if kind == "S1":
                 file[name].setncattr("_Encoding", "utf-8")
-        file["software"].software_sets = "[{}]"
+        file["run_software"].software_sets = "[{}]"
         more(file)
     return path
 
@@ -306,9 +312,9 @@ def test_what_compresses_best_can_be_held(evogt, folder):
 
 def fields(file):
     """200 MB of them, and what else runs that are ok have."""
-    for name, value in {"status": Status.ok, "attempts": 1, "wall_seconds": 1.0, "software": 0}.items():
+    for name, value in {"run_status": Status.ok, "run_attempts": 1, "run_seconds": 1.0, "run_software": 0}.items():
         file[name][:] = value
-    file["case_key"][:] = np.array([list(f"{number:020d}") for number in range(24)], dtype="S1")
+    file["run_key"][:] = np.array([list(f"{number:020d}") for number in range(24)], dtype="S1")
     file.createVariable("seed", "i8", ("seed",))[:] = range(24)
     for name in ("x", "y"):
         file.createDimension(name, 1024)
@@ -331,7 +337,7 @@ def test_arrays_stay_in_the_file_until_they_are_drawn(folder):
     """They are 8 MB of each run, and one run's are drawn."""
     declaring(folder / "own.nc", 24, fields)
     used, out = peak("status", "own.nc")
-    assert out == "own.nc (study): 24 runs, 24 ok\n"
+    assert out == "own.nc (main): 24 runs, 24 ok\n"
     drawn, _ = peak("report", "own.nc")
     assert used < 180  # seen: 106 and 194; 372 and 525 when all was read
     assert drawn < 300

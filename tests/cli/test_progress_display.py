@@ -8,7 +8,7 @@ from evogt_study.cli.display import _Bar, display
 from evogt_study.cli.progress_bar import progress_bar
 from evogt_study.operations.progress import Event
 
-EVENT = Event("study", reused=10, done=20, failed=0, total=60, seconds=4.0)
+EVENT = Event("main", reused=10, done=20, failed=0, total=60, seconds=4.0)
 GREEN, RED = "\x1b[32m", "\x1b[31m"
 
 

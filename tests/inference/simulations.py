@@ -96,15 +96,15 @@ def family_wise_error(name, size, labels=4, simulations=2_000):
 def precision_studies(studies, goal, seed=SEED):
     """Simulated studies of the population: seeds used, and whether the interval holds the truth, (studies, cells)."""
     errors = np.load(POPULATION)["error"].astype(float)
-    draws = np.random.default_rng(seed).integers(0, errors.shape[1], (studies, goal.at_most))
-    truth = (np.mean if goal.of == "mean" else np.median)(errors, axis=1)
+    draws = np.random.default_rng(seed).integers(0, errors.shape[1], (studies, goal.max_seeds))
+    truth = (np.mean if goal.statistic == "mean" else np.median)(errors, axis=1)
     used, sizes = np.zeros((studies, len(errors)), int), np.full((studies, len(errors)), FIRST)
     holds = np.zeros(used.shape, bool)
     while not used.all():
         size = int(sizes[used == 0].min())
         study, cell = np.nonzero((used == 0) & (sizes == size))
         _, low, high, half = look(errors[cell[:, None], draws[study, :size]][:, None, :], goal)
-        end = (half <= goal.half_width) | (size >= goal.at_most)
+        end = (half <= goal.half_width) | (size >= goal.max_seeds)
         used[study[end], cell[end]] = size
         holds[study[end], cell[end]] = ((low <= truth[cell]) & (truth[cell] <= high))[end]
         sizes[study[~end], cell[~end]] = next_sizes(half[~end], size, goal)

@@ -67,7 +67,7 @@ def test_values_beyond_what_a_goal_needs_change_nothing_and_a_stricter_goal_goes
 
 
 def test_a_cell_has_no_more_seeds_than_it_may():
-    made = settled(VALUES, Goal(half_width=0.001, at_most=200))
+    made = settled(VALUES, Goal(half_width=0.001, max_seeds=200))
     assert (made[-1].reason, made[-1].wanted) == ("at most", 200)
     assert [each.expected for each in made] == [FIRST, *[200] * (len(made) - 1)]
 
@@ -85,7 +85,7 @@ def test_every_kind_of_number_is_known_in_the_end(of):
     for _ in range(20):
         values = rng.lognormal(-5.0, 0.7, 1500)
         both = np.stack([values * rng.lognormal(1.0, 0.3, 1500), values]) if of == "ratio" else values
-        last = decide(both, Goal(of=of, half_width=0.2))
+        last = decide(both, Goal(statistic=of, half_width=0.2))
         assert last.reason == "known"
         holds += last.looks[-1].low < truth < last.looks[-1].high
     assert holds >= 17  # of 20 at 95 %, fewer have a chance of 0.3 %
@@ -112,10 +112,10 @@ def test_cells_of_one_size_are_looked_at_together():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"of": "mode"}, "`of` must be one of mean, median, ratio, got 'mode'"),
+        ({"statistic": "mode"}, "`statistic` must be one of mean, median, ratio, got 'mode'"),
         ({"half_width": 0.0}, '`half_width` must be a positive number, got 0.0; use e.g. "10 %"'),
         ({"confidence": 95}, "`confidence` must be in [0.5, 1), got 95; use e.g. 0.95"),
-        ({"at_most": 5}, "`at_most` must be at least 20, the first batch, got 5"),
+        ({"max_seeds": 5}, "`max_seeds` must be at least 20, the first batch, got 5"),
     ],
 )
 def test_what_cannot_be_asked_for_is_told(wrong, said):
@@ -126,7 +126,7 @@ def test_what_cannot_be_asked_for_is_told(wrong, said):
 
 def test_a_share_is_not_known_by_truth_values_that_are_all_alike():
     hits = np.arange(400) % 25 == 24
-    goal = Goal(half_width=0.1, relative=False, at_most=400)
+    goal = Goal(half_width=0.1, relative=False, max_seeds=400)
     assert decide(hits[:10].astype(float), goal, truths=True).reason == ""
     last = settled_shares(hits.astype(float), goal)
     assert (last.reason, last.looks[-1].n > 10) == ("known", True)  # Wilson's of none among 20 is from 0 to 0.17

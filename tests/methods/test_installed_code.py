@@ -56,7 +56,7 @@ def test_an_installed_method_is_run_by_either_name(site, tmp_path):
     assert (first.returncode, first.stdout) == (0, "walks.nc: 4 runs, 4 ok\n"), first.stderr
     (tmp_path / "walks.toml").write_text(study("toy_walk"))
     status = evogt("status", "walks.toml", "-o", "walks.nc")
-    assert "walks.nc (study): 4 runs, 4 ok" in status.stdout
+    assert "walks.nc (main): 4 runs, 4 ok" in status.stdout
     again = evogt("verify", "walks.nc", "--code", "toy_walks.walk")
     assert (again.returncode, again.stdout.count("equal bit for bit")) == (0, 3)
     refused = evogt("verify", "walks.nc")

@@ -91,7 +91,7 @@ def test_a_returned_solution_is_judged_by_the_rule_of_all(study, result_of, tmp_
     shifted = CONSTANTS.replace("unknowns", "shift = 0.01\nunknowns")
     path = result_of(study(FOUR + PROBLEMS, shifted), tmp_path / "many.nc")
     data = read_study(path)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert data.nodes.sel({"method": "own"}).sel(problem="square", k=1, seed=0) == 2500
     np.testing.assert_allclose(data.error.sel({"method": "last"}), 0.0, atol=1e-15)
     x, w = np.polynomial.legendre.leggauss(50)

@@ -46,7 +46,7 @@ def test_a_method_must_have_four_members_at_most():
 
 def test_a_method_without_hints_is_planned_and_run(monkeypatch):
     monkeypatch.setattr(plan_module, "load_method", lambda spec: LeastMethod())
-    plan = Plan("study", None, CaseSpace((Axis("i", (3, 1, 2)),), {}))
+    plan = Plan("main", None, CaseSpace((Axis("i", (3, 1, 2)),), {}))
     cases = list(plan.cases())
     assert [case.key for case in cases] == [text_hash(canonical_json({"i": i})) for i in (3, 1, 2)]
     assert [int(plan.method.bind(case.values).run(afresh).variables["double"].values) for case in cases] == [6, 2, 4]

@@ -13,7 +13,7 @@ from evogt_study.operations.verify import verify
 from evogt_study.results.dataset import SCHEMA_VERSION, dataset
 from evogt_study.results.netcdf import write_result
 from evogt_study.results.table import Table
-from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, PILOT, Status
+from evogt_study.schema.variables import BOOKKEEPING, LONGEST_NAME, Status
 from evogt_study.study.plan import study_plan
 from evogt_study.workers.batch import MESSAGE_LIMIT, Batch, run_batch
 
@@ -173,12 +173,12 @@ def test_lists_of_a_parameter_may_be_changed_by_the_function(batch_of):
 
 # --- what is refused --------------------------------------------------------------------------------------------------
 
-UNWRITABLE = (PILOT, "bound", "string5", "string12", "_nc4_non_coord_v")
+UNWRITABLE = ("run_pilot", "string5", "string12", "_nc4_non_coord_v")
 """Names with which the file cannot be written, or is read back wrongly."""
 REFUSED = {
     "nothing": ("None", ["a number, a mapping or an xarray.Dataset", "got None"]),
     "an object alone": ("object()", ["`value`", "object"]),
-    "a number named as a bookkeeping variable": ("{'status': 1.0}", ["'status'"]),
+    "a number named as a bookkeeping variable": ("{'run_status': 1.0}", ["'run_status'"]),
     "two values of one name": ("{'a': {'b': 1.0}, 'a_b': 2.0}", ["`a_b` twice"]),
     "series of different lengths": (
         "{'v': pd.Series([1.0]), 'w': pd.Series([1.0, 2.0])}", ["2 values along index, and 1 elsewhere"]
@@ -260,8 +260,8 @@ def test_parameters_may_have_names_that_mean_something_in_other_methods(own_stud
     read = read_study(path)
     assert read["v"].dims == ("seed", name)
     assert read[name].values.tolist() == read["v"].sel(seed=1).values.tolist() == [3, 4]
-    assert (read.status.sel(seed=0) == Status.failed).all()
-    assert f"`{name}`, which is a parameter" in str(read.message.sel(seed=0)[0].item())
+    assert (read.run_status.sel(seed=0) == Status.failed).all()
+    assert f"`{name}`, which is a parameter" in str(read.run_message.sel(seed=0)[0].item())
     assert verify(path, code=tmp_path).findings == ()
 
 
@@ -343,7 +343,7 @@ def test_masked_floats_are_missing():
     assert record.variables["all"].values.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("returned", [None, object(), {"v": None}, {"a b": 1.0}, {"status": 1}])
+@pytest.mark.parametrize("returned", [None, object(), {"v": None}, {"a b": 1.0}, {"run_status": 1}])
 def test_refusals_have_a_name(returned):
     with pytest.raises(RunError):
         as_record(returned)
@@ -463,11 +463,11 @@ def test_what_a_run_returned_can_be_written(own_study, tmp_path, name):
     table = Table(plan)
     table.add(run_batch(Batch.of(plan.spec, list(plan.cases()))))
     data = dataset(table, study)
-    ok = (data.status == Status.ok).values
+    ok = (data.run_status == Status.ok).values
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
-    write_result(tmp_path / "own.nc", {"study": data})
+    write_result(tmp_path / "own.nc", {"main": data})
     read = read_study(tmp_path / "own.nc")
-    assert read.status.values.tolist() == data.status.values.tolist()
+    assert read.run_status.values.tolist() == data.run_status.values.tolist()
     if ok.any():
         np.testing.assert_array_equal(read["v"].values, data["v"].values)
 

@@ -160,9 +160,9 @@ def test_a_bug_in_ones_own_method_is_mended_and_failed_runs_are_in_nobodys_way(e
     assert executed(own_study(wrong, axes), path)[0] == 3
     count, line = executed(own_study(wrong.replace("seed - 1", "seed + 1"), axes), path, warns=True)
     assert (count, "3 finished runs are not asked for now (code of the method)" in line) == (3, True)
-    assert (read_study(path).status == Status.ok).all()
+    assert (read_study(path).run_status == Status.ok).all()
     assert executed(own_study(wrong, axes), path, warns=True)[0] == 0
-    assert int(read_study(path).status[1]) == Status.failed
+    assert int(read_study(path).run_status[1]) == Status.failed
 
 
 def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study, tmp_path):
@@ -171,11 +171,15 @@ def test_a_failed_run_gives_way_to_one_that_is_ok_elsewhere(executed, own_study,
     shutil.copy(tmp_path / "ok.nc", tmp_path / "own.nc")
 
     def failed(data):
-        data["status"].values[0], data["message"].values[0], data["error"].values[0] = Status.failed, "no luck", np.nan
+        data["run_status"].values[0], data["run_message"].values[0], data["error"].values[0] = (
+            Status.failed,
+            "no luck",
+            np.nan,
+        )
 
     rewritten(tmp_path / "own.nc", failed)
     assert executed(study, tmp_path / "own.nc") == (0,)
-    assert (read_study(tmp_path / "own.nc").status == Status.ok).all()
+    assert (read_study(tmp_path / "own.nc").run_status == Status.ok).all()
 
 
 def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, client, own_study, result_of, tmp_path):
@@ -191,7 +195,7 @@ def test_shards_of_a_study_that_was_changed_before_it_had_a_result(executed, cli
     runs = run_batch(Batch.of(first.spec, list(study_plan(first).cases())))
     write_shard(shard_folder(path), runs)
     other = own_study(source, "[axes]\nseed = { count = 2 }\n[constants]\nlevel = 1\n")
-    assert finished(other, path).count("study") == 2
+    assert finished(other, path).count("main") == 2
     count, line = executed(other, path, warns=True)
     assert (count, stored_runs(path).runs) == (0, 2)
     assert "2 finished runs are not asked for now (axes.seed.count: 4 -> 2)" in line

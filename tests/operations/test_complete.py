@@ -42,7 +42,7 @@ def test_it_needs_no_workers_no_formulas_and_no_new_file(small_study, own_study,
     command = [sys.executable, "-c", RUN, "run", "small.toml", "-o", "small.nc"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "small.nc: 12 runs, 12 ok\n[]\n")
-    assert done.stderr == "study: 12/12 runs, all from before, 0 failed\n"
+    assert done.stderr == "main: 12/12 runs, all from before, 0 failed\n"
     assert path.read_bytes() == before
 
 
@@ -69,7 +69,7 @@ def pipe_as_function(study, path):
 
 def run_that_is_left(study, path):
     def change(data):
-        data["status"].values[1] = Status.not_run
+        data["run_status"].values[1] = Status.not_run
 
     rewritten(path, change)
 

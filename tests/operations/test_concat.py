@@ -35,16 +35,25 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
     np.testing.assert_array_equal(joined["speed"].values, [np.nan, 10.0])
     assert joined["kind"].values.tolist() == ["smooth", ""]
     assert (joined["offset"].dims, joined["offset"].item()) == ((), 0)
-    planned = joined["case_key"].values != ""
+    planned = joined["run_key"].values != ""
     assert planned.sum(axis=(1, 2)).tolist() == [4, 3]
-    assert (joined["status"].values[~planned] == Status.not_run).all()
+    assert (joined["run_status"].values[~planned] == Status.not_run).all()
     for label, path in files.items():
         with evs.open(path) as own:
             levels = own["N"].values.tolist()  # one, where it is a constant
             part = joined.sel(problem=label, seed=own["seed"].values, step=own["step"].values, N=levels)
-            for name in ("error", "rank", "history", "status", "message", "case_key", "attempts", "wall_seconds"):
+            for name in (
+                "error",
+                "rank",
+                "history",
+                "run_status",
+                "run_message",
+                "run_key",
+                "run_attempts",
+                "run_seconds",
+            ):
                 np.testing.assert_array_equal(part[name].values, own[name].values)
-    assert joined.evogt.failures()["message"].tolist() == ["ValueError: no luck"]
+    assert joined.evogt.failures()["run_message"].tolist() == ["ValueError: no luck"]
     mean = evs.summary(joined.error, over="seed", missing="drop")
     np.testing.assert_allclose(mean["mean"].values, [[1.0, 0.25], [np.nan, 30 / 8 + 1]])
 
@@ -52,7 +61,7 @@ def test_each_run_is_where_its_labels_say_and_what_differs_is_a_coordinate(files
 def test_no_study_takes_its_runs_from_joined_results(files, own_study, tmp_path):
     evs.concat(files, output=tmp_path / "joined.nc")
     study = own_study(HEAT, HEAT_STUDY, "heat")
-    assert finished(study, tmp_path / "other.nc").count("study") == 4  # of heat.nc, in the same folder
+    assert finished(study, tmp_path / "other.nc").count("main") == 4  # of heat.nc, in the same folder
     files["heat"].unlink()
     assert finished(study, tmp_path / "other.nc") is None
 
@@ -64,7 +73,7 @@ def test_open_results_are_joined_as_their_files_are(files, tmp_path):
         both = evs.concat({"all": heat, "one": heat.sel(N=8, seed=0)})
         np.testing.assert_array_equal(both.error.sel(problem="all").values, heat.error.values)
         assert both.error.sel(problem="one", N=8, seed=0).item() == heat.error.sel(N=8, seed=0).item()
-        assert (both["case_key"].sel(problem="one").values != "").sum() == 1
+        assert (both["run_key"].sel(problem="one").values != "").sum() == 1
     with evs.open(tmp_path / "joined.nc") as written:
         np.testing.assert_array_equal(written.error.values, joined.error.values)
         np.testing.assert_array_equal(joined.error.values, evs.concat(files).error.values)
@@ -100,7 +109,10 @@ def test_what_cannot_be_joined_is_named(files, own_study, result_of, tmp_path, s
         (("a=heat.nc",), "`results` must be two results or more by their labels"),
         (("a=heat.nc", "a=waves.nc"), "`FILES` must have different labels, got a twice"),
         (("heat.nc", "waves.nc", "--dim", "seed"), "`dim` must be a new name, got 'seed': 'heat' has something of"),
-        (("heat.nc", "waves.nc", "--dim", "status"), "`dim` must be a new name, got 'status': the result file uses"),
+        (
+            ("heat.nc", "waves.nc", "--dim", "run_status"),
+            "`dim` must be a new name, got 'run_status': the result file uses",
+        ),
     ],
 )
 def test_mistakes(files, evogt, monkeypatch, tmp_path, arguments, told):
@@ -116,7 +128,7 @@ def test_the_command_and_what_reads_its_file(files, evogt, monkeypatch, tmp_path
     code, out, _ = evogt("concat", "heat.nc", "waves.nc", "-o", "joined.nc")
     assert (code, out.splitlines()[0]) == (1, "joined.nc: 7 runs, 6 ok, 1 failed")
     assert "heat     4  1.000e+00" in evogt("summary", "joined.nc", "--over", "seed", "--missing", "drop")[1]
-    assert evogt("status", "joined.nc")[1].startswith("joined.nc (study): 7 runs, 6 ok, 1 failed\n")
+    assert evogt("status", "joined.nc")[1].startswith("joined.nc (main): 7 runs, 6 ok, 1 failed\n")
     assert evogt("report", "joined.nc")[0] == 0
     of_none = "joined.nc joins results of several studies, and is that of none; use one of theirs instead"
     assert evogt("replay", "joined.nc", "--at", "seed=0")[::2] == (2, f"evogt: {of_none}\n")

@@ -51,9 +51,9 @@ def test_a_grown_sample_computes_its_new_points_only(sampled, client, tmp_path):
     assert ran(sampled(1024), client, path) == 512
     with xr.open_dataset(path) as data:
         after = data.load()
-    for name in ("gamma", "k", "error", "case_key", "wall_seconds"):
+    for name in ("gamma", "k", "error", "run_key", "run_seconds"):
         xr.testing.assert_equal(before[name].variable, after[name].isel(point=slice(512)).variable)
-    assert (after.status == 1).all()
+    assert (after.run_status == 1).all()
     assert json.loads(after.point.attrs["design"])["count"] == 1024
 
 
@@ -78,7 +78,7 @@ def test_parts_of_a_sample_are_joined(sampled, result_of, evogt, tmp_path):
     assert code == 0, err
     with xr.open_dataset(tmp_path / "joined.nc") as joined, xr.open_dataset(whole) as known:
         xr.testing.assert_equal(joined.error, known.error)
-        assert (joined.case_key == known.case_key).all()
+        assert (joined.run_key == known.run_key).all()
 
 
 @pytest.mark.long
@@ -134,7 +134,9 @@ def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
 ):
     path = result_of(own_study(FAILING, BOX.format(rule=rule, count=count)), tmp_path / "own.nc")
     with evs.open(path) as data:
-        failed, every = (len(np.unique(data.case_key.values[where])) for where in (data.status == 2, data.status > 0))
+        failed, every = (
+            len(np.unique(data.run_key.values[where])) for where in (data.run_status == 2, data.run_status > 0)
+        )
         known = evs.sensitivity(data.error, missing="drop")
     assert 0 < int(known.n_ok) < int(known.n_planned)
     code, out, err = evogt("summary", path, "--sensitivity", "error")
@@ -143,7 +145,7 @@ def test_failed_runs_of_a_sample_are_counted_and_their_corner_is_named(
     assert {row[-1] for row in rows} == {f"{int(known.n_ok)}/{int(known.n_planned)}"}
     assert (code, "nan" in out, "failures in a corner: gamma" in out) == (0, False, True), out
     assert f"{failed} of {every} runs have no `error`" in err
-    code, out, _ = evogt("summary", path, "--sensitivity", "status")
+    code, out, _ = evogt("summary", path, "--sensitivity", "run_status")
     assert (code, out.split("---\n")[-1].split()[0]) == (0, "gamma"), out  # which explains most of the failures
 
 
@@ -179,7 +181,7 @@ def test_a_file_that_changed_computes_its_new_rows_only(own_study, client, tmp_p
 def test_a_precision_is_reached_at_each_point(own_study, client, tmp_path):
     source = "def method(gamma, seed):\n    return {'error': gamma + 0.01 * (seed % 3)}\n"
     rest = """
-        [[together]]
+        [[zip]]
         name = "level"
         gamma = [1, 5]
         radius = [1, 2]
@@ -199,7 +201,7 @@ def test_a_pilot_chooses_along_a_design(own_study, client, tmp_path):
         "def method(gamma, target, weight, seed):\n    return {'error': weight * abs(gamma - target) + 0.01 * seed}\n"
     )
     rest = """
-        [[together]]
+        [[zip]]
         name = "level"
         target = [2, 5]
         weight = [1, 3]
@@ -235,7 +237,7 @@ def test_designs_in_python_are_those_of_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases.csv").write_text("N\n20\n40\n")
     designs = [
-        evs.together("level", k=range(3), seed=[4, 5, 6]),
+        evs.zip_axes("level", k=range(3), seed=[4, 5, 6]),
         evs.sample("point", "sobol", 4, sample_seed=2, gamma={"from": 2, "to": 30, "scale": "log"}),
         evs.table("case", "cases.csv"),
     ]
@@ -265,5 +267,5 @@ def test_rows_of_a_data_frame_are_points():
     frame = pandas.DataFrame({"N": [20, 40], "gamma": [0.5, 1.5]})
     study = evs.Study(product, designs=evs.table("case", frame), axes={"seed": [1, 2]})
     assert study.axes == {"case": [0, 1], "seed": [1, 2]}
-    with pytest.raises(InputError, match=r"`designs` must be made by evs\.together, evs\.sample or evs\.table"):
+    with pytest.raises(InputError, match=r"`designs` must be made by evs\.zip_axes, evs\.sample or evs\.table"):
         evs.Study(product, designs=[{"name": "case"}])

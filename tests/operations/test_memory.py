@@ -47,7 +47,7 @@ def test_a_larger_study_takes_no_more_memory(own_study, tmp_path):
     least = peak(small, tmp_path / "small.nc")
     first, again = (peak(large, tmp_path / "large.nc") for _ in range(2))
     with opened(tmp_path / "large.nc") as groups:
-        assert (groups["study"]["status"].values == Status.ok).all()
+        assert (groups["main"]["run_status"].values == Status.ok).all()
     assert max(first, again) < least + GROWTH, (least, first, again)
 
 

@@ -141,14 +141,14 @@ def test_several_axes_may_leave_runs_that_no_file_has(part, tmp_path):
     _, b = part("b", [0], ["a", "b"])
     study, _ = part("whole", [0, 1], ["a", "b"])
     data = merge([a, b], tmp_path / "c.nc", study=study)
-    assert data.status.values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
+    assert data.run_status.values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.not_run]]
     assert [line for line in verify(tmp_path / "c.nc").findings if "1 runs of 4 are not_run" in line]
 
 
 def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):
     def fail(data):
-        data["status"].values[0, 0] = Status.failed
-        data["message"].values[0, 0] = "MemoryError"
+        data["run_status"].values[0, 0] = Status.failed
+        data["run_message"].values[0, 0] = "MemoryError"
         for name in ("error", "trace"):
             data[name].values[0, 0] = np.nan
         data["word"].values[0, 0] = ""
@@ -158,8 +158,8 @@ def test_a_run_that_is_ok_is_taken_before_one_that_is_not(part, tmp_path):
     rewritten(a, fail)
     for order in ([a, b], [b, a]):
         data = merge(order, tmp_path / f"{order[0].stem}{order[1].stem}.nc")
-        assert (data.status == Status.ok).all()
-        assert (data.message == "").all()
+        assert (data.run_status == Status.ok).all()
+        assert (data.run_message == "").all()
         assert data.error.values[0, 0] == 1.0
 
 
@@ -181,14 +181,14 @@ def test_a_machine_without_pilot_that_was_given_the_choice(own_study, result_of,
     a = result_of(own_study(PARABOLA, PILOTED), tmp_path / "a.nc")
     whole = own_study(PARABOLA, PILOTED.replace("[0, 1]", "[0, 1, 2]"))
     data = merge([a, b], tmp_path / "c.nc", study=whole)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert verify(tmp_path / "c.nc").well
 
 
 def test_provenance_of_all_is_kept(part, tmp_path):
     def older(data):
-        sets = data["software"].attrs["software_sets"]
-        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+        sets = data["run_software"].attrs["software_sets"]
+        data["run_software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
         data.attrs.update(git_revision="f" * 40, history="2020-01-01T00:00:00Z: made by hand")
 
     _, a = part("a", [0])
@@ -198,8 +198,12 @@ def test_provenance_of_all_is_kept(part, tmp_path):
     study, _ = part("whole", [0, 1, 3])
     merge([a, b], tmp_path / "ab.nc", study=part("ab_", [0, 1])[0])
     data = merge([tmp_path / "ab.nc", c], tmp_path / "abc.nc", study=study)
-    sets = json.loads(data["software"].attrs["software_sets"])
-    assert [sets[i]["numpy"] for i in data.software.sel(family="a").values] == ["1.0.0", np.__version__, np.__version__]
+    sets = json.loads(data["run_software"].attrs["software_sets"])
+    assert [sets[i]["numpy"] for i in data.run_software.sel(family="a").values] == [
+        "1.0.0",
+        np.__version__,
+        np.__version__,
+    ]
     history = data.attrs["history"].splitlines()
     assert history[0] == "2020-01-01T00:00:00Z: made by hand"
     assert [line.split(" merged ")[1] for line in history if " merged " in line] == ["a.nc, b.nc", "ab.nc, c.nc"]
@@ -223,7 +227,7 @@ def test_a_study_that_does_not_ask_for_everything(part, tmp_path):
     study, a = part("a", [0, 1])
     _, b = part("b", [2])
     told = refused(
-        "b.nc holds 2 runs of the study that .*own.toml does not ask for", [a, b], tmp_path / "c.nc", study=study
+        "b.nc holds 2 runs of the main that .*own.toml does not ask for", [a, b], tmp_path / "c.nc", study=study
     )
     assert "e.g. family=a, seed=2" in told
 
@@ -247,13 +251,13 @@ def test_one_bit_of_one_value_is_a_conflict(part, tmp_path):
     _, a = part("a", [0, 1])
     _, b = part("b", [1])
     rewritten(a, flip)
-    told = refused("study run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
+    told = refused("main run family=a, seed=1 has two values: trace", [a, b], tmp_path / "c.nc")
     assert f"trace[1]: 0.10000000000000002 in {a}, 0.10000000000000001 in {b}, relative difference 1" in told
 
 
 def test_ok_and_diverged_are_a_conflict(part, tmp_path):
     def diverge(data):
-        data["status"].values[0, 0] = Status.diverged
+        data["run_status"].values[0, 0] = Status.diverged
 
     _, a = part("a", [0, 1])
     _, b = part("b", [1])
@@ -264,7 +268,9 @@ def test_ok_and_diverged_are_a_conflict(part, tmp_path):
 def test_a_conflict_of_two_machines_names_what_differs_between_them(part, tmp_path):
     def other(data):
         data["error"].values[0, 0] *= 1 + 1e-12
-        data["software"].attrs["software_sets"] = data["software"].attrs["software_sets"].replace(np.__version__, "1.0")
+        data["run_software"].attrs["software_sets"] = (
+            data["run_software"].attrs["software_sets"].replace(np.__version__, "1.0")
+        )
 
     _, a = part("a", [0])
     _, b = part("b", [0])

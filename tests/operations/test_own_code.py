@@ -108,10 +108,10 @@ def test_a_helper_that_is_not_listed_is_noticed(executed, folder, evogt):
 def test_a_bug_is_fixed(executed, folder):
     edit(folder / "method.py", "table.sum()", "(1 / 0 if seed else 0)")
     assert executed(folder) == (3, {})
-    assert read_study(folder / "own.nc").status.values.tolist() == [Status.ok, Status.failed, Status.failed]
+    assert read_study(folder / "own.nc").run_status.values.tolist() == [Status.ok, Status.failed, Status.failed]
     edit(folder / "method.py", "(1 / 0 if seed else 0)", "table.sum()")
     assert executed(folder)[0] == 3
-    assert (read_study(folder / "own.nc").status == Status.ok).all()
+    assert (read_study(folder / "own.nc").run_status == Status.ok).all()
 
 
 def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
@@ -122,7 +122,7 @@ def test_runs_of_older_code_are_reused_if_the_user_says_so(executed, folder):
     assert (computed, told) == (0, {})
     data = read_study(folder / "own.nc")
     assert data.error.values.tobytes() == before.tobytes()
-    (software,) = json.loads(data.software.attrs["software_sets"])
+    (software,) = json.loads(data.run_software.attrs["software_sets"])
     assert software["older_code"].startswith("method.py:method ")
     assert executed(folder) == (0, {})  # they have the keys of today
     assert executed(folder, rerun_outdated=True)[0] == 3

@@ -26,7 +26,7 @@ k = [1, 2]
 seed = { start = 0, count = 10 }
 [precision]
 half_width = "30 %"
-at_most = 200
+max_seeds = 200
 """
 WORDS = {"calm": 0.2, "wild": 0.8}
 
@@ -45,7 +45,7 @@ def expected(goal):
 
 
 def planned(data):
-    return (data["case_key"] != "").transpose("kind", "k", "seed").values
+    return (data["run_key"] != "").transpose("kind", "k", "seed").values
 
 
 @pytest.mark.long
@@ -53,7 +53,7 @@ def test_each_cell_has_the_seeds_that_it_needs_and_says_so(own_study, client, tm
     study = own_study(SOURCE, REST)
     output = tmp_path / "own.nc"
     data = evs.run(study, client=client, output=output)
-    wanted = expected(Goal(half_width=0.3, at_most=200, first=10))
+    wanted = expected(Goal(half_width=0.3, max_seeds=200, first=10))
     assert data["precision_seeds"].values.tolist() == planned(data).sum(axis=-1).tolist() == wanted
     assert wanted[0] == [10, 10]
     assert min(wanted[1]) > 10
@@ -100,7 +100,7 @@ def test_a_goal_made_stricter_computes_nothing_twice_whatever_the_workers_and_th
         assert counts[0] < counts[1] == counts[2]  # a goal that is reached asks for no run, nor does one that failed
         found.append(data.sortby(["kind", "k"]))
     for other in found[1:]:
-        for name in ("error", "status", "case_key", "precision_seeds", "precision_half_width", "precision_reason"):
+        for name in ("error", "run_status", "run_key", "precision_seeds", "precision_half_width", "precision_reason"):
             xr.testing.assert_equal(found[0][name].reset_coords(drop=True), other[name].reset_coords(drop=True))
 
 
@@ -130,20 +130,20 @@ def test_where_all_runs_fail_no_variable_is_missed(own_study):
 
 
 def test_a_ratio_has_the_same_seeds_on_both_sides(own_study, client):
-    text = REST.replace("[precision]", '[precision]\nof = "ratio wild/calm"')
+    text = REST.replace("[precision]", '[precision]\nstatistic = "ratio wild/calm"')
     data = evs.run(own_study(SOURCE, text), client=client)
     assert (data["precision_seeds"].sel(kind="calm") == data["precision_seeds"].sel(kind="wild")).all()
-    goal = Goal("ratio", 0.3, at_most=200, first=10)
+    goal = Goal("ratio", 0.3, max_seeds=200, first=10)
     for k in (1, 2):
         pairs = np.array([[value(kind, k, seed) for seed in range(200)] for kind in ("wild", "calm")])
         assert int(data["precision_seeds"].sel(kind="wild", k=k)) == decide(pairs, goal).wanted
 
 
 def test_a_ratio_may_be_of_labels_of_a_parameter_along_a_design(own_study, client):
-    text = REST.replace("[precision]", '[precision]\nof = "ratio wild/calm"')
+    text = REST.replace("[precision]", '[precision]\nstatistic = "ratio wild/calm"')
     source = SOURCE.replace("kind, k", "kind, k, scale=1")
     wanted = evs.run(own_study(source, text), client=client)["precision_seeds"]
-    design = '[[together]]\nname = "case"\nkind = ["calm", "wild"]\nscale = [1, 1]\n[precision]'
+    design = '[[zip]]\nname = "case"\nkind = ["calm", "wild"]\nscale = [1, 1]\n[precision]'
     stated = text.replace('kind = ["calm", "wild"]\n', "").replace("[precision]", design)
     found = evs.run(own_study(source, stated), client=client)["precision_seeds"]
     assert found.sel(case=1).values.tolist() == wanted.sel(kind="wild").values.tolist()
@@ -152,7 +152,7 @@ def test_a_ratio_may_be_of_labels_of_a_parameter_along_a_design(own_study, clien
         "scale = [1, 1]", "scale = [1, 1, 2]"
     )
     with pytest.raises(
-        StudyError, match=r"of labels that one point of case has, got kind = wild at 2 .*precision\.of\)"
+        StudyError, match=r"of labels that one point of case has, got kind = wild at 2 .*precision\.statistic\)"
     ):
         own_study(source, twice)
 
@@ -164,7 +164,7 @@ def test_commands_know_such_a_result(own_study, client, evogt, tmp_path):
     assert "40 cases of 800 points" in out
     assert "until the mean of error to a half width of 30 % is known in each cell, at most 200" in out
     evs.run(study, client=client, output=tmp_path / "own.nc")
-    count = sum(map(sum, expected(Goal(half_width=0.3, at_most=200, first=10))))
+    count = sum(map(sum, expected(Goal(half_width=0.3, max_seeds=200, first=10))))
     out = evogt("plan", study.file, "-o", tmp_path / "own.nc")[1]
     assert f"about {count} runs expected for the mean of error to a half width of 30 %; 4 of 4 cells have all" in out
     assert f"{count} of {count} are finished" in out
@@ -195,9 +195,13 @@ def test_results_of_two_goals_are_joined_to_that_of_the_stricter_one(own_study, 
         ("count = 10", "count = 5", "`precision` must be of a study with a `seed` axis of at least 6 integers, got 5"),
         ('"30 %"', '"a tenth"', "`half_width` must be a number, or relative like \"10 %\", got 'a tenth'"),
         ('"30 %"', "-1", "`half_width` must be a positive number, got -1.0"),
-        ("at_most = 200", "at_most = 8", "`at_most` must be at least 10, the first batch, got 8"),
-        ("at_most = 200", 'of = "mode"', "`of` must be one of mean, median, ratio, got 'mode'"),
-        ("at_most = 200", 'of = "ratio a/b"', '`of` must be mean, median, or "ratio A/B" of two labels of one axis'),
+        ("max_seeds = 200", "max_seeds = 8", "`max_seeds` must be at least 10, the first batch, got 8"),
+        ("max_seeds = 200", 'statistic = "mode"', "`statistic` must be one of mean, median, ratio, got 'mode'"),
+        (
+            "max_seeds = 200",
+            'statistic = "ratio a/b"',
+            '`statistic` must be mean, median, or "ratio A/B" of two labels of one axis',
+        ),
         ("half_width", "halfwidth", "unknown key `precision.halfwidth`"),
     ],
 )

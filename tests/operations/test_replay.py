@@ -87,8 +87,8 @@ def test_a_run_that_raises_tells_where(result):
 
 def test_a_file_whose_fate_is_another(result):
     def change(data):
-        data["status"].values[0, 0, 0] = Status.lost
-        data["message"].values[0, 0, 0] = "the worker died"
+        data["run_status"].values[0, 0, 0] = Status.lost
+        data["run_message"].values[0, 0, 0] = "the worker died"
 
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 0})
     assert not made.equal
@@ -121,8 +121,8 @@ def test_code_that_has_moved(result, tmp_path):
 
 def test_other_software_is_said(result):
     def change(data):
-        sets = data["software"].attrs["software_sets"]
-        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+        sets = data["run_software"].attrs["software_sets"]
+        data["run_software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
 
     made = replay(rewritten(result, change), {"family": "a", "epsilon": 0.2, "seed": 1})
     assert f"numpy 1.0.0, here {np.__version__}" in made.software
@@ -256,7 +256,7 @@ def test_a_function_as_reference_is_code_of_the_study(tmp_path, result_of):
 
 
 DESIGNS = {
-    "together": '[[together]]\nname = "level"\ngamma = [4, 5]\nreference = ["exact.py:u", "refined"]\n',
+    "zip": '[[zip]]\nname = "level"\ngamma = [4, 5]\nreference = ["exact.py:u", "refined"]\n',
     "sample": '[[sample]]\nname = "level"\nrule = "random"\ncount = 1\nreference = { choice = ["exact.py:u"] }\n',
     "rows": '[[table]]\nname = "level"\nrows = [{ gamma = 4, reference = "exact.py:u" }]\n',
     "file": '[[table]]\nname = "level"\nfile = "levels.csv"\n',

@@ -42,7 +42,7 @@ def test_result_is_labelled_and_whole(small, client, tmp_path):
     assert data.error_history.dims == ("dictionary", "k", "seed", "time")
     assert data.coefficients.dims == ("dictionary", "k", "seed", "time", "mode")
     assert data.field.dims == data.exact_field.dims == ("dictionary", "k", "seed", "time", "x")
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert data.error.notnull().all()
     np.testing.assert_allclose(data.time, [0, 0.05, 0.1])
     np.testing.assert_array_equal(data.error_history.isel(time=-1), data.error)
@@ -93,7 +93,7 @@ def test_file_equals_what_is_returned(small, client, tmp_path):
 def test_file_opens_with_every_label(small, client, tmp_path, engine):
     data = evs.run(small, client=client, output=tmp_path / "small.nc")
     with xr.open_dataset(tmp_path / "small.nc", engine=engine) as opened:
-        assert {*opened.coords, "case_key"} == set(data.coords)  # which values in memory carry along
+        assert {*opened.coords, "run_key"} == set(data.coords)  # which values in memory carry along
         for name, coord in data.coords.items():
             assert opened[name].dims == coord.dims
             np.testing.assert_array_equal(opened[name], coord)
@@ -125,7 +125,7 @@ def test_command_uses_a_running_scheduler(small_study, small, client, start_sche
 def test_second_run_computes_nothing(small, client, tmp_path):
     first = evs.run(small, client=client, output=tmp_path / "small.nc")
     second, events = events_of(small, client=client, output=tmp_path / "small.nc")
-    assert (events["study"].reused, events["study"].done) == (12, 0)
+    assert (events["main"].reused, events["main"].done) == (12, 0)
     xr.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
 
 
@@ -140,7 +140,7 @@ def test_extended_study_computes_the_new_cases_only(small_study, client, tmp_pat
     evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
     longer = evs.Study.from_text(small_study.replace("count = 3", "count = 5").replace("k = [1, 2]", "k = [1, 2, 3]"))
     data, events = events_of(longer, client=client, output=tmp_path / "small.nc")
-    assert (events["study"].reused, events["study"].done) == (12, 2 * 3 * 5 - 12)
+    assert (events["main"].reused, events["main"].done) == (12, 2 * 3 * 5 - 12)
     same_numbers(data, evs.run(longer, client=client))
 
 
@@ -148,7 +148,7 @@ def test_a_constant_that_becomes_an_axis_keeps_its_runs(small_study, client, tmp
     evs.run(evs.Study.from_text(small_study), client=client, output=tmp_path / "small.nc")
     text = small_study.replace("gamma = 2\n", "").replace("k = [1, 2]", "k = [1, 2]\ngamma = [3, 2]")
     data, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert (events["study"].reused, events["study"].done) == (12, 12)
+    assert (events["main"].reused, events["main"].done) == (12, 12)
     same_numbers(data, evs.run(evs.Study.from_text(text), client=client))
 
 
@@ -158,11 +158,11 @@ def test_equal_cases_are_computed_once_and_taken_up_again(small_study, client, t
     data, events = events_of(evs.Study.from_text(text), client=client, output=path)
     transnet = data.sel(dictionary="transnet")
     np.testing.assert_array_equal(transnet.error.sel(N1=24), transnet.error.sel(N1=30))
-    assert (transnet.case_key.sel(N1=24) == transnet.case_key.sel(N1=30)).all()
-    assert len(np.unique(data.case_key)) == 6 + 12
-    assert events["study"].done == 24
+    assert (transnet.run_key.sel(N1=24) == transnet.run_key.sel(N1=30)).all()
+    assert len(np.unique(data.run_key)) == 6 + 12
+    assert events["main"].done == 24
     again, events = events_of(evs.Study.from_text(text), client=client, output=path)
-    assert (events["study"].reused, events["study"].done) == (24, 0)
+    assert (events["main"].reused, events["main"].done) == (24, 0)
     same_numbers(data, again)
 
 
@@ -229,8 +229,8 @@ FAILING = """
 def test_failed_and_diverged_runs_are_data(own_study, client, tmp_path):
     study = own_study(FAILING, "[axes]\nseed = { start = 0, count = 7 }")
     data, events = events_of(study, client=client, output=tmp_path / "own.nc")
-    assert data.status.values.tolist() == [1, 1, 1, 2, 1, 3, 1]
-    assert data.message.values.tolist() == [""] * 3 + [
+    assert data.run_status.values.tolist() == [1, 1, 1, 2, 1, 3, 1]
+    assert data.run_message.values.tolist() == [""] * 3 + [
         "ValueError: seed 3 is unlucky very",
         "",
         "DivergedError: `error` is not finite",
@@ -239,7 +239,7 @@ def test_failed_and_diverged_runs_are_data(own_study, client, tmp_path):
     np.testing.assert_array_equal(data.error, [0, 1, 2, np.nan, 4, np.nan, 6])
     np.testing.assert_array_equal(data.steps, [0, 2, 4, np.nan, 8, np.nan, 12])
     np.testing.assert_array_equal(data.trace.sel(seed=2), [2, 2, 2, np.nan, np.nan, np.nan, np.nan])
-    assert (events["study"].done, events["study"].failed) == (7, 2)
+    assert (events["main"].done, events["main"].failed) == (7, 2)
     same_numbers(data, read_study(tmp_path / "own.nc"))
 
 
@@ -248,10 +248,10 @@ def test_failed_runs_are_kept_or_tried_again(own_study, client, tmp_path):
     path = tmp_path / "own.nc"
     evs.run(own_study(FAILING, rest), client=client, output=path)
     _, kept = events_of(own_study(FAILING, rest), client=client, output=path)
-    assert kept["study"].done == 0
+    assert kept["main"].done == 0
     data, again = events_of(own_study(FAILING, rest), client=client, output=path, retry_failed=True)
-    assert again["study"].done == 1  # the diverged run would diverge again
-    assert data.attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
+    assert again["main"].done == 1  # the diverged run would diverge again
+    assert data.run_attempts.values.tolist() == [1, 1, 1, 2, 1, 1, 1]
 
 
 def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(own_study, client, tmp_path):
@@ -265,8 +265,8 @@ def test_an_ok_run_of_an_interrupted_retry_is_not_hidden_by_its_older_failure(ow
     retried = replace(retried, attempts=ok.attempts + 1)  # as the retry counted
     write_shard(shard_folder(path), retried)
     data = evs.run(study, client=client, output=path)
-    assert (int(data.status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
-    assert int(data.attempts.sel(seed=3)) == 2
+    assert (int(data.run_status.sel(seed=3)), float(data.error.sel(seed=3))) == (Status.ok, 30.0)
+    assert int(data.run_attempts.sel(seed=3)) == 2
     assert not shard_folder(path).exists()
 
 
@@ -283,7 +283,7 @@ def test_an_extended_result_keeps_attributes_types_and_labels(own_study, client,
     evs.run(own_study(source, rest), client=client, output=path)
     longer = own_study(source, rest.replace("[1, 2]", "[1, 2, 3]"))
     data, events = events_of(longer, client=client, output=path)
-    assert (events["study"].reused, events["study"].done) == (2, 1)
+    assert (events["main"].reused, events["main"].done) == (2, 1)
     same_numbers(data, evs.run(longer, client=client))
     assert (data.u.attrs["units"], data.u.attrs["long_name"]) == ("m", "height")
     assert data.lam.values.tolist() == [0.1, 0.2, 0.3]
@@ -382,7 +382,7 @@ def test_times_that_differ_between_runs_stand_beside_an_index(small_study, clien
     assert data.time.values.tolist() == [0, 1, 2]
     np.testing.assert_allclose(data.time_values.sel(final_time=0.2, seed=0, dictionary="transnet"), [0, 0.1, 0.2])
     again, events = events_of(evs.Study.from_text(text), client=client, output=tmp_path / "small.nc")
-    assert events["study"].done == 0
+    assert events["main"].done == 0
     same_numbers(data, again)
 
 
@@ -393,10 +393,10 @@ def test_provenance_is_in_the_file(small_study, small, client, tmp_path):
     assert data.attrs["Conventions"] == "CF-1.11, ACDD-1.3"
     versions = json.loads(data.attrs["versions"])
     assert {"numpy", "scipy", "xarray", "dask", "netCDF4", "evogt-study", "python", "blas"} <= set(versions)
-    sets = json.loads(data.software.attrs["software_sets"])
+    sets = json.loads(data.run_software.attrs["software_sets"])
     assert len(sets) == 1
     assert sets[0]["numpy"] == np.__version__
-    assert (data.software == 0).all()
+    assert (data.run_software == 0).all()
 
 
 def test_tasks_are_batches(small_study, client, tmp_path, monkeypatch):
@@ -428,11 +428,11 @@ def test_twenty_thousand_runs(own_study, client, tmp_path):
     data, events = events_of(study, client=client, output=path)
     expected = data.j + 100.0 * data.i.where(data.i != 77)
     np.testing.assert_array_equal(data.error, expected.broadcast_like(data.error).transpose("j", "word", "i"))
-    assert (events["study"].done, events["study"].failed) == (20_000, 100)
-    assert (data.message.sel(i=77, j=9) == "ValueError: no 9").all()
+    assert (events["main"].done, events["main"].failed) == (20_000, 100)
+    assert (data.run_message.sel(i=77, j=9) == "ValueError: no 9").all()
     assert set(data.said.sel(word="b", i=0).values.tolist()) == {"b"}
     again, events = events_of(study, client=client, output=path)
-    assert events["study"].done == 0
+    assert events["main"].done == 0
     same_numbers(again, data)
     assert path.stat().st_size < 60 * 20_000
     assert time.perf_counter() - started < 30  # a few seconds; 0.3 ms a run are the aim
@@ -447,7 +447,7 @@ def test_shards_of_an_interrupted_study_are_read_back(own_study, client, tmp_pat
     for start in (2000, 500, 0, 1000):  # the runs of 1500 to 2000 are missing
         write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, cases[start : start + 500])))
     data, events = events_of(study, client=client, output=path)
-    assert (events["study"].reused, events["study"].done) == (2000, 1000)
+    assert (events["main"].reused, events["main"].done) == (2000, 1000)
     same_numbers(data, whole)
     assert not shard_folder(path).exists()
 
@@ -473,7 +473,7 @@ def test_attempts_in_shards_that_a_killed_command_did_not_remove_count_once(own_
     plan = study_plan(study)
     write_shard(shard_folder(path), run_batch(Batch.of(plan.spec, list(plan.cases()))))
     evs.run(study, client=client, output=path, retry_failed=retry)
-    assert read_study(path).attempts.values.tolist() == [1, 2 if retry else 1, 1]
+    assert read_study(path).run_attempts.values.tolist() == [1, 2 if retry else 1, 1]
     assert not shard_folder(path).exists()
 
 
@@ -491,7 +491,7 @@ def test_shards_that_are_damaged_or_missing_are_computed_again(own_study, client
     shards[1].write_bytes(flipped)
     shards[2].unlink()
     data, events = events_of(study, client=client, output=path)
-    assert (events["study"].reused, events["study"].done) == (100, 300)
+    assert (events["main"].reused, events["main"].done) == (100, 300)
     same_numbers(data, evs.run(study, client=client))
     assert not shard_folder(path).exists()
 
@@ -557,8 +557,8 @@ def test_interrupted_run_keeps_what_is_finished_and_goes_on(own_study, tmp_path)
     assert not alive
     assert not path.exists()
     data, events = events_of(study, output=path, workers=2)
-    assert 0 < events["study"].reused < 120
-    assert events["study"].reused + events["study"].done == 120
+    assert 0 < events["main"].reused < 120
+    assert events["main"].reused + events["main"].done == 120
     np.testing.assert_array_equal(data.error, np.arange(120))
 
 
@@ -567,18 +567,18 @@ def test_runs_of_other_software_are_kept_and_marked_or_computed_again(small, sma
     evs.run(small, client=client, output=path)
 
     def aged(data):  # as if an older NumPy had computed all of it
-        sets = data["software"].attrs["software_sets"]
-        data["software"].attrs["software_sets"] = re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', sets)
+        sets = data["run_software"].attrs["software_sets"]
+        data["run_software"].attrs["software_sets"] = re.sub(r'"numpy": "[^"]*"', '"numpy": "1.0.0"', sets)
 
     rewritten(path, aged)
     longer = evs.Study.from_text(small_study.replace("count = 3", "count = 4"))
     mixed, events = events_of(longer, client=client, output=path)
-    assert (events["study"].reused, events["study"].done) == (12, 4)
-    sets = json.loads(mixed.software.attrs["software_sets"])
+    assert (events["main"].reused, events["main"].done) == (12, 4)
+    sets = json.loads(mixed.run_software.attrs["software_sets"])
     assert len(sets) == 2
     old = next(number for number, entry in enumerate(sets) if entry["numpy"] == "1.0.0")
-    assert int((mixed.software == old).sum()) == 12
+    assert int((mixed.run_software == old).sum()) == 12
     again, events = events_of(longer, client=client, output=path, rerun_outdated=True)
-    assert (events["study"].reused, events["study"].done) == (4, 12)
-    assert len(json.loads(again.software.attrs["software_sets"])) == 1
+    assert (events["main"].reused, events["main"].done) == (4, 12)
+    assert len(json.loads(again.run_software.attrs["software_sets"])) == 1
     same_numbers(again, evs.run(longer, client=client))

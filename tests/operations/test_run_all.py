@@ -78,8 +78,8 @@ def test_results_are_those_of_one_study_at_a_time(studies, client, tmp_path):
         assert one.keys() == other.keys()
         for group, data in one.items():
             same_numbers(data, other[group])
-            assert (data.status == Status.ok).all()
-    assert set(read_result(together / "piloted.nc")) == {"study", "pilot"}
+            assert (data.run_status == Status.ok).all()
+    assert set(read_result(together / "piloted.nc")) == {"main", "pilot"}
 
 
 def test_events_name_their_study_and_a_second_call_computes_nothing(studies, client, tmp_path):
@@ -196,7 +196,7 @@ def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_
     """
     study = own_study(source, "[axes]\nseed = [0, 1, 2]")
     (path,) = run_all([study], tmp_path / "out", client=client)
-    assert read_study(path).status.values.tolist() == [Status.ok, Status.failed, Status.ok]
+    assert read_study(path).run_status.values.tolist() == [Status.ok, Status.failed, Status.ok]
 
     def done(**options):
         events = []
@@ -205,7 +205,7 @@ def test_failed_runs_are_data_and_no_failure_of_the_call(own_study, client, tmp_
 
     assert done() == 0
     assert done(retry_failed=True) == 1
-    assert read_study(path).attempts.values.tolist() == [1, 2, 1]
+    assert read_study(path).run_attempts.values.tolist() == [1, 2, 1]
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_a_result_of_the_papers_method(small_study, result_of, tmp_path):
     assert made.findings == ()
     assert len(set(made.recomputed)) == 4
     assert all(
-        line.startswith("study run dictionary=") and line.endswith("equal bit for bit") for line in made.recomputed
+        line.startswith("main run dictionary=") and line.endswith("equal bit for bit") for line in made.recomputed
     )
 
 
@@ -70,7 +70,7 @@ def test_a_pilot_is_checked_and_sampled_too(piloted):
     made = verify(piloted, sample=100)
     assert made.findings == ()
     assert sum(line.startswith("pilot run") for line in made.recomputed) == 12
-    assert sum(line.startswith("study run") for line in made.recomputed) == 4
+    assert sum(line.startswith("main run") for line in made.recomputed) == 4
 
 
 def test_the_sample_is_the_seeds(result):
@@ -107,7 +107,7 @@ def test_a_result_without_digests_is_checked_otherwise(result):
 def test_digests_that_cannot_be_read_are_damage(result, text):
     with netCDF4.Dataset(result, "a") as file:
         file.setncattr(DIGESTS, text)
-    assert findings(result) == [f"study: the attribute `{DIGESTS}` is damaged"]
+    assert findings(result) == [f"main: the attribute `{DIGESTS}` is damaged"]
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -120,16 +120,14 @@ def stored_at(path):
         return {name: (info.byte_offset, info.size) for name, at in chunks.items() for info in [at.get_chunk_info(0)]}
 
 
-@pytest.mark.parametrize("name", ["error", "trace", "status", "wall_seconds"])
+@pytest.mark.parametrize("name", ["error", "trace", "run_status", "run_seconds"])
 def test_one_bit_of_a_number_is_found_by_the_checksum(result, name):
     offset, size = stored_at(result)[name]
     whole = bytearray(result.read_bytes())
     whole[offset + size // 2] ^= 1
     result.write_bytes(whole)
     made = verify(result)
-    assert [
-        line for line in made.findings if line.startswith(f"study: `{name}` is damaged: its checksum does not hold")
-    ]
+    assert [line for line in made.findings if line.startswith(f"main: `{name}` is damaged: its checksum does not hold")]
     assert len(made.findings) == 1
     assert made.left_out == "nothing else was checked"
 
@@ -146,7 +144,7 @@ def test_attributes_have_digests(result, old, new, part):
     assert whole.count(old) >= 1
     result.write_bytes(whole.replace(old, new))
     told = findings(result)
-    assert any(f"study: {part} is damaged: it is not what was written" in line for line in told) or "cannot" in told[0]
+    assert any(f"main: {part} is damaged: it is not what was written" in line for line in told) or "cannot" in told[0]
 
 
 @pytest.mark.long
@@ -155,7 +153,7 @@ def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
     whole = result.read_bytes()
     numbers = [at for offset, size in stored_at(result).values() for at in range(offset, offset + size)]
     words = [at.start() for at in re.finditer(rb"(?<=[ -~]{6})[ -~](?=[ -~]{6})", whole) if at.start() not in numbers]
-    before = read_result(result)["study"]
+    before = read_result(result)["main"]
     drawn = random.Random(7)
     found = 0
     for position in drawn.sample(numbers, 15) + drawn.sample(words, 15):
@@ -167,7 +165,7 @@ def test_flipped_bits_are_found_wherever_they_change_what_is_read(result):
         except ResultError:  # it does not even look like a result any more
             well = False
         found += not well
-        assert not well or read_result(result)["study"].identical(before), position
+        assert not well or read_result(result)["main"].identical(before), position
     assert found > 24
 
 
@@ -193,7 +191,7 @@ def test_a_file_that_hdf5_would_read_for_ever(result, monkeypatch):
 def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result, monkeypatch, seed):
     """Whatever bytes are changed, the command ends."""
     monkeypatch.setattr(integrity, "SECONDS", 10)
-    whole, before, drawn = result.read_bytes(), read_result(result)["study"], random.Random(seed)
+    whole, before, drawn = result.read_bytes(), read_result(result)["main"], random.Random(seed)
     numbers = {at for offset, size in stored_at(result).values() for at in range(offset, offset + size)}
     tables = [at for at in range(len(whole)) if at not in numbers and whole[at]]
     for _ in range(60):
@@ -205,7 +203,7 @@ def test_random_damage_outside_of_the_numbers_is_told_or_changes_nothing(result,
             well = verify(result, sample=0).well
         except ResultError:
             well = False
-        assert not well or read_result(result)["study"].identical(before), at
+        assert not well or read_result(result)["main"].identical(before), at
     assert reading(result) == []
 
 
@@ -252,32 +250,35 @@ def one(data, name, value, at=(0, 0)):
 CHANGES = {
     "an error that is missing": (
         lambda data: one(data, "error", np.nan),
-        ["study: 1 runs are ok without finite `error`, e.g. family=a, seed=0"],
+        ["main: 1 runs are ok without finite `error`, e.g. family=a, seed=0"],
     ),
     "a value of a failed run": (
         lambda data: one(data, "rank", 7, (1, 2)),
-        ["study: 1 runs are not ok but have a value of `rank`, e.g. family=b, seed=2"],
+        ["main: 1 runs are not ok but have a value of `rank`, e.g. family=b, seed=2"],
     ),
     "a status that is none": (
-        lambda data: one(data, "status", 9),
-        ["`status` must be one of 0, 1, 2, 3, 4, 5, got 9"],
+        lambda data: one(data, "run_status", 9),
+        ["`run_status` must be one of 0, 1, 2, 3, 4, 5, got 9"],
     ),
-    "a message of a run that is ok": (lambda data: one(data, "message", "hm"), ["1 runs have a `message` that does"]),
-    "no attempt": (lambda data: one(data, "attempts", 0), ["1 runs have `attempts` that do not fit"]),
-    "no time": (lambda data: one(data, "wall_seconds", np.nan), ["1 runs have `wall_seconds` that do not fit"]),
+    "a message of a run that is ok": (
+        lambda data: one(data, "run_message", "hm"),
+        ["1 runs have a `run_message` that is"],
+    ),
+    "no attempt": (lambda data: one(data, "run_attempts", 0), ["1 runs have `run_attempts` that are wrong"]),
+    "no time": (lambda data: one(data, "run_seconds", np.nan), ["1 runs have `run_seconds` that are wrong"]),
     "unknown software": (
-        lambda data: one(data, "software", 3),
-        ["`software` must be an index into its 1 software_sets, got 3"],
+        lambda data: one(data, "run_software", 3),
+        ["`run_software` must be an index into its 1 software_sets, got 3"],
     ),
     "another key": (
-        lambda data: one(data, "case_key", "0" * 20),
+        lambda data: one(data, "run_key", "0" * 20),
         ["1 of 8 case keys are not those that the study asks for, e.g. at family=a, seed=0: 00000000000000000000 in"],
     ),
     "a lost run": (
         lambda data: [
-            one(data, "status", Status.lost, (1, 2)),
+            one(data, "run_status", Status.lost, (1, 2)),
         ],
-        ["study: 1 runs of 8 are lost; `evogt run` computes them (--retry-failed), e.g. family=b, seed=2"],
+        ["main: 1 runs of 8 are lost; `evogt run` computes them (--retry-failed), e.g. family=b, seed=2"],
     ),
     "another value": (lambda data: data["error"].values.__imul__(2), ["relative difference 5.0e-01"]),
     "an attribute that is missing": (lambda data: data.attrs.pop("cpu"), ["the attribute `cpu` is missing"]),
@@ -286,11 +287,14 @@ CHANGES = {
         ["the attribute `title` must be 'own', got 'x'"],
     ),
     "no long name": (lambda data: data["trace"].attrs.pop("long_name"), ["`trace` must have a long_name"]),
-    "other flags": (lambda data: data["status"].attrs.update(flag_meanings="good bad"), ["the flags of `status`"]),
-    "units of a time": (lambda data: data["wall_seconds"].attrs.update(units="h"), ["attribute units = 's', got 'h'"]),
+    "other flags": (
+        lambda data: data["run_status"].attrs.update(flag_meanings="good bad"),
+        ["the flags of `run_status`"],
+    ),
+    "units of a time": (lambda data: data["run_seconds"].attrs.update(units="h"), ["attribute units = 's', got 'h'"]),
     "another study text": (
         lambda data: data.attrs.update(study=data.attrs["study"] + "# more"),
-        ["study: the attribute `study` must have the SHA-256"],
+        ["main: the attribute `study` must have the SHA-256"],
     ),
 }
 
@@ -306,14 +310,14 @@ def test_what_is_wrong_is_named(result, name):
 def test_all_findings_are_listed(result):
     def change(data):
         data.attrs.pop("cpu")
-        one(data, "case_key", "0" * 20)
+        one(data, "run_key", "0" * 20)
         one(data, "error", 5.0, (0, 1))
 
     told = findings(rewritten(result, change), sample=10)
     assert len(told) == 3
-    assert told[0] == "study: the attribute `cpu` is missing"
-    assert told[1].startswith("study: 1 of 8 case keys are not those that the study asks for")
-    assert told[2].startswith("study run family=a, seed=1, computed again: error: 5 in the file, 0.2")
+    assert told[0] == "main: the attribute `cpu` is missing"
+    assert told[1].startswith("main: 1 of 8 case keys are not those that the study asks for")
+    assert told[2].startswith("main run family=a, seed=1, computed again: error: 5 in the file, 0.2")
     assert told[2].endswith("now, relative difference 9.6e-01")
 
 
@@ -326,7 +330,7 @@ def test_coordinates_have_to_be_the_studys(result):
 
 def test_axes_that_are_not_the_studys(result):
     groups = read_result(result)
-    write_result(result, {"study": groups["study"].isel(seed=slice(2))})
+    write_result(result, {"main": groups["main"].isel(seed=slice(2))})
     with pytest.raises(ResultError, match=r"must have the axes 2 family x 4 seed .*got 2 family x 2 seed"):
         verify(result)
 
@@ -355,9 +359,9 @@ def test_a_choice_that_is_not_the_pilots(piloted):
 
 
 def test_a_pilot_that_is_missing(piloted):
-    data = read_result(piloted)["study"]
+    data = read_result(piloted)["main"]
     del data.attrs["pilot_group"]
-    write_result(piloted, {"study": data})
+    write_result(piloted, {"main": data})
     assert "the study has a pilot, but the file lacks its runs" in findings(piloted)
 
 
@@ -401,8 +405,8 @@ def by_other_software(factor, names=("error",)):
     def change(data):
         for name in names:
             data[name].values[...] *= factor
-        sets = data["software"].attrs["software_sets"]
-        data["software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
+        sets = data["run_software"].attrs["software_sets"]
+        data["run_software"].attrs["software_sets"] = sets.replace(np.__version__, "1.0.0")
 
     return change
 
@@ -420,4 +424,4 @@ def test_what_rounding_decides_is_not_judged_with_other_software(small_study, re
     path = result_of(Study.from_text(small_study), tmp_path / "small.nc")
     assert findings(rewritten(path, by_other_software(-3.0, ["mass_defect", "coefficients"]))) == []
     assert len(findings(rewritten(path, by_other_software(2.0, ["rank"])), sample=2)) == 2
-    assert json.loads(read_result(path)["study"]["software"].attrs["software_sets"])[0]["numpy"] == "1.0.0"
+    assert json.loads(read_result(path)["main"]["run_software"].attrs["software_sets"])[0]["numpy"] == "1.0.0"

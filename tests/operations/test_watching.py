@@ -7,7 +7,7 @@ from evogt_study.operations.progress import Event, computation_of, written_down
 from evogt_study.storage.lease import SILENT_SECONDS, lock_file, only_writer
 from evogt_study.storage.paths import progress_file
 
-EVENT = Event("study", reused=10, done=2, failed=1, total=60, seconds=4.0)
+EVENT = Event("main", reused=10, done=2, failed=1, total=60, seconds=4.0)
 
 
 def test_a_computation_seen_from_outside(tmp_path):
@@ -19,13 +19,11 @@ def test_a_computation_seen_from_outside(tmp_path):
         assert computation_of(path).described().endswith("; no run is finished yet")
         listener = written_down(path, heard.append)
         listener(EVENT)
-        listener(Event("study", 10, 3, 1, 60, 4.1))  # too soon to be written down
+        listener(Event("main", 10, 3, 1, 60, 4.1))  # too soon to be written down
         assert len(heard) == 2
         seen = computation_of(path)
         assert (seen.runs, seen.event) == (True, EVENT)
-        assert (
-            "; study: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.described()
-        )
+        assert "; main: 12/60 runs, 10 of them from before, 1 failed, 0.5 runs/s, 1 min 36 s left (" in seen.described()
     assert not computation_of(path).runs
 
     ended = subprocess.Popen(["true"])

@@ -101,7 +101,7 @@ def test_it_succeeds_and_says_what_came_of_it(reproduced):
 def test_it_writes_all_results_and_the_report_and_nothing_else(reproduced):
     _, out = reproduced
     assert set(os.listdir(out)) == {f"{name}.nc" for name in NAMES} | {"report.md", "report.csv"}
-    assert sum(read_study(out / f"{name}.nc").case_key.size for name in NAMES) == RUNS
+    assert sum(read_study(out / f"{name}.nc").run_key.size for name in NAMES) == RUNS
 
 
 def test_the_table_of_entries_is_complete(reproduced):

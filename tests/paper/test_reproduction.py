@@ -339,7 +339,7 @@ def test_values_that_are_not_on_the_axes_are_not_computed():
 
 
 def test_a_variable_that_no_run_returned_is_missing_not_absent():
-    data = threshold([0.1, 0.3]).assign(status=lambda data: xr.zeros_like(data.error).astype(np.int8))
+    data = threshold([0.1, 0.3]).assign(run_status=lambda data: xr.zeros_like(data.error).astype(np.int8))
     (entry,) = judged([row("30.6", variable="rank", statistic="mean")], {"threshold": data})
     assert (entry.n_ok, entry.n_planned, entry.verdict) == (0, 2, Verdict.differs)
 
@@ -397,8 +397,8 @@ def test_the_selected_shape_parameter_rests_on_the_pilots_runs():
     status = [[[Status.ok, Status.ok], [Status.ok, Status.failed]]]
     pilot = xr.Dataset(
         {
-            "case_key": (("dictionary", "epsilon", "seed"), [[["a", "b"], ["c", "d"]]]),
-            "status": (("dictionary", "epsilon", "seed"), status),
+            "run_key": (("dictionary", "epsilon", "seed"), [[["a", "b"], ["c", "d"]]]),
+            "run_status": (("dictionary", "epsilon", "seed"), status),
         },
         {"dictionary": ["transnet"], "epsilon": [0.2, 0.1], "seed": [100, 101]},
     )

@@ -74,7 +74,7 @@ def test_the_page_says_so_and_has_no_headline(paths):
     assert text.index('<h2 id="numbers">') < said < text.index("<details>", said) < first  # in no table that is open
     assert text.count("<figure>") == 1
     assert "Initial error" not in text  # the title that its pictures would have
-    assert [each.title.split(",")[0] for each in tables(read_result(paths["plain"])["study"])]
+    assert [each.title.split(",")[0] for each in tables(read_result(paths["plain"])["main"])]
 
 
 @pytest.mark.long

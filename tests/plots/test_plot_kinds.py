@@ -216,8 +216,8 @@ def test_histories_tell_which_lines_lack_runs(failing):
 def test_a_band_of_many_runs_is_of_quantiles():
     values = np.random.default_rng(1).lognormal(size=(50, 4))
     data = xr.Dataset({"trace": (("seed", "time"), values)}, {"time": [0.0, 1.0, 2.0, 3.0], "seed": np.arange(50)})
-    data["status"] = ("seed", np.ones(50, dtype=np.int8))
-    data["case_key"] = ("seed", np.arange(50).astype(str))
+    data["run_status"] = ("seed", np.ones(50, dtype=np.int8))
+    data["run_key"] = ("seed", np.arange(50).astype(str))
     figure = histories(data, "trace")
     band = figure.axes[0].collections[0].get_paths()[0].get_extents()
     np.testing.assert_allclose(band.y1, np.quantile(values, 0.95, axis=0).max())
@@ -235,8 +235,8 @@ def uneven(larger, smaller):
         },
         {"word": ["a", "b"], "N": [10.0], "time": [0.0, 1.0, 2.0], "seed": np.arange(larger)},
     )
-    data["status"] = (("word", "N", "seed"), np.ones((2, 1, larger), dtype=np.int8))
-    data["case_key"] = (("word", "N", "seed"), np.arange(2 * larger).astype(str).reshape(2, 1, larger))
+    data["run_status"] = (("word", "N", "seed"), np.ones((2, 1, larger), dtype=np.int8))
+    data["run_key"] = (("word", "N", "seed"), np.arange(2 * larger).astype(str).reshape(2, 1, larger))
     return data, values
 
 
@@ -247,7 +247,7 @@ def test_all_bands_of_a_picture_are_of_the_same_quantiles():
         box = band.get_paths()[0].get_extents()
         np.testing.assert_allclose(box.y1, np.nanquantile(values[one], 0.95, axis=0).max())
     data, values = uneven(EACH + 20, EACH - 20)
-    other = data.assign(case_key="at 20, " + data["case_key"].astype(object)).assign_coords(N=[20.0])
+    other = data.assign(run_key="at 20, " + data["run_key"].astype(object)).assign_coords(N=[20.0])
     data = xr.concat([data, other], "N")
     assert "band: 5 to 95 % over seed" in footnote(dependence(data))
     assert len([band for band in dependence(data).axes[0].collections if band.get_gid() != "interval"]) == 2

@@ -31,8 +31,8 @@ def data():
     return xr.Dataset(
         {
             "error": (("point", "seed"), error, {"long_name": "relative error"}),
-            "status": (("point", "seed"), np.where(np.isfinite(error), 1, 2).astype(np.int8)),
-            "case_key": (("point", "seed"), np.arange(128).astype(str).astype(object).reshape(64, 2)),
+            "run_status": (("point", "seed"), np.where(np.isfinite(error), 1, 2).astype(np.int8)),
+            "run_key": (("point", "seed"), np.arange(128).astype(str).astype(object).reshape(64, 2)),
         },
         {"point": ("point", np.arange(64), {"design": design}), "seed": [0, 1], **along},
     )
@@ -98,7 +98,7 @@ def test_a_parameter_of_a_sample_and_what_its_runs_measure_stand_along_a_depende
     assert len(points(choice.figure.axes[0], "trend")) > 10
     assert choice.alt == drawn(data, "trend").alt
     assert len(points(dependence(data, places=Places(along="dictionary")).axes[0])) == 118  # words
-    measured = data.assign(unknowns=data.status * (1 + data.point))
+    measured = data.assign(unknowns=data.run_status * (1 + data.point))
     choice = drawn(measured, "dependence", Wish(places=Places(along="unknowns")))
     assert choice.alt.startswith("A cloud of 118 points: unknowns from 1 to ")
     assert len(points(choice.figure.axes[0])) == 118

@@ -114,7 +114,7 @@ def test_the_page_of_a_published_result():
     ]
     assert ["gtransnet", "0.05", "22"] in page.tables  # what the pilot chose
     assert 'dictionary = ["transnet", "gtransnet", "gaussian_rf", "uniform_elm"]' in page.text
-    data = read_result(path)["study"]
+    data = read_result(path)["main"]
     assert data.attrs["git_revision"] in page.text
     assert data.attrs["cpu"] in page.text
     assert f"numpy {json.loads(data.attrs['versions'])['numpy']}" in page.text
@@ -137,7 +137,7 @@ def test_failures_are_counted_grouped_and_can_be_replayed(failing):
 
 
 def test_every_message_is_counted_once(failing):
-    made = completeness(read_result(failing)["study"])
+    made = completeness(read_result(failing)["main"])
     assert (made.planned, made.ok, dict(made.counts)) == (36, 22, {"ok": 22, "failed": 12, "diverged": 2})
     assert sum(message.count for message in made.messages) == 14
     assert made.told() == "22 of 36 runs are ok; 12 failed, 2 diverged"
@@ -183,7 +183,7 @@ def test_a_method_of_ones_own_with_many_axes_and_constants(tmp_path):
 
 def test_long_tables_are_cut_and_say_so(tmp_path):
     source = "def method(seed, a):\n    return {'score': a + seed}\n"
-    data = read_result(own_result(tmp_path, f"[axes]\na = {list(range(100))}\nseed = [0, 1]\n", source))["study"]
+    data = read_result(own_result(tmp_path, f"[axes]\na = {list(range(100))}\nseed = [0, 1]\n", source))["main"]
     (table,) = tables(data)
     assert (len(table.body), table.left_out) == (MOST_ROWS, 100 - MOST_ROWS)
     assert table.body[7][:2] == ["7", "7.500e+00"]
@@ -209,10 +209,10 @@ def test_numbers_without_a_table_are_named_with_the_command_that_prints_them(tmp
 )
 def test_points_that_are_the_same_run_are_counted_apart(changed, told):
     data = small()
-    keys = data["case_key"].values.ravel()  # a view
+    keys = data["run_key"].values.ravel()  # a view
     for place, key in enumerate(changed):
         keys[place] = keys[5] if key else key
-    assert f"What varies; {told}" in Page(report(Path("x.nc"), {"study": data})).text
+    assert f"What varies; {told}" in Page(report(Path("x.nc"), {"main": data})).text
     points = told.partition(" ")[0] + " points, " if "different" in told else ""
     assert format_counts(completeness(data)).startswith(f"{points}{12 - len(changed)} runs")
 
@@ -241,12 +241,12 @@ def test_where_files_lie_is_nobodys_business(with_pilot):
 def test_merged_results_of_several_software_versions(failing):
     groups = read_result(failing)
     sets = json.dumps([{"numpy": "1"}, {"numpy": "2"}])
-    groups["study"]["software"].attrs["software_sets"] = sets
+    groups["main"]["run_software"].attrs["software_sets"] = sets
     assert "2 different sets of versions" in Page(report(failing, groups)).text
 
 
 def test_commands_are_quoted_for_a_shell(failing, tmp_path):
-    data = read_result(failing)["study"]
+    data = read_result(failing)["main"]
     data.attrs["study_file"] = "/x/$(touch ran).toml"
     made = commands(tmp_path / "a; rm b.nc", data, None)
     assert made[0][0] == "evogt run '$(touch ran).toml' -o 'again/a; rm b.nc'"
@@ -255,12 +255,12 @@ def test_commands_are_quoted_for_a_shell(failing, tmp_path):
 
 @pytest.mark.parametrize("code", ["[]", "{", '{"codes": []}', '{"codes": {"a.py:f": {"content": "0"}}}'])
 def test_a_study_whose_function_is_in_no_file_promises_no_replay(failing, code):
-    data = read_result(failing)["study"]
+    data = read_result(failing)["main"]
     in_python = data.assign_attrs(
         study_code='{"codes": {"__main__:f": {"source": "def f(): ..."}}}', study_file="study f"
     )
     assert [command.split()[1] for command, _ in commands(failing, in_python, None)] == ["verify", "report"]
-    page = report(failing, {"study": in_python})
+    page = report(failing, {"main": in_python})
     assert "evogt replay" not in Page(page).text
     assert "replay" in [
         command.split()[1] for command, _ in commands(failing, data.assign_attrs(study_code=code), None)
@@ -281,13 +281,13 @@ def hostile(tmp_path_factory):
     data = data.assign_coords(dictionary=np.array([HOSTILE, "b" + HOSTILE], dtype=object))
     for name in [*data.data_vars, *data.coords]:
         data[name].attrs |= {"long_name": HOSTILE, "units": HOSTILE, "comment": HOSTILE}
-    data["status"][0, 0, 0] = 2
-    data["message"][0, 0, 0] = HOSTILE
+    data["run_status"][0, 0, 0] = 2
+    data["run_message"][0, 0, 0] = HOSTILE
     for name in set(data.attrs) - {"result_schema"}:  # else nobody reads on
         data.attrs[name] = HOSTILE
     data.attrs["recorded_coordinates"] = "time x"
     path = tmp_path_factory.mktemp("hostile") / "hostile.nc"
-    write_result(path, {"study": data})
+    write_result(path, {"main": data})
     return path
 
 
@@ -490,13 +490,13 @@ def test_a_hundred_thousand_runs_in_time(tmp_path):
 @pytest.mark.long
 def test_a_study_that_is_going_on_shows_where_runs_take_longest(failing):
     groups = read_result(failing)
-    data = groups["study"]
-    others = [dim for dim in data["status"].dims if dim != "seed"]
-    data["wall_seconds"] = data["wall_seconds"] * 0.0 + 0.5
-    data["wall_seconds"].loc[{dim: data[dim].values[-1] for dim in others}] = [1.0, 3.0] + [0.0] * (
+    data = groups["main"]
+    others = [dim for dim in data["run_status"].dims if dim != "seed"]
+    data["run_seconds"] = data["run_seconds"] * 0.0 + 0.5
+    data["run_seconds"].loc[{dim: data[dim].values[-1] for dim in others}] = [1.0, 3.0] + [0.0] * (
         data.sizes["seed"] - 2
     )
-    data["status"].loc[{"seed": 3, **{dim: data[dim].values[-1] for dim in others}}] = int(Status.not_run)
+    data["run_status"].loc[{"seed": 3, **{dim: data[dim].values[-1] for dim in others}}] = int(Status.not_run)
     (table,) = progress_by_cell(data)
     assert table.body[0] == [*(str(data[dim].values[-1]) for dim in others), "3/4", "3", "2", "3"]
     assert {row[-2] for row in table.body[1:]} == {"0.5"}

@@ -118,7 +118,7 @@ def test_what_states_no_problem_has_none(study):
 
 
 def test_the_finding_is_the_verdict_with_its_interval():
-    data = read_result(ROOT / "data" / "results" / "oscillatory_1d.nc")["study"].sel(epsilon=[0.05])
+    data = read_result(ROOT / "data" / "results" / "oscillatory_1d.nc")["main"].sel(epsilon=[0.05])
     found = judged(data, "error", Places()).found.isel(epsilon=0)
     assert float(found["effect"].sel(pair="transnet/gtransnet")) == pytest.approx(55.2, abs=0.05)
     low, high = found["effect_ci"].sel(pair="transnet/gtransnet").values

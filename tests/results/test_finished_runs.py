@@ -54,8 +54,8 @@ def test_there_is_nothing_before_the_first_run(own_study, folder):
 
 def test_seeds_that_are_added_are_not_run(own_study, result):
     found = finished(own_study(OWN, GROWN), result)
-    assert counts(found.tables["study"]) == {"not_run": 6, "ok": 3, "failed": 1}
-    assert (found.count("study"), found.unasked) == (4, 0)
+    assert counts(found.tables["main"]) == {"not_run": 6, "ok": 3, "failed": 1}
+    assert (found.count("main"), found.unasked) == (4, 0)
 
 
 def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, result_of, folder):
@@ -67,19 +67,19 @@ def test_runs_of_a_pilot_that_the_study_has_no_more_are_unasked(own_study, resul
 def test_shards_count_beside_the_result(own_study, result):
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
-    assert counts(finished(study, result).tables["study"]) == {"not_run": 4, "ok": 5, "failed": 1}
+    assert counts(finished(study, result).tables["main"]) == {"not_run": 4, "ok": 5, "failed": 1}
 
 
 def test_numbers_are_not_read(own_study, result):
     """Of a result of fields they are most of the file."""
     study = own_study(OWN, GROWN)
     write_runs(result, study_plan(study), [3, 4])
-    assert not finished(study, result).tables["study"].variables
+    assert not finished(study, result).tables["main"].variables
 
 
 def test_runs_that_the_study_does_not_ask_for_are_counted(own_study, result):
     found = finished(own_study(OWN, AXES.replace("count = 2", "count = 1")), result)
-    assert counts(found.tables["study"]) == {"ok": 2}
+    assert counts(found.tables["main"]) == {"ok": 2}
     assert found.unasked == 2
 
 
@@ -89,13 +89,13 @@ def test_the_studys_runs_are_known_once_the_pilot_has_chosen(own_study, result_o
     pilot = provisional_plans(study)[0]
     write_runs(path, pilot, range(3))
     waiting = finished(study, path)
-    assert (waiting.count("pilot"), waiting.count("study")) == (3, None)
+    assert (waiting.count("pilot"), waiting.count("main")) == (3, None)
     write_runs(path, pilot, range(3, pilot.space.size))
     chosen = finished(study, path)
-    assert (chosen.count("pilot"), chosen.count("study")) == (pilot.space.size, 0)
+    assert (chosen.count("pilot"), chosen.count("main")) == (pilot.space.size, 0)
     remove_shards(shard_folder(path), (), shard_folder(path) / "none")
     result_of(study, path)
-    assert finished(study, path).count("study") == 4
+    assert finished(study, path).count("main") == 4
 
 
 # --- on the command line ----------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_status_of_a_study_that_grew(evogt, own_study, result):
     code, out, err = evogt("status", "own.toml")
     assert (code, err) == (0, "")
     assert out.splitlines()[:3] == [
-        "results/own.nc (study): 10 runs, 6 not_run, 3 ok, 1 failed",
+        "results/own.nc (main): 10 runs, 6 not_run, 3 ok, 1 failed",
         "  not ok by level: 2: 1/5",
         "  not ok by seed: 1: 1/2",
     ]
@@ -114,13 +114,13 @@ def test_status_of_a_study_that_grew(evogt, own_study, result):
         "  not run by level: 1: 3/5, 2: 3/5",
         "  not run by seed: 2: 2/2, 3: 2/2, 4: 2/2",
     ]
-    assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (study): 4 runs, 3 ok, 1 failed\n")
+    assert evogt("status", "results/own.nc")[1].startswith("results/own.nc (main): 4 runs, 3 ok, 1 failed\n")
 
 
 def test_status_tells_what_the_study_does_not_ask_for_any_more(evogt, own_study, result):
     own_study(OWN, AXES.replace("count = 2", "count = 1"))
     _, out, _ = evogt("status", "own.toml")
-    assert out.splitlines()[0] == "results/own.nc (study): 2 runs, 2 ok"
+    assert out.splitlines()[0] == "results/own.nc (main): 2 runs, 2 ok"
     assert out.splitlines()[-1].startswith(UNASKED)
 
 
@@ -134,7 +134,7 @@ def test_status_of_a_study_that_is_not_finished(evogt, own_study, folder):
         "results/own.nc: not running; `evogt run` computes the rest",
         "results/own.nc (pilot): 12 runs, 9 not_run, 3 ok",
     ]
-    assert out.splitlines()[-1] == "results/own.nc (study): not run, since its pilot has not chosen yet"
+    assert out.splitlines()[-1] == "results/own.nc (main): not run, since its pilot has not chosen yet"
 
 
 def test_what_is_finished_can_be_opened(own_study, folder):
@@ -143,7 +143,7 @@ def test_what_is_finished_can_be_opened(own_study, folder):
     write_runs(path, provisional_plans(study)[0], range(3))
     with evs.open(path, pilot=True) as pilot:
         assert (pilot["status_name"].values == "ok").sum() == np.isfinite(pilot["error"].values).sum() == 3
-    with pytest.raises(ResultError, match="has no runs of the study: its pilot has not chosen yet; open it with pilot"):
+    with pytest.raises(ResultError, match="has no runs of the main: its pilot has not chosen yet; open it with pilot"):
         evs.open(path)
     with pytest.raises(ResultError, match=r"cannot read .*none\.nc"):
         evs.open(folder / "none.nc")
@@ -152,7 +152,7 @@ def test_what_is_finished_can_be_opened(own_study, folder):
 def test_a_result_elsewhere_is_named(evogt, own_study, result, folder):
     result.rename(folder / "other.nc")
     own_study(OWN, GROWN)
-    assert evogt("status", "own.toml", "-o", "other.nc")[1].startswith("other.nc (study): 10 runs, 6 not_run")
+    assert evogt("status", "own.toml", "-o", "other.nc")[1].startswith("other.nc (main): 10 runs, 6 not_run")
     assert "    4 of 10 are finished: 4 from other.nc\n" in evogt("plan", "own.toml", "-o", "other.nc")[1]
     code, _, err = evogt("status", "other.nc", "-o", "other.nc")
     assert (code, err) == (2, "evogt: `--output` must be given with a STUDY.toml, got the result other.nc\n")
@@ -179,9 +179,9 @@ def test_a_plan_before_the_first_run_has_nothing_to_tell(evogt, own_study, folde
 
 
 def test_fates_are_those_of_the_file(own_study, result):
-    found = finished(own_study(OWN, AXES), result).runs()["study"]
-    assert found["status"].values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.failed]]
-    assert found["message"].values[1, 1] == "AssertionError: no luck"
+    found = finished(own_study(OWN, AXES), result).runs()["main"]
+    assert found["run_status"].values.tolist() == [[Status.ok, Status.ok], [Status.ok, Status.failed]]
+    assert found["run_message"].values[1, 1] == "AssertionError: no luck"
 
 
 # --- failed runs of a pilot -------------------------------------------------------------------------------------------

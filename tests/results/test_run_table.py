@@ -217,7 +217,7 @@ def test_a_result_written_in_slabs_is_that_written_at_once(own_study, plan, besi
 def written(table, study, path):
     data = dataset(table, study)
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION, **data.attrs}
-    write_result(path, {"study": data})
+    write_result(path, {"main": data})
     return read_study(path)
 
 
@@ -297,8 +297,8 @@ def test_runs_of_different_software_keep_their_own(own_study, plan):
     for number, versions in ((4, '{"v": 2}'), (1, '{"v": 1}'), (2, '{"v": 2}')):
         table.add(replace(records(plan, {number: {"v": 1.0}}), software=(versions,)))
     data = dataset(table, own_study("def method(seed):\n    return {}\n", "[axes]\nseed = { count = 6 }\n"))
-    assert data.software.attrs["software_sets"] == '[{"v": 1}, {"v": 2}]'
-    assert data.software.values.tolist() == [-1, 0, 1, -1, 1, -1]
+    assert data.run_software.attrs["software_sets"] == '[{"v": 1}, {"v": 2}]'
+    assert data.run_software.values.tolist() == [-1, 0, 1, -1, 1, -1]
 
 
 def test_records_of_other_plans_are_ignored(plan):
@@ -408,7 +408,7 @@ def test_a_failed_run_has_no_value_in_memory_and_in_the_file(own_study, tmp_path
         table.add(run_batch(Batch.of(plan.spec, cases[start : start + size])))
     data = dataset(table, study)
     data.attrs = {"study": "", "id": "own", "result_schema": SCHEMA_VERSION}
-    write_result(tmp_path / "own.nc", {"study": data})
+    write_result(tmp_path / "own.nc", {"main": data})
     for found in (data["v"].values, read_study(tmp_path / "own.nc")["v"].values):
         present = [value for value in found.tolist() if not is_missing(value)]
         assert present == [value for value in expected if value not in (None, "")]

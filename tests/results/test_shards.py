@@ -117,10 +117,10 @@ def test_nothing_half_written_is_left(tmp_path):
 
 def test_failing_result_leaves_the_old_one(tmp_path):
     path = tmp_path / "a.nc"
-    write_result(path, {"study": xr.Dataset({"error": ("seed", [1.0])})})
+    write_result(path, {"main": xr.Dataset({"error": ("seed", [1.0])})})
     before = path.read_bytes()
     with pytest.raises(TypeError):
-        write_result(path, {"study": xr.Dataset({"error": ("seed", [2.0])}, attrs={"bad": {"a": 1}})})
+        write_result(path, {"main": xr.Dataset({"error": ("seed", [2.0])}, attrs={"bad": {"a": 1}})})
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a.nc"]
 
@@ -156,7 +156,7 @@ def test_words_are_read_as_they_were_whichever_way_they_are_stored(tmp_path, mon
     monkeypatch.setattr(store, "FIXED_WIDTH_BYTES", limit)
     for dtype in (object, str):
         data = xr.Dataset({"v": ("seed", np.array(WORDS[name], dtype=dtype), {"units": ""})})
-        write_result(tmp_path / "a.nc", {"study": data})
+        write_result(tmp_path / "a.nc", {"main": data})
         xr.testing.assert_identical(xr.load_dataset(tmp_path / "a.nc", engine=engine).drop_attrs(deep=False), data)
     with netCDF4.Dataset(tmp_path / "a.nc") as file:
         assert (file["v"].dtype is str) == (limit == 0 and name != "nothing")
@@ -165,5 +165,5 @@ def test_words_are_read_as_they_were_whichever_way_they_are_stored(tmp_path, mon
 def test_words_in_fields_of_one_width_are_compressed(tmp_path):
     words = np.full(100_000, "", dtype=object)
     words[7] = "x" * 200
-    write_result(tmp_path / "a.nc", {"study": xr.Dataset({"v": ("seed", words)})})
+    write_result(tmp_path / "a.nc", {"main": xr.Dataset({"v": ("seed", words)})})
     assert (tmp_path / "a.nc").stat().st_size < 200_000

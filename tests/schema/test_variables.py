@@ -44,7 +44,7 @@ def test_there_is_no_row_of_something_else():
 
 @pytest.mark.parametrize("status", Status)
 def test_every_status_is_told_with_its_flag(status):
-    assert f"{status.name} {status.value}" in ROWS["status"]
+    assert f"{status.name} {status.value}" in ROWS["run_status"]
 
 
 @pytest.mark.parametrize("name", [*MEASURED, *BOOKKEEPING])
@@ -68,5 +68,5 @@ def test_unknowns_are_those_of_both_baselines():
 
 
 def test_the_key_is_said_to_hash_what_is_recorded_too():
-    assert "recorded output" in BOOKKEEPING["case_key"].long_name
-    assert "`[output]`" in ROWS["case_key"]
+    assert "recorded output" in BOOKKEEPING["run_key"].long_name
+    assert "`[output]`" in ROWS["run_key"]

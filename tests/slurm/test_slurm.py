@@ -144,8 +144,8 @@ def test_jobs_leave_before_their_wall_time_with_all_that_they_have_computed(tmp_
     errors = long.end()
     assert errors.count("jobs of slurm have ended") >= 2
     data = read_study(long.result)
-    assert data.status.size == 800
-    assert (data.status == Status.ok).all()
+    assert data.run_status.size == 800
+    assert (data.run_status == Status.ok).all()
     assert set(collections.Counter(long.computed()).values()) == {1}  # no batch was lost
     output = "".join(path.read_text() for path in (tmp_path / "long" / "a.nc.jobs").iterdir())
     assert "DUE TO TIME LIMIT" not in output

@@ -158,7 +158,7 @@ def test_a_status_that_the_writer_overtakes_looks_again(own_study, result_of, tm
     if of == "a result":
         assert unfinished(path) is None  # but the result is whole now
     else:
-        assert finished_runs.finished(study, path).tables["study"].counts()[Status.ok] == 2
+        assert finished_runs.finished(study, path).tables["main"].counts()[Status.ok] == 2
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

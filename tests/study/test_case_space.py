@@ -233,8 +233,8 @@ def test_a_pilot_has_the_cases_of_its_candidates_and_seeds():
 
 def test_a_study_without_pilot_has_one_phase():
     study = tiny(seed="[0, 1]")
-    assert [(phase.name, phase.choice) for phase in study.phases] == [("study", None)]
-    assert [plan.phase for plan in provisional_plans(study)] == ["study"]
+    assert [(phase.name, phase.choice) for phase in study.phases] == [("main", None)]
+    assert [plan.phase for plan in provisional_plans(study)] == ["main"]
     assert study.pilot is None
 
 

@@ -191,11 +191,11 @@ def test_a_count_that_leaves_the_sequence_unbalanced_is_told_in_a_line(read):
 
 # --- listed points ----------------------------------------------------------------------------------------------------
 
-TOGETHER = '[[together]]\nname = "level"\nN = [20, 40]\nk = [1, 2]\n'
+ZIPPED = '[[zip]]\nname = "level"\nN = [20, 40]\nk = [1, 2]\n'
 
 
 def test_parameters_that_change_together(read):
-    assert points(read(TOGETHER + "[axes]\nseed = [5, 6]"), "N", "k", "seed") == [
+    assert points(read(ZIPPED + "[axes]\nseed = [5, 6]"), "N", "k", "seed") == [
         (20, 1, 5), (20, 1, 6), (40, 2, 5), (40, 2, 6),
     ]  # fmt: skip
 
@@ -213,14 +213,14 @@ def test_rows_and_a_file_are_the_same_points(read, tmp_path):
 
 def test_designs_of_all_kinds_multiply(read):
     listed = '[[table]]\nname = "case"\nrows = [{ tau = 0.5 }, { tau = 0.25 }]\n'
-    study = read(f'{TOGETHER.replace("k =", "t =")}{sample(count=4)}{listed}[axes]\nword = ["a", "b"]')
+    study = read(f'{ZIPPED.replace("k =", "t =")}{sample(count=4)}{listed}[axes]\nword = ["a", "b"]')
     assert study.space.names == ("level", "point", "case", "word")
     assert len(set(keys(study))) == len(study) == 32
 
 
 def test_rules_exclusions_and_formulas_know_parameters_along_a_design(read):
     study = read(
-        TOGETHER
+        ZIPPED
         + """
         [axes]
         word = ["a", "b"]
@@ -248,7 +248,7 @@ def test_a_formula_gives_way_to_a_rule(read):
 
 def test_a_run_has_the_key_that_it_has_in_a_study_of_other_form(read):
     plain = read("[axes]\nN = [20, 40]\n[constants]\nk = 1\n[[when]]\nmatch = { N = 40 }\nset = { k = 2 }")
-    assert keys(read(TOGETHER)) == keys(plain)
+    assert keys(read(ZIPPED)) == keys(plain)
     assert keys(read("[axes]\nN = [20, 40]\n[constants]\nk = { formula = 'N/20' }")) == keys(plain)
 
 
@@ -295,16 +295,18 @@ MISTAKES = {
     "no rule": ('[[sample]]\nname = "p"\ncount = 4\ngamma = { from = 1, to = 2 }', "`sample.0.rule` must be given", ""),
     "no parameter": ('[[sample]]\nname = "p"\nrule = "sobol"\ncount = 4', "`p` must have at least one parameter", ""),
     "a parameter as name": (sample().replace('"point"', '"tau"'), "`tau` must be a new name", "that of a parameter"),
-    "a name of the result": (sample().replace('"point"', '"status"'), "`status` must have another name", ".name)"),
+    "a name of the result": (
+        sample().replace('"point"', '"run_status"'), "`run_status` must have another name", ".name)",
+    ),
     "no word": (sample().replace('"point"', '"a b"'), "`name` must be a word of letters, digits and _", ".name)"),
     "a name twice": (
-        sample() + TOGETHER.replace("level", "point").replace("k =", "t ="), "`point` must be given once", "sample[0]",
+        sample() + ZIPPED.replace("level", "point").replace("k =", "t ="), "`point` must be given once", "sample[0]",
     ),
-    "a parameter twice": (sample() + TOGETHER, "`k` must be given once, got it in together[0].k too", "sample[0].k"),
-    "axis and design": (TOGETHER + "[axes]\nN = [1]", "`N` must be given once, got it in axes.N too", "together[0].N"),
-    "constant and design": (TOGETHER + "[constants]\nN = 1", "`N` must be given once, got it in constants.N too", ""),
-    "lengths": (TOGETHER + "tau = [1]", "`tau` must have as many values as `N`, 2, got 1: [1]", ".tau)"),
-    "alone together": ('[[together]]\nname = "level"\nN = [1, 2]', "`level` must have at least two param", "[axes]"),
+    "a parameter twice": (sample() + ZIPPED, "`k` must be given once, got it in zip[0].k too", "sample[0].k"),
+    "axis and design": (ZIPPED + "[axes]\nN = [1]", "`N` must be given once, got it in axes.N too", "zip[0].N"),
+    "constant and design": (ZIPPED + "[constants]\nN = 1", "`N` must be given once, got it in constants.N too", ""),
+    "lengths": (ZIPPED + "tau = [1]", "`tau` must have as many values as `N`, 2, got 1: [1]", ".tau)"),
+    "alone together": ('[[zip]]\nname = "level"\nN = [1, 2]', "`level` must have at least two param", "[axes]"),
     "rows differ": (
         '[[table]]\nname = "c"\nrows = [{ N = 1 }, { k = 1 }]', "`N` must be given in every row", "table[0].rows[1])",
     ),
@@ -329,7 +331,7 @@ MISTAKES = {
         "[axes]\nN = [1, 2]\n[[exclude]]\nmatch = { N = 3 }", "no case: N has no value 3", "exclude[0].match.N)",
     ),
     "excludes no point": (
-        TOGETHER + "[[exclude]]\nmatch = { N = 20, k = 2 }", "no level has N = 20 and k = 2", "exclude[0].match)",
+        ZIPPED + "[[exclude]]\nmatch = { N = 20, k = 2 }", "no level has N = 20 and k = 2", "exclude[0].match)",
     ),
     "excludes all": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { N = 1 }", "`exclude` must leave a case, got none of 1 p"),
     "excludes a constant": ("[axes]\nN = [1]\n[[exclude]]\nmatch = { k = 1 }", "`match` must name axes (N), got 'k'"),

@@ -1195,7 +1195,7 @@ def test_bad_input(refusal, name):
         assert fragment in message, message
 
 
-@pytest.mark.parametrize("name", ["status", "error", "pilot", "string5", "k" * 241])
+@pytest.mark.parametrize("name", ["run_status", "error", "run_pilot", "string5", "k" * 241])
 def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_file(refusal, name):
     """It becomes a constant of the study, which the file holds too."""
     own = FACTORY.replace("nu=0.5", f"nu=0.5, {name}=1")
@@ -1205,7 +1205,7 @@ def test_a_default_of_a_problems_factory_is_refused_under_a_name_of_the_result_f
 
 
 def test_every_name_of_the_result_file_is_refused_as_a_parameter(refusal):
-    for name in ("status", "wall_seconds", "case_key", "mode", "candidate", "rank", "field"):
+    for name in ("run_status", "run_seconds", "run_key", "mode", "rank", "field"):
         problem = {**PROBLEM, "diffusion": f'"1 + {name}"'}
         assert f"`{name}` must have another name" in refusal(toml(constants={name: "1"}, problem=problem))
 
@@ -1287,7 +1287,10 @@ BAD_METHODS = {
     "arguments by place": ("def f(seed, /): return {}", ["named arguments only", "seed"]),
     "a builtin class without a signature": ("f = dict", ["own.py:f"]),
     "a signature that is none": ("def f(seed): return {}\nf.__signature__ = 3", ["own.py:f"]),
-    "a default named as the file's own": ("def f(seed, status=1): return {}", ["`status` must have another name"]),
+    "a default named as the file's own": (
+        "def f(seed, run_status=1): return {}",
+        ["`run_status` must have another name"],
+    ),
 }
 
 

@@ -81,7 +81,7 @@ SECTIONS = [*VALID, "pilot", "title", "source", "method"]
 FURTHER_KEYS = [
     "start", "count", "rule", "points", "match", "set", "parameter", "seeds", "by", "record", "minimise",
     "candidates", "times", "grid", "dimension", "exact", "initial", "diffusion", "transnet", "candidate", "error",
-    "status", "int", "str", "SeedRange", "a[b", "a.b", "ε",
+    "run_status", "int", "str", "SeedRange", "a[b", "a.b", "ε",
 ]  # fmt: skip
 KEYS = [*PARAMETERS, *SECTIONS, *FURTHER_KEYS, "a\nb", "", CODE]
 PLAIN_WORDS = [

@@ -78,7 +78,7 @@ def test_a_process_that_a_run_forks_has_no_part_in_its_result():
 @pytest.mark.usefixtures("in_time")
 def test_a_run_that_interrupts_itself_prints_nothing(capfd):
     ds = evs.run(evs.Study(interrupts_itself, axes={"seed": range(3)}), workers=1)
-    assert ds.status.values.tolist() == [1, 2, 1]
+    assert ds.run_status.values.tolist() == [1, 2, 1]
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -87,7 +87,7 @@ def test_so_are_those_of_a_problem(small_study, result_of, tmp_path):
     study = evs.Study.from_text(small_study)
     ds = evs.run(study)
     with evs.open(result_of(study, tmp_path / "here.nc")) as here:  # by this process
-        for name in ("error", "initial_error", "rank", "case_key", "software"):
+        for name in ("error", "initial_error", "rank", "run_key", "run_software"):
             xr.testing.assert_equal(ds[name].reset_coords(drop=True), here[name].reset_coords(drop=True))
 
 
@@ -138,7 +138,7 @@ def test_an_interrupted_study_without_a_file_keeps_what_is_finished():
         assert 0 < done < 50
         former = set(kept.process.values[kept.status_name.values == "ok"])
     ds = evs.run(study, output=path)
-    assert ds.status.values.tolist() == [1] * 50
+    assert ds.run_status.values.tolist() == [1] * 50
     assert int(np.isin(ds.process, list(former)).sum()) == done  # none of them again
 
 

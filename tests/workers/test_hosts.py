@@ -115,10 +115,10 @@ def test_a_host_that_is_lost_and_one_that_joins(
         output, errors = run.communicate(timeout=60)
     assert (run.returncode, output, errors) == (0, f"{path}: 200 runs, 200 ok\n", "")
     data = read_study(path)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert {"host2", "host3"} <= set(data.host.values.tolist()) <= {"host1", "host2", "host3"}
     expected = evs.run(study, client=client)
-    for name in ("error", "draws", "case_key"):
+    for name in ("error", "draws", "run_key"):
         np.testing.assert_array_equal(data[name], expected[name])
 
 
@@ -220,5 +220,5 @@ def test_hosts_that_share_no_folder_with_certificates_a_partition_other_code_and
     assert (run.returncode, output, errors) == (0, "own.nc: 600 runs, 600 ok\n", "")
     data, expected = far.result(tmp_path / "copy.nc"), evs.run(study, client=client)
     assert not data.sees.any()
-    for name in ("draws", "case_key", "status"):
+    for name in ("draws", "run_key", "run_status"):
         np.testing.assert_array_equal(data[name], expected[name])

@@ -74,7 +74,7 @@ def test_random_kills_lose_nothing_and_leave_nothing(own_study, tmp_path, kills,
         assert killed_at_random(study, path, kills, 20261121, temporary) == kills
         assert os.listdir(temporary) == []
     data = read_study(path)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     i, j = np.arange(runs // 2)[:, None], np.arange(2)[None, :]
     np.testing.assert_array_equal(data.error, i + 1000.0 * j)
     np.testing.assert_array_equal(data["values"], np.stack(np.broadcast_arrays(i, j), axis=-1).astype(float))

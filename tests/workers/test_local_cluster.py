@@ -53,7 +53,7 @@ def test_workers_in_separate_folders_that_join_and_leave(start_worker, scheduler
 
     with Client(scheduler, set_as_default=False) as client:
         data = evs.run(study, client=client, listener=listen)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     expected = evs.run(study, workers=2)
     np.testing.assert_array_equal(data.error, expected.error)
 
@@ -119,10 +119,10 @@ def test_a_scheduler_or_client_that_is_killed_loses_nothing_finished(
     assert re.match(rf"study: {len(kept)}/200 runs, {len(kept)} of them from before, 0 failed\n", errors)
     again = computed()[len(before) :]
     data = read_study(path)
-    missing = data.seed.values[~np.isin(data.case_key, kept)]
+    missing = data.seed.values[~np.isin(data.run_key, kept)]
     assert sorted(again) == missing.tolist()
     expected = evs.run(study, client=client)
-    for name in ("status", "error", "draws"):
+    for name in ("run_status", "error", "draws"):
         np.testing.assert_array_equal(data[name], expected[name])
 
 
@@ -139,8 +139,8 @@ def test_a_worker_that_is_killed_costs_no_run_that_is_finished(recorded, start_s
 
     with Client(address, set_as_default=False) as client:
         data = evs.run(study, client=client, output=path, listener=kill)
-    assert (data.status == Status.ok).all()
-    finished = data.seed.values[np.isin(data.case_key, kept)].tolist()
+    assert (data.run_status == Status.ok).all()
+    finished = data.seed.values[np.isin(data.run_key, kept)].tolist()
     times = Counter(computed())
     assert set(times) == set(range(200))
     assert 0 < len(finished) < 200

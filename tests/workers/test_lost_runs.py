@@ -39,15 +39,15 @@ def test_a_run_that_kills_its_worker_is_lost_and_the_rest_goes_on(own_study, tmp
     expected = np.where(np.arange(40) == 23, Status.lost, Status.ok)
     np.testing.assert_array_equal(data.status, expected)
     np.testing.assert_array_equal(data.error, np.where(np.arange(40) == 23, np.nan, np.arange(40)))
-    assert "worker process died 3 times" in str(data.message.sel(seed=23).item())
-    assert int(data.attempts.sel(seed=23)) == 3
+    assert "worker process died 3 times" in str(data.run_message.sel(seed=23).item())
+    assert int(data.run_attempts.sel(seed=23)) == 3
 
 
 def test_memory_that_is_refused_is_a_failed_run(own_study, client):
     source = "def method(seed):\n    return {'error': float(len(bytes(2**62 if seed == 1 else 8)))}\n"
     data = evs.run(own_study(source, "[axes]\nseed = [0, 1, 2]"), client=client)
-    assert data.status.values.tolist() == [Status.ok, Status.failed, Status.ok]
-    assert str(data.message.sel(seed=1).item()).startswith("MemoryError")
+    assert data.run_status.values.tolist() == [Status.ok, Status.failed, Status.ok]
+    assert str(data.run_message.sel(seed=1).item()).startswith("MemoryError")
 
 
 ENDLESS = """
@@ -62,7 +62,7 @@ def test_a_run_over_its_time_limit_is_timed_out_and_the_rest_goes_on(own_study, 
     study = own_study(ENDLESS, "[axes]\nseed = { start = 0, count = 8 }")
     data = evs.run(study, client=client, limits=Limits(run_seconds=0.5))
     np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.timed_out, Status.ok))
-    assert "over its time limit of 0.5 s" in str(data.message.sel(seed=3).item())
+    assert "over its time limit of 0.5 s" in str(data.run_message.sel(seed=3).item())
     assert np.isnan(data.error.sel(seed=3))
 
 
@@ -81,7 +81,7 @@ def test_an_interrupt_of_a_runs_own_is_its_failure(own_study, client):
     data = evs.run(own_study(INTERRUPTED, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
     failed = np.isin(np.arange(8), (3, 4))
     np.testing.assert_array_equal(data.status, np.where(failed, Status.failed, Status.ok))
-    assert data.message.values[failed].tolist() == ["KeyboardInterrupt: of its own", "GeneratorExit"]
+    assert data.run_message.values[failed].tolist() == ["KeyboardInterrupt: of its own", "GeneratorExit"]
     np.testing.assert_array_equal(data.error, np.where(failed, np.nan, np.arange(8)))
 
 
@@ -98,7 +98,7 @@ def test_a_run_that_leaves_its_worker_no_file_handles_is_lost_and_the_rest_goes_
     """Its worker computes on, but cannot be connected to any more."""
     data = evs.run(own_study(WITHOUT_HANDLES, "[axes]\nseed = { start = 0, count = 8 }"), workers=1)
     np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
-    assert "file descriptors" in str(data.message.sel(seed=3).item())
+    assert "file descriptors" in str(data.run_message.sel(seed=3).item())
 
 
 OUTSIDE_A_WORKER = """
@@ -133,7 +133,7 @@ def test_handles_that_runs_leak_one_by_one_cost_a_worker_and_no_run(own_study):
     source += "    import resource\n    resource.setrlimit(resource.RLIMIT_NOFILE, (150, 150))\n"
     study = own_study(source + "    return {'error': len(kept)}\n", "[axes]\nseed = { start = 0, count = 400 }")
     data = evs.run(study, workers=1)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert int(data.error.max()) < 150
 
 
@@ -147,9 +147,9 @@ def method(seed):
 def test_a_run_that_its_worker_cannot_return_is_lost_and_the_rest_goes_on(own_study, client):
     data = evs.run(own_study(TOO_LARGE, "[axes]\nseed = { start = 0, count = 8 }"), client=client)
     np.testing.assert_array_equal(data.status, np.where(np.arange(8) == 3, Status.lost, Status.ok))
-    assert "could not return it 3 times (" in str(data.message.sel(seed=3).item())
-    assert "MemoryError: Unable to allocate 128. TiB" in str(data.message.sel(seed=3).item())
-    assert int(data.attempts.sel(seed=3)) == 3
+    assert "could not return it 3 times (" in str(data.run_message.sel(seed=3).item())
+    assert "MemoryError: Unable to allocate 128. TiB" in str(data.run_message.sel(seed=3).item())
+    assert int(data.run_attempts.sel(seed=3)) == 3
 
 
 FAILING = """
@@ -165,7 +165,7 @@ def test_a_study_stops_after_too_many_failures_and_keeps_them(own_study, client,
         evs.run(study, client=client, output=path, limits=Limits(failures=5))
     assert not path.exists()
     data = evs.run(study, client=client, output=path)  # without the limit it goes on with what is kept
-    assert (data.status == Status.failed).all()
+    assert (data.run_status == Status.failed).all()
     np.testing.assert_array_equal(data.attempts, 1)
 
 

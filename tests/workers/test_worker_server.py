@@ -68,7 +68,7 @@ def test_a_study_whose_workers_lose_it_loses_nothing(own_study, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     data = read_study(path)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert data.error.values.tolist() == list(range(300))
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive

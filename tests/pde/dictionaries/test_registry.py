@@ -80,9 +80,9 @@ def test_a_family_is_a_class_and_a_name(registered, client):
     study = Study.from_text(STUDY.format(family="legendre"))
     ds = evs.run(study, client=client)
     errors = ds.error.sel(dictionary="legendre")
-    assert (ds.status == 1).all()
+    assert (ds.run_status == 1).all()
     assert (errors.sel(seed=0) == errors.sel(seed=1)).all()
-    keys = ds.case_key.sel(dictionary="legendre")
+    keys = ds.run_key.sel(dictionary="legendre")
     assert (keys.sel(seed=0) == keys.sel(seed=1)).all()  # without a seed they are one run
 
 

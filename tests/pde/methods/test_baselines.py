@@ -73,7 +73,7 @@ def test_a_study_of_a_baseline_becomes_a_labelled_file(client, tmp_path, method)
     (tmp_path / "tiny.toml").write_text(text)
     data = evs.run(Study.from_file(tmp_path / "tiny.toml"), client=client, output=tmp_path / "tiny.nc")
     assert sorted(os.listdir(tmp_path)) == ["tiny.nc", "tiny.toml"]
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert set(data.data_vars) >= SCALARS[method]
     for name in SCALARS[method]:
         assert data[name].dims == ("k",)
@@ -540,9 +540,9 @@ def test_a_run_that_blows_up_is_diverged_and_the_others_go_on(client):
     output = {"record": '["free_energy_history", "field"]', "grid": "5"}
     text = toml("finite_difference", STABILISED, axes={"height": "[0.1, 10]"}, problem=problem, output=output)
     data = evs.run(Study.from_text(text.replace("final_time = 1\n", "final_time = 5\n")), client=client)
-    assert data.status.values.tolist() == [Status.ok, Status.diverged]
-    assert data.message.values.tolist()[0] == ""
-    assert data.message.values.tolist()[1].startswith("DivergedError: `")
+    assert data.run_status.values.tolist() == [Status.ok, Status.diverged]
+    assert data.run_message.values.tolist()[0] == ""
+    assert data.run_message.values.tolist()[1].startswith("DivergedError: `")
     assert data.field.sel(height=0.1).notnull().all()
     assert data.field.sel(height=10).isnull().all()
     assert data.energy_drop_percent.notnull().values.tolist() == [True, False]

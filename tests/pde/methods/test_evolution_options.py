@@ -221,7 +221,7 @@ def test_options_are_labelled_in_the_file(client, tmp_path):
     output = {"times": "3", "record": '["free_energy_history", "reference_coefficients"]'}
     text = toml(given, axes={"stabilization": "[1, 2]"}, problem=FLOW, output=output).replace("stabilization = 2\n", "")
     data = evs.run(Study.from_text(text), client=client, output=tmp_path / "tiny.nc")
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert data.error.dims == ("seed", "stabilization")
     assert data.free_energy_history.dims == ("seed", "stabilization", "time")
     assert data.reference_coefficients.dims == ("seed", "stabilization", "mode")
@@ -487,10 +487,10 @@ def test_a_run_that_blows_up_is_diverged_and_the_others_go_on(client, given):
         {**STABILISED, **given, "final_time": "4"}, axes={"height": "[0.1, 10]"}, problem=GROWING, output=output
     )
     data = evs.run(Study.from_text(text), client=client)
-    assert data.status.sel(height=0.1).values.tolist() == [Status.ok] * 2
-    assert data.status.sel(height=10).values.tolist() == [Status.diverged] * 2
+    assert data.run_status.sel(height=0.1).values.tolist() == [Status.ok] * 2
+    assert data.run_status.sel(height=10).values.tolist() == [Status.diverged] * 2
     expected = "DivergedError: `error` is" if given else "DivergedError: `"
-    for message in data.message.sel(height=10).values.tolist():
+    for message in data.run_message.sel(height=10).values.tolist():
         assert message.startswith(expected)
     assert data.energy_drop_percent.notnull().sel(height=0.1).all()
     assert data.energy_drop_percent.isnull().sel(height=10).all()
@@ -665,16 +665,16 @@ def test_numbers_that_are_not_finite_are_never_ok(client):
     """Where no error can be measured too: the norm overflows here."""
     problem = {"dimension": "1", "initial": '"sin(pi*x)"', "source": '"exp(1000*t)*sin(pi*x)"'}
     data = evs.run(Study.from_text(toml(problem=problem, output={"record": '["norm_history"]'})), client=client)
-    assert (data.status == Status.diverged).all()
-    assert "`norm_history` is" in str(data.message.values[0])
+    assert (data.run_status == Status.diverged).all()
+    assert "`norm_history` is" in str(data.run_message.values[0])
     nowhere = problem | {"source": '"sqrt(t-1)"'}
     data = evs.run(Study.from_text(toml(problem=nowhere)), client=client)
-    assert set(data.message.values.ravel()) == {"DivergedError: the solution is not finite at the final time"}
+    assert set(data.run_message.values.ravel()) == {"DivergedError: the solution is not finite at the final time"}
 
 
 def test_a_gradient_flow_that_starts_without_energy_has_no_percentage(client):
     problem = {"dimension": "1", "initial": '"0*x"', "source": '"sin(pi*x)"', "potential": '"u**2"'}
     data = evs.run(Study.from_text(toml(STABILISED, problem=problem)), client=client)
-    assert (data.status == Status.ok).all()
+    assert (data.run_status == Status.ok).all()
     assert "energy_drop_percent" not in data
     assert np.isfinite(data.energy_increment).all()

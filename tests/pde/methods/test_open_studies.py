@@ -145,7 +145,7 @@ def test_errors_are_measured_against_a_run_in_a_file(tmp_path):
     study = Study.from_text(text, str(tmp_path / "tiny.toml"))
     ds = evs.run(study)
     assert ds.error.values == pytest.approx(errors(toml(constants={"N": 6})), rel=1e-3)
-    assert set(ds.case_key.values).isdisjoint(keys(toml(constants={"N": 6})))
+    assert set(ds.run_key.values).isdisjoint(keys(toml(constants={"N": 6})))
     mistakes = {
         "none.nc": (text.replace("fine.nc", "none.nc"), "`reference` must be a file of what `solve` returned"),
         "times": (text + section("output", {"times": "5", "record": '["error_history"]'}), "got none at t = 0.025"),
