@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +23,9 @@ import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode, signature_parameters
-from evogt_study.methods.protocol import BoundCase, Hints, Method, MethodSpec, StageCache
+from evogt_study.methods.protocol import BoundCase, Method, MethodSpec, StageCache
 from evogt_study.methods.returned import as_record, check_names
-from evogt_study.schema.parameters import Parameter
+from evogt_study.schema.parameters import Parameter, default_values
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Values, canonical_json, is_composite
 from evogt_study.schema.variables import objection
@@ -66,8 +66,18 @@ class UserFunction(Method):
         return UserFunction(spec.method, function, own_parameters(function, reference))
 
     @property
-    def hints(self) -> Hints:
-        return Hints(copied=frozenset(self.parameters))
+    def plain_parameters(self) -> Collection[str]:  # type: ignore[override]  # all of them
+        return self.parameters
+
+    @cached_property
+    def defaults(self) -> Values:
+        """Default values of the arguments that have one."""
+        return default_values(self.parameters)
+
+    @cached_property
+    def setup(self) -> str:
+        """The setup of all cases: the code."""
+        return canonical_json({"code": code_content(self.code)})
 
     @cached_property  # reading the signature takes as long as the rest of a short run
     def paths(self) -> frozenset[str]:
@@ -86,9 +96,16 @@ class UserCase(BoundCase):
     values: Values
 
     @property
-    def content(self) -> str:
-        code = self.method.code
-        return canonical_json({"method": code.attribute, **code.identity, "values": self.values})
+    def setup(self) -> str:
+        return self.method.setup
+
+    @property
+    def plain(self) -> Values:
+        return self.values
+
+    @property
+    def defaults(self) -> Values:
+        return self.method.defaults
 
     def run(self, share: StageCache) -> Record:
         method = self.method
@@ -96,6 +113,11 @@ class UserCase(BoundCase):
         check_names(record, method.parameters)
         check_error(record)
         return record
+
+
+def code_content(code: UserCode) -> dict[str, Any]:
+    """Return the part of a setup that stands for a user function: its name and its identity."""
+    return {"function": code.attribute, **code.identity}
 
 
 def solves_a_problem(function: Any) -> bool:

@@ -24,16 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from evogt_study.errors import StudyError
 from evogt_study.methods.code import GROUP, UserCode, is_entry_point
 from evogt_study.methods.function import UserFunction, solves_a_problem
 from evogt_study.methods.problem_kind import kind_of
-from evogt_study.methods.protocol import Alternatives, BoundCase, Hints, Method, MethodSpec
+from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec
 from evogt_study.registry import Registry
-from evogt_study.schema.parameters import Parameter, choice
+from evogt_study.schema.parameters import Parameter, choice, default_values
 from evogt_study.schema.values import Values
 from evogt_study.schema.variables import Variable
 
@@ -118,8 +118,10 @@ class ManyMethods(Method):
     def part(self, values: Values) -> tuple[Method, Values]:
         """Return the method of a case and the values of its parameters, with the defaults of this method."""
         method = self.methods[str(values.get(METHOD, ONE)), str(values.get(PROBLEM, ONE))]
-        known = {name: each.default for name, each in method.parameters.items() if each.default is not None}
-        return method, {**known, **{name: value for name, value in values.items() if name in method.parameters}}
+        return method, {
+            **default_values(method.parameters),
+            **{name: value for name, value in values.items() if name in method.parameters},
+        }
 
     def bind(self, values: Values) -> BoundCase:
         method, own = self.part(values)
@@ -130,29 +132,24 @@ class ManyMethods(Method):
         return tuple(name for name in method.required(own) if name not in own)
 
     @property
-    def hints(self) -> Hints:
-        every = {method: method.hints for method in self.methods.values()}
-        first = tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
+    def stage_parameters(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        known = [name for method in self.methods.values() for name in method.stage_parameters or ()]
+        return tuple(dict.fromkeys((*self._chosen, *known))) if known else None
 
-        def of_all(kind: str) -> frozenset[str]:
-            """Return the names that every method with this parameter lists."""
-            return frozenset(
-                name
-                for name in self.parameters
-                if name not in first
-                and all(name in getattr(hints, kind) for method, hints in every.items() if name in method.parameters)
-            )
+    @cached_property
+    def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
+        """Parameters that are plain for every method that has them."""
+        others = {name for method in self.methods.values() for name in method.setup_parameters}
+        return frozenset(self.parameters) - others - {*self._chosen}
 
-        leading = [name for hints in every.values() for name in hints.leading or ()]
-        return Hints(
-            reserved=frozenset().union(*(hints.reserved for hints in every.values())),
-            deciding=(*first, *dict.fromkeys(name for hints in every.values() for name in hints.deciding)),
-            leading=(*first, *dict.fromkeys(leading)) if leading else None,
-            sizes=(*first, *dict.fromkeys(name for hints in every.values() for name in hints.sizes)),
-            copied=of_all("copied"),
-            numbers=of_all("numbers"),
-            unchecked=of_all("unchecked"),
-        )
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        return any(method.draws for method in self.methods.values())
+
+    @property
+    def _chosen(self) -> tuple[str, ...]:
+        """The axes among method and problem."""
+        return tuple(name for name in (METHOD, PROBLEM) if name in self.parameters)
 
 
 def _joined(several: Iterable[Mapping[str, Parameter]]) -> dict[str, Parameter]:

@@ -7,16 +7,17 @@ members are optional.  How a package registers a method: see `evogt_study.method
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from evogt_study.methods.code import UserCode, declaration
 from evogt_study.schema.parameters import Parameter
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Values, canonical_json, text_hash
+from evogt_study.schema.values import KEY_DIGITS, Value, Values, canonical_json, json_text, text_hash
 from evogt_study.schema.variables import Variable
 
 T = TypeVar("T")
@@ -35,15 +36,16 @@ class Method(ABC):
     """Variables and coordinates of its records, by name.  The attributes of any other variable come with the record."""
     keywords: ClassVar[tuple[str, ...]] = ()
     """Keywords in the metadata of its results."""
+    stage_parameters: tuple[str, ...] | None = None
+    """Parameters of the early, expensive stages that cases share, outermost first; None: nothing is shared."""
+    plain_parameters: Collection[str] = ()
+    """Parameters that decide neither `BoundCase.setup`, nor what is required, nor the work and memory of a case."""
+    draws: bool = False
+    """True if a parameter `rng` without a value receives a generator (`evogt_study.methods.streams`)."""
 
     @abstractmethod
     def bind(self, values: Values) -> BoundCase:
         """Return the case with these values.  Raises InputError if they do not fit together."""
-
-    @property
-    def hints(self) -> Hints:
-        """Facts about all cases."""
-        return Hints()
 
     def required(self, values: Values) -> tuple[str, ...]:
         """Return the names of the parameters that a case with at least these values needs."""
@@ -51,27 +53,47 @@ class Method(ABC):
             name for name, parameter in self.parameters.items() if parameter.default is None and not parameter.optional
         )
 
+    @property
+    def setup_parameters(self) -> tuple[str, ...]:
+        """All other parameters than the plain ones."""
+        return tuple(name for name in self.parameters if name not in self.plain_parameters)
+
     def scalars(self, values: Values) -> tuple[str, ...] | None:
         """Return the variables of a record that are single numbers; None if only a run shows them."""
         return None
 
 
 class BoundCase(ABC):
-    """One case of a method.  A subclass must define `content` and `run`."""
+    """One case of a method.  A subclass must define `setup` and `run`."""
 
     @property
     @abstractmethod
-    def content(self) -> str:
-        """Canonical JSON of everything that decides the record, without parameters that the case does not use."""
+    def setup(self) -> str:
+        """Canonical JSON of everything that decides the record, except `plain`.
+
+        It contains neither parameters that the case does not use nor parameters that have their default value.
+        """
 
     @abstractmethod
     def run(self, share: StageCache) -> Record:
         """Compute the case.  Any exception makes the run fail; RunError is for expected reasons."""
 
     @property
+    def plain(self) -> Values:
+        """Values of the method's `plain_parameters` that the case uses.  They enter the key unchanged."""
+        return {}
+
+    @property
+    def defaults(self) -> Values:
+        """Default values of parameters in `plain`.  A value that equals its default does not enter the key."""
+        return {}
+
+    @property
     def key(self) -> str:
-        """Run key: hash of `content`."""
-        return text_hash(self.content)
+        """Run key: hash of the hash of `setup`, and `plain`."""
+        plain, defaults = self.plain, self.defaults
+        entries = [key_entry(name, plain[name], defaults) for name in sorted(plain)]
+        return hashlib.sha256(b"".join([setup_hash(self.setup), *entries])).hexdigest()[:KEY_DIGITS]
 
     def check(self) -> None:  # noqa: B027  # optional
         """Raise InputError if the parameters of the case do not fit together."""
@@ -99,39 +121,31 @@ class StageCache(Protocol):
         """Return the result of `stage` for `key`; call `compute` if it is not known."""
 
 
-@dataclass(frozen=True)
-class Hints:
-    """Optional facts about all cases of a method, which make planning faster.
+@lru_cache(maxsize=64)  # all cases of a user function have one setup
+def setup_hash(setup: str) -> bytes:
+    """Return the hash of a setup, with which the text of a run key begins."""
+    return text_hash(setup).encode()
 
-    reserved: names that its records use, so that no parameter can have them.
-    deciding: parameters whose values decide which other parameters are required.
-    leading: parameters of the early, expensive stages, outermost first; None if no stage is shared.
-    sizes: parameters on which `work` and `memory` depend, without parameters of formulas.
-    copied: parameters that enter `content` unchanged and do not affect the rest of it.
-    numbers: parameters that enter `content` unchanged if they are numbers, and only decide whether a case is valid.
-    unchecked: parameters that `check` does not use.
-    """
 
-    reserved: frozenset[str] = frozenset()
-    deciding: tuple[str, ...] = ()
-    leading: tuple[str, ...] | None = None
-    sizes: tuple[str, ...] = ()
-    copied: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    unchecked: frozenset[str] = frozenset()
+def key_entry(name: str, value: Value, defaults: Values) -> bytes:
+    """Return the entry of a parameter in the text of a run key: b"" for its default value."""
+    if name in defaults and (value is defaults[name] or json_text(value) == json_text(defaults[name])):
+        return b""
+    return f"{json_text(name)}:{json_text(value)};".encode()
 
 
 @dataclass(frozen=True)
 class MethodSpec:
     """Text and scalars from which a worker makes the method: its name or code, its problem and its output.
 
-    references: user functions that are reference solutions.
+    references: user functions that are reference solutions.  common: `evogt_study.methods.streams.Common`.
     """
 
     method: str | UserCode | Alternatives[str | UserCode]
     problem: object | Alternatives[object] | None
     output: Output | None
     references: tuple[UserCode, ...] = ()
+    common: str | tuple[str, ...] = "all"
 
     @property
     def codes(self) -> tuple[UserCode, ...]:

@@ -109,6 +109,11 @@ def declared_in(kind: type) -> dict[str, Parameter]:
     return {part.name: replace(part.metadata["declares"], name=part.name) for part in fields(kind)}
 
 
+def default_values(parameters: Mapping[str, Parameter]) -> dict[str, Value]:
+    """Return the default values of the parameters that have one."""
+    return {name: parameter.default for name, parameter in parameters.items() if parameter.default is not None}
+
+
 def typed(kind: Callable[..., T], values: Values) -> T:
     """Make a dataclass of parameters from the values of a case.  Values that it does not declare are ignored."""
     return kind(**{name: values[name] for name in field_names(kind) if name in values})

@@ -46,49 +46,6 @@ Value = bool | int | float | str | Composite | tuple["Value", ...]
 Values = Mapping[str, Value]
 
 
-class StandIn:
-    """A value that stands for many of its type.  Its JSON is the text `mark`."""
-
-    mark: str
-
-    # by identity, so that no cache mistakes it for its number
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-
-class _StandInReal(StandIn, float):
-    pass
-
-
-class _StandInWhole(StandIn, int):
-    pass
-
-
-class _StandInList(StandIn, tuple[float, ...]):
-    pass
-
-
-_STAND_INS: Mapping[Any, type[Any]] = {float: _StandInReal, int: _StandInWhole}
-
-
-def stand_in(values: Sequence[Value], mark: str) -> Any:
-    """Return a value that stands for `values`: all integers, all floats, or lists of equal length and types.
-
-    Return None for other values, and if one of them is zero, which a run key may leave out.
-    """
-    # types of the entries too: the texts of [1, 2] and [1.0, 2.0] differ
-    kinds = {tuple(map(type, value)) if type(value) is tuple else type(value) for value in values}
-    if len(kinds) > 1 or not all(values):
-        return None
-    (kind,) = kinds
-    numbers = isinstance(kind, tuple) and {*kind} <= {float, int}
-    made: type[Any] | None = _StandInList if numbers else _STAND_INS.get(kind)
-    one = None if made is None else made(values[0])
-    if one is not None:
-        one.mark = mark
-    return one
-
-
 # a double keeps every decimal number of 15 digits, and rounding errors of arithmetic are beyond them
 def canonical(raw: Any) -> Value:
     """Return `raw`, from TOML or Python, in canonical form.  Floats keep 15 significant digits.
@@ -119,8 +76,6 @@ def canonical(raw: Any) -> Value:
 
 def jsonable(value: Any) -> Any:
     """Return a canonical value, or nested mappings and tuples of them, in types that JSON knows."""
-    if isinstance(value, StandIn):
-        return value.mark
     if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):

@@ -134,7 +134,7 @@ def _check_name(name: str, declared: Declared, place: Place) -> None:
         raise place.mistake("a word of letters, digits and _", name)
     if name in declared.method.parameters:
         raise StudyError(f"`{name}` must be a new name, of the dimension, got that of a parameter ({place})")
-    reason = TAKEN_REASON if name in declared.method.hints.reserved else objection(name)
+    reason = TAKEN_REASON if name in declared.method.variables else objection(name)
     if reason is not None:
         raise StudyError(f"the dimension `{name}` must have another name, since {reason} ({place})")
 

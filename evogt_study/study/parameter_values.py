@@ -83,7 +83,7 @@ class Declared:
         known = self.method.parameters
         if name not in known:
             raise StudyError(f"unknown parameter `{name}` ({self.file}, {where}); {self._advice(name)}")
-        reason = TAKEN_REASON if name in self.method.hints.reserved else objection(name)
+        reason = TAKEN_REASON if name in self.method.variables else objection(name)
         if reason is not None:
             raise StudyError(f"the parameter `{name}` must have another name, since {reason} ({self.file}, {where})")
 

@@ -17,7 +17,7 @@ from evogt_study.methods.code import UserCode
 from evogt_study.methods.loading import METHOD, load_method
 from evogt_study.methods.protocol import Alternatives, Method, MethodSpec
 from evogt_study.schema.records import Case
-from evogt_study.schema.values import Value, Values
+from evogt_study.schema.values import Values
 from evogt_study.study.case_space import BLOCK, CaseSpace, Chosen
 from evogt_study.study.phases import SEED, Phase
 from evogt_study.study.run_keys import Keys, run_keys
@@ -84,7 +84,7 @@ class Plan:
 
         If that costs little, seeds come one after the other, so that early results compare all setups.
         """
-        order = longest_first(self.space, self.method.hints.leading or (), self.work)
+        order = longest_first(self.space, self.method.stage_parameters or (), self.work)
         return seed_by_seed(self.space, order) if self.in_turn else order
 
     @property
@@ -93,7 +93,7 @@ class Plan:
 
         Earlier runs decide the size of a batch, so a batch of long runs after short ones would be far too large.
         """
-        leading, work = self.method.hints.leading, self.work
+        leading, work = self.method.stage_parameters, self.work
         if leading is None or SEED not in self.space.names:
             return True
         if SEED not in leading or work is None or work.shape[self.space.names.index(SEED)] > 1:
@@ -126,9 +126,9 @@ class Plan:
     @property
     def group(self) -> int:
         """Number of neighbouring cases that share their early stages: the product of the inner axes."""
-        if self.method.hints.leading is None:
+        if self.method.stage_parameters is None:
             return 1
-        leading = self.space.carriers(self.method.hints.leading)
+        leading = self.space.carriers(self.method.stage_parameters)
         return math.prod(len(axis.values) for axis in self.space.axes if axis.name not in leading)
 
     @property
@@ -208,10 +208,11 @@ def _nesting(space: CaseSpace, leading: Iterable[str]) -> tuple[int, ...]:
 def case_work(method: Method, space: CaseSpace) -> Work | None:
     """Estimate the work of all cases; None if only running them shows it, or for more than `MAX_COMBINATIONS`.
 
-    It depends on the axes among the method's `sizes`, on the axes that such a parameter follows by rules, and on the
-    axes that decide whether there is a case.
+    It depends on the axes among the method's `setup_parameters`, on the axes that such a parameter follows by rules,
+    and on the axes that decide whether there is a case.
     """
-    deciding = set(method.hints.sizes).union(*(space.dependence(name) for name in method.hints.sizes))
+    sizes = method.setup_parameters
+    deciding = set(sizes).union(*map(space.dependence, sizes))
     deciding |= {name for choice in space.chosen for name in choice.over}
     deciding |= set(space.carriers(name for exclude in space.excluded for name in exclude.match))
     shape = tuple(len(axis.values) if axis.name in deciding else 1 for axis in space.axes)
@@ -263,17 +264,13 @@ def shared_work(plan: Plan, limit: int = MAX_COUNTED, numbers: Order | None = No
     """
     needed: dict[str, dict[int, Hashable]] = {}  # by stage and case, the key
     works: list[float] = []
-    known: dict[tuple[Value | None, ...], float] = {}
-    hints = plan.method.hints
-    order = sharing_order(plan.space, hints.leading or ())
+    order = sharing_order(plan.space, plan.method.stage_parameters or ())
     order = order if numbers is None else order[np.isin(order, numbers)]
     for values in itertools.islice((values for values in plan.space.each(order) if values is not None), limit):
-        size = tuple(map(values.get, hints.sizes))
-        if size not in known:
-            known[size] = work_of(plan.method, values) or 0.0
-        for stage, key in (*plan.method.bind(values).stages.items(), (OWN, len(works))):
+        case = plan.method.bind(values)
+        for stage, key in (*case.stages.items(), (OWN, len(works))):
             needed.setdefault(stage, {})[len(works)] = key
-        works.append(known[size])
+        works.append(case.work or 0.0)
     return [_shared(stage, keys, works) for stage, keys in sorted(needed.items(), key=lambda entry: entry[0] == OWN)]
 
 
@@ -293,5 +290,5 @@ def _shared(stage: str, keys: Mapping[int, Hashable], works: Sequence[float]) ->
 
 def peak_memory(plan: Plan) -> float:
     """Largest estimate of a run's bytes over the rules' combinations."""
-    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.hints.sizes))
+    values = (plan.space.resolved(point) for point in plan.space.representatives(extra=plan.method.setup_parameters))
     return max((plan.method.bind(given).memory for given in values if given is not None), default=0.0)

@@ -1,114 +1,91 @@
 """Compute the run key of each case of a plan: the hash of everything that determines a run.
 
-`BoundCase.key` is the key of one case.  Here, a million cases that differ in a copied parameter, such as the seed, are
-bound once: the values of the parameter are filled in the text of one case.
+`BoundCase.key` is the key of one case.  Here, a million cases that differ in a plain parameter, such as the seed, are
+bound once: their setup is hashed once, and each key is then one short hash.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import re
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evogt_study.methods.protocol import Method
-from evogt_study.schema.values import KEY_DIGITS, StandIn, Value, json_text, stand_in, text_hash
+from evogt_study.methods.protocol import BoundCase, Method, key_entry, setup_hash
+from evogt_study.schema.values import KEY_DIGITS, Values, json_text
 from evogt_study.storage.arrays import SLAB
 from evogt_study.study.case_space import Axis, CaseSpace
 
 Keys = npt.NDArray[np.bytes_]
 """Run keys of `KEY_DIGITS` hexadecimal digits each; empty at a point without a case."""
-Texts = Sequence[tuple[bytes, ...]]
-"""For each point along an axis, the JSON text of each parameter that varies along it."""
-_MARK = uuid.uuid4().hex  # a text that no study file contains
 
 
-# one text for all values of an axis that the content copies: the parameters are bound once for a million seeds
 def run_keys(method: Method, space: CaseSpace) -> Keys:
     """Compute the key of every case, by its number; empty if none is planned."""
-    try:
-        return _run_keys(method, space, method.hints.numbers)
-    except _LostError:
-        return _run_keys(method, space, frozenset())
-
-
-def _run_keys(method: Method, space: CaseSpace, numbers: frozenset[str]) -> Keys:
-    inner, marks = _marked(space, method.hints.copied, numbers)
-    outer = [number for number in range(len(space.axes)) if number not in inner]
-    texts = [_texts(space.axes[number].parameters) for number in inner]
-    standing = [(name, mark) for name, mark in marks.items() if isinstance(mark, StandIn)]
+    plain = frozenset(method.plain_parameters)
+    inner = [i for i, axis in enumerate(space.axes) if plain >= {*axis.parameters} and not space.decides(axis)]
+    outer = [i for i in range(len(space.axes)) if i not in inner]
+    axes, others = ([space.axes[i] for i in numbers] for numbers in (inner, outer))
+    first = {axis.name: axis.values[0] for axis in axes}
+    entries = _Entries(axes)
     keys: Keys = np.zeros(space.shape, dtype=f"S{KEY_DIGITS}")
-    # axes whose text is filled in come last, so that all keys of one text are one stretch
+    # plain axes come last, so that all keys of one setup are one stretch
     rows = keys.transpose(outer + inner)  # a view
     for position in np.ndindex(rows.shape[: len(outer)]):
-        values = space.resolved(_at(space.axes, outer, position) | marks)
+        at = {axis.name: axis.values[i] for axis, i in zip(others, position, strict=True)}
+        values = space.resolved(at | first)
         if values is None:
             continue
-        text = method.bind(values).content
-        for name, mark in standing:  # which a rule or table may have replaced
-            if values.get(name) is mark and json_text(mark) not in text:
-                raise _LostError
-        if not inner:
-            rows[position] = text_hash(text)
-            continue
-        start, row = 0, rows[(*position, ...)]
-        flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
-        for some in _hashes(text, texts):
-            flat[start : start + len(some)] = some
-            start += len(some)
+        if inner:
+            _fill(rows[(*position, ...)], entries.texts(method.bind(values)))
+        else:
+            rows[position] = method.bind(values).key
     return keys.ravel()
 
 
-class _LostError(Exception):
-    """A number is not in the text: the case does not use it, or converts it."""
-
-
-def _marked(space: CaseSpace, copied: frozenset[str], numbers: frozenset[str]) -> tuple[list[int], dict[str, Value]]:
-    """The axes along which the text is filled in, and the placeholder of each parameter along them."""
-    inner: list[int] = []
-    marks: dict[str, Value] = {}
-    for number, axis in enumerate(space.axes):
-        along: dict[str, Value | None] = {}
-        for name, values in axis.parameters.items():
-            mark = f"{_MARK}:{len(marks) + len(along)}"
-            along[name] = mark if name in copied else stand_in(values, mark) if name in numbers else None
-        known = {name: mark for name, mark in along.items() if mark is not None}
-        # an axis with one value needs no placeholder
-        if len(axis.values) > 1 and len(known) == len(along) and not space.decides(axis):
-            inner.append(number)
-            marks |= known
-    return inner, marks
-
-
-def _texts(parameters: Mapping[str, Sequence[Value]]) -> Texts:
-    return list(zip(*([json_text(value).encode() for value in values] for values in parameters.values()), strict=True))
-
-
-def _at(axes: Sequence[Axis], numbers: Sequence[int], position: Sequence[int]) -> dict[str, Value]:
-    return {axes[number].name: axes[number].values[i] for number, i in zip(numbers, position, strict=True)}
-
-
 # 20 of SHA-256's 64 digits: two of 10 million different cases share a key with a probability of 4e-11
-def _hashes(text: str, texts: Sequence[Texts]) -> Iterator[Keys]:
-    """Keys of `text` with every combination of `texts` in place of its marks, in C order, a slab at a time."""
-    parts = re.split(f'"{_MARK}:([0-9]+)"', text)
-    places = [int(place) for place in parts[1::2]]
-    contents = _filled([part.encode() for part in parts[::2]], places, texts)
-    while some := list(itertools.islice(contents, SLAB)):
-        digests = b"".join([hashlib.sha256(content).digest()[: KEY_DIGITS // 2] for content in some])
-        yield np.frombuffer(digests.hex().encode(), dtype=f"S{KEY_DIGITS}")
+def _fill(row: Keys, texts: Iterator[bytes]) -> None:
+    """Write the hashes of the texts into `row` in C order, a slab at a time."""
+    start = 0
+    flat: Any = row.reshape(-1) if row.flags.c_contiguous else row.flat
+    while some := list(itertools.islice(texts, SLAB)):
+        digests = b"".join([hashlib.sha256(text).digest()[: KEY_DIGITS // 2] for text in some])
+        flat[start : start + len(some)] = np.frombuffer(digests.hex().encode(), dtype=row.dtype)
+        start += len(some)
 
 
-# "%" in a formula's text would be taken for a place: it is doubled
-def _filled(parts: Sequence[bytes], places: Sequence[int], texts: Sequence[Texts]) -> Iterator[bytes]:
-    """`parts` joined by the text of the parameter at each of `places`, for every combination of the axes' texts."""
-    pattern = b"%b".join(part.replace(b"%", b"%%") for part in parts)
-    combinations = (tuple(itertools.chain.from_iterable(points)) for points in itertools.product(*texts))
-    if list(places) == list(range(sum(len(points[0]) for points in texts))):  # as a rule: each once, in order
-        return map(pattern.__mod__, combinations)
-    return (pattern % tuple([combination[place] for place in places]) for combination in combinations)
+class _Entries:
+    """The entries of the parameters along some axes in the texts of run keys, made once for all setups."""
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        self.axes = axes
+        self.names = {name for axis in axes for name in axis.parameters}
+        self.known: dict[tuple[str, str], list[bytes]] = {}
+
+    def texts(self, case: BoundCase) -> Iterator[bytes]:
+        """The texts, as in `BoundCase.key`, for all combinations of the values of these axes, in C order."""
+        plain, defaults = case.plain, case.defaults
+        fixed = [name for name in plain if name not in self.names]
+        # b"", since an itemgetter of one position gives no tuple
+        start = setup_hash(case.setup), b"", *(key_entry(name, plain[name], defaults) for name in fixed)
+        parts: list[list[tuple[bytes, ...]]] = [[start]]
+        names = ["", "", *fixed]
+        for axis in self.axes:
+            used = [name for name in axis.parameters if name in plain]
+            columns = [self.column(name, axis, defaults) for name in used]
+            parts.append(list(zip(*columns, strict=True)) if used else [()] * len(axis.values))
+            names += used
+        in_order = itemgetter(*sorted(range(len(names)), key=names.__getitem__))
+        combinations = map(tuple, map(itertools.chain.from_iterable, itertools.product(*parts)))
+        return map(b"".join, map(in_order, combinations))
+
+    def column(self, name: str, axis: Axis, defaults: Values) -> list[bytes]:
+        """The entry of a parameter at each point of an axis."""
+        key = name, json_text(defaults[name]) if name in defaults else ""
+        if key not in self.known:
+            self.known[key] = [key_entry(name, value, defaults) for value in axis.parameters[name]]
+        return self.known[key]

@@ -30,7 +30,7 @@ from evogt_study.study.model import (
     read_table,
     taken_by,
 )
-from evogt_study.study.phases import Choice, Phase
+from evogt_study.study.phases import SEED, Choice, Phase
 from evogt_study.study.reading import Named, Reader
 
 MAX_CHECKED = 5_000
@@ -228,7 +228,7 @@ def _check_resolved(study: Study) -> None:
     given = {formula.name for formula in study.space.formulas}
     given |= set(study.pilot.parameters if study.pilot else ())
     space = replace(study.space, formulas=())  # a formula may use a parameter that the pilot chooses
-    for point in space.representatives(extra=study.method.hints.deciding):
+    for point in space.representatives(extra=study.method.setup_parameters):
         values = space.resolved(point)
         missing = [] if values is None else study.method.required(values)
         missing = [name for name in missing if name not in (values or {}) and name not in given]
@@ -245,12 +245,12 @@ def _check_together(study: Study, space: CaseSpace) -> None:
     """Raise StudyError if the parameters of a case are inconsistent; few seeds stand for all."""
     if any(isinstance(code, DeclaredCode) for code in study.spec.codes):
         return  # it was checked before it ran, and checking it again would run it
-    every = {axis.name for axis in space.axes} - study.method.hints.unchecked
-    axes = tuple(replace(axis, values=space.telling_values(axis, axis.name in every)) for axis in space.axes)
-    few = replace(space, axes=axes)
+    few = {SEED} & set(study.method.plain_parameters)
+    axes = tuple(replace(axis, values=space.telling_values(axis, axis.name not in few)) for axis in space.axes)
+    some = replace(space, axes=axes)
     # spread evenly over the cases, at most MAX_CHECKED
-    for index in np.unique(np.linspace(0, few.size - 1, min(few.size, MAX_CHECKED)).astype(int)):
-        values = few.values(int(index))
+    for index in np.unique(np.linspace(0, some.size - 1, min(some.size, MAX_CHECKED)).astype(int)):
+        values = some.values(int(index))
         if values is None:
             continue
         try:

@@ -1,5 +1,6 @@
 """The contract of a method: what it must have, and that everything else may be left out."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,11 @@ from evogt_study.operations.forecast import predicted
 from evogt_study.pde.pipeline import afresh
 from evogt_study.schema.parameters import Parameter, anything, declared, declared_in, integer, real, typed
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import canonical_json, json_object, json_text, text_hash
+from evogt_study.schema.values import canonical_json, json_object, json_text
 from evogt_study.study import plan as plan_module
 from evogt_study.study.case_space import Axis, CaseSpace
 from evogt_study.study.plan import Plan, peak_memory, shared_work
+from evogt_study.study.run_keys import run_keys
 
 
 class LeastCase(BoundCase):
@@ -21,8 +23,8 @@ class LeastCase(BoundCase):
         self.values = values
 
     @property
-    def content(self):
-        return canonical_json(self.values)
+    def setup(self):
+        return canonical_json({"i": self.values["i"]})
 
     def run(self, share):
         return Record({"double": Datum((), np.asarray(2 * self.values["i"]))}, {})
@@ -36,19 +38,54 @@ class LeastMethod(Method):
         return LeastCase(values)
 
 
+class SeededCase(LeastCase):
+    plain = property(lambda self: {name: self.values[name] for name in ("seed", "j")})
+    defaults = property(lambda self: {"j": 2})
+
+
+class SeededMethod(LeastMethod):
+    plain_parameters = ("j", "seed")
+
+    def __init__(self):
+        self.parameters = {name: Parameter(name, "a number", anything) for name in ("i", "j", "seed")}
+
+    def bind(self, values):
+        return SeededCase(values)
+
+
+def digits(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
 def test_a_method_must_have_four_members_at_most():
-    assert BoundCase.__abstractmethods__ == {"content", "run"}
+    assert BoundCase.__abstractmethods__ == {"setup", "run"}
     assert Method.__abstractmethods__ == {"bind"}
-    assert Method.__annotations__.keys() == {"parameters", "variables", "keywords"}
-    assert not Method.variables
-    assert not Method.keywords
+    assert (Method.variables, Method.keywords, Method.stage_parameters, Method.plain_parameters) == ({}, (), None, ())
+    assert LeastMethod().setup_parameters == ("i",)
 
 
-def test_a_method_without_hints_is_planned_and_run(monkeypatch):
+def test_a_key_is_the_hash_of_the_hash_of_the_setup_and_of_plain_values_that_are_not_the_default():
+    setup = digits('{"i":1}')
+    assert SeededCase({"i": 1, "j": 3, "seed": 5}).key == digits(f'{setup}"j":3;"seed":5;')
+    assert SeededCase({"i": 1, "j": 2, "seed": 5}).key == digits(f'{setup}"seed":5;')
+    assert SeededCase({"i": 1, "j": 2.0, "seed": True}).key == digits(f'{setup}"j":2.0;"seed":true;')
+    assert LeastCase({"i": 1}).key == digits(setup)
+
+
+def test_a_plan_binds_each_setup_once(monkeypatch):
+    bound, bind = [], SeededMethod.bind
+    monkeypatch.setattr(SeededMethod, "bind", lambda self, values: bound.append(values) or bind(self, values))
+    space = CaseSpace((Axis("seed", tuple(range(50))), Axis("i", (3, 1, 2)), Axis("j", (1, 2))), {})
+    keys = run_keys(SeededMethod(), space)
+    assert [values["i"] for values in bound] == [3, 1, 2]
+    assert keys.astype(str).tolist() == [SeededCase(space.values(number)).key for number in range(space.size)]
+
+
+def test_a_method_with_two_members_is_planned_and_run(monkeypatch):
     monkeypatch.setattr(plan_module, "load_method", lambda spec: LeastMethod())
     plan = Plan("main", None, CaseSpace((Axis("i", (3, 1, 2)),), {}))
     cases = list(plan.cases())
-    assert [case.key for case in cases] == [text_hash(canonical_json({"i": i})) for i in (3, 1, 2)]
+    assert [case.key for case in cases] == [digits(digits(canonical_json({"i": i}))) for i in (3, 1, 2)]
     assert [int(plan.method.bind(case.values).run(afresh).variables["double"].values) for case in cases] == [6, 2, 4]
     assert (plan.work, plan.longest, plan.group, peak_memory(plan)) == (None, 0.0, 1, 0.0)
     assert predicted(plan, shared_work(plan)) is None

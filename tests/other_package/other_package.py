@@ -29,7 +29,7 @@ class RootCase(BoundCase):
     x: float
 
     @property
-    def content(self):
+    def setup(self):
         return canonical_json({"method": "other_root", "x": self.x})
 
     def run(self, share):
@@ -75,7 +75,7 @@ class SpringCase(BoundCase):
     mass: int
 
     @property
-    def content(self):
+    def setup(self):
         code = self.method.code
         return canonical_json({**code.identity, "problem": self.method.problem.content, "mass": self.mass})
 

@@ -42,7 +42,7 @@ def met(study, *names):
 
 def natural(plan):
     """The order without regard to costs."""
-    return sharing_order(plan.space, plan.method.hints.leading or ()).tolist()
+    return sharing_order(plan.space, plan.method.stage_parameters or ()).tolist()
 
 
 MANY_N = str(list(range(10, 201, 10)))
@@ -183,7 +183,7 @@ def test_numbers_are_bitwise_those_of_the_natural_order(client):
     assert np.nanmax(times) > 4 * np.nanmin(times)
     assert plan.order.tolist() != natural(plan)
     together = evs.run(study, client=client)
-    for case in plan.cases(sharing_order(plan.space, plan.method.hints.leading or ())):
+    for case in plan.cases(sharing_order(plan.space, plan.method.stage_parameters or ())):
         (alone,) = [stack for stack in run_batch(Batch.of(plan.spec, [case])).stacks if stack.name == "error"]
         at = {name: case.values[name] for name in ("N", "seed", "tau")} | {
             "quadrature": case.values["quadrature"].points

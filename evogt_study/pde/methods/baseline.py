@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from evogt_study.errors import ProblemError
-from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
-from evogt_study.pde.dictionaries import FAMILIES
+from evogt_study.methods.protocol import MethodSpec
 from evogt_study.pde.domains.box import check_unit_cube
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_terms
 from evogt_study.pde.galerkin.validation import relative_errors
-from evogt_study.pde.methods.parameters import INTEGRATOR_PARAMETERS, own_fields, with_integrators
-from evogt_study.pde.methods.problem_method import ProblemMethod, finite, quadrature_of, seconds_of
+from evogt_study.pde.methods.parameters import with_integrators
+from evogt_study.pde.methods.problem_method import ProblemCase, ProblemMethod, finite, quadrature_of, seconds_of
 from evogt_study.pde.methods.recording import fields
 from evogt_study.pde.methods.variables import VARIABLES
 from evogt_study.pde.numerics.arrays import Array
@@ -26,10 +25,8 @@ from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.pipeline import Share
 from evogt_study.schema.parameters import declared_in, typed
 from evogt_study.schema.records import Datum, Record
-from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text
+from evogt_study.schema.values import Values, canonical_json
 
-OF_DICTIONARIES = frozenset().union(*(family.takes() for family in FAMILIES.values()))
-"""Parameters of dictionaries, which some families take."""
 LOOKED_AT = 200
 """Rough operations for a validation node: interpolation, and the exact solution.  Timed cases scale all predictions."""
 
@@ -78,9 +75,8 @@ class Baseline(ProblemMethod):
         return (*exact, *self.kind.SCALARS)
 
     @property
-    def hints(self) -> Hints:
-        leading = (*self.source.parameters, *self.own_names)  # the problem is all that is shared
-        return replace(super().hints, leading=leading, sizes=tuple(name for name in self.own_names if name != "seed"))
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # the problem is all that is shared
+        return (*self.source.parameters, *self.own_names)
 
     @cached_property
     def own_names(self) -> tuple[str, ...]:
@@ -89,11 +85,9 @@ class Baseline(ProblemMethod):
 
 
 @dataclass(frozen=True, eq=False)
-class BaselineCase(BoundCase, Generic[P]):
+class BaselineCase(ProblemCase, Generic[P]):
     """One case of a baseline, whose parameters are `given`."""
 
-    NAME: ClassVar[str]
-    VERSION: ClassVar[int] = 1  # raised when the same parameters come to mean other numbers
     PARAMETERS: ClassVar[type[Any]]
     RECORDABLE: ClassVar[tuple[str, ...]]
     SCALARS: ClassVar[tuple[str, ...]]
@@ -109,30 +103,9 @@ class BaselineCase(BoundCase, Generic[P]):
         return Baseline.of(spec, cls)
 
     @property
-    def content(self) -> str:
+    def setup(self) -> str:
         output = self.method.output
-        values = {name: self.values[name] for name in self.used() if name in self.values}
-        return json_object(
-            {
-                "method": json_text(self.NAME),
-                "version": str(self.VERSION),
-                "problem": self.method.problem_text(self.values),
-                "values": json_object({name: json_text(value) for name, value in self.canonical(values).items()}),
-                "times": canonical_json(self.observed.saved_times.tolist()) if output.record else "null",
-                **output.texts,
-            }
-        )
-
-    def used(self) -> tuple[str, ...]:
-        """Names of the parameters that the case uses, the problem's own left out."""
-        unused = set(INTEGRATOR_PARAMETERS) - {part.name for part in own_fields(self.values)}
-        if "dictionary" in self.values:
-            unused |= OF_DICTIONARIES - FAMILIES[str(self.values["dictionary"])].takes()
-        return tuple(name for name in self.method.own_names if name not in unused)
-
-    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
-        """The used parameters with those left out that say what would hold without them."""
-        return used
+        return self.setup_of(canonical_json(self.observed.saved_times.tolist()) if output.record else "null")
 
     def check(self) -> None:
         output, problem = self.method.output, self.method.problem(self.values)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 
 from evogt_study.errors import DivergedError, StudyError
 from evogt_study.methods.code import UserCode
-from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
+from evogt_study.methods.function import code_content
+from evogt_study.methods.protocol import MethodSpec
 from evogt_study.pde.baselines.finite_difference import finite_difference_flops, finite_difference_memory
 from evogt_study.pde.baselines.references import (
     ELEMENTS,
@@ -26,13 +26,13 @@ from evogt_study.pde.baselines.references import (
 from evogt_study.pde.baselines.stored_solution import StoredSolution
 from evogt_study.pde.certificates.certify import asked_for, check_certificates
 from evogt_study.pde.certificates.run_bound import knot_steps
-from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES, Dictionary
+from evogt_study.pde.dictionaries.base import BLOCK_ENTRIES
 from evogt_study.pde.galerkin.coefficient_reference import CoefficientReference
 from evogt_study.pde.galerkin.problem import Problem, Separable
-from evogt_study.pde.integrators import Integrator
 from evogt_study.pde.methods.parameters import PARAMETERS, EvolutionParameters, integrator_of
 from evogt_study.pde.methods.problem_method import (
     KNOWN,
+    ProblemCase,
     ProblemMethod,
     check_diffusion_on_nodes,
     dictionary_of,
@@ -42,12 +42,11 @@ from evogt_study.pde.methods.problem_method import (
 )
 from evogt_study.pde.methods.recording import RECORDABLE, arrays, certified, check_norms, record
 from evogt_study.pde.methods.variables import warn_outside_ball
-from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import NORMS, Discretisation, Reference, Share, solve, stage_keys
-from evogt_study.schema.parameters import field_names, typed
+from evogt_study.schema.parameters import typed
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_object, json_text
+from evogt_study.schema.values import Value, Values, canonical_json, content_hash, json_text
 
 FRAGMENTED = 1.25
 """Resident memory for each byte of large arrays: what is freed between them does not all go back."""
@@ -63,6 +62,11 @@ NOTHING_TO_MEASURE_AGAINST = (
 class Evolution(ProblemMethod):
     """Evo-GTransNet (Algorithm 1) for one problem and one choice of outputs."""
 
+    stage_parameters = (
+        "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
+        "centre", "gamma", "candidate", "seed", "tau",
+    )  # fmt: skip
+
     references: Mapping[str, UserCode] = field(default_factory=dict)
     checked: set[str] = field(default_factory=set, repr=False)
 
@@ -71,6 +75,11 @@ class Evolution(ProblemMethod):
         """Make the method of `spec`.  Raises StudyError if the problem or an output does not exist."""
         known = {code.reference: code for code in spec.references}
         return Evolution.declared(spec, PARAMETERS, RECORDABLE, references=known)
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Value]:
+        tolerances = {"coefficient_rtol": CoefficientReference.rtol, "coefficient_atol": CoefficientReference.atol}
+        return {**super().defaults, **tolerances}
 
     @cached_property
     def saved_times(self) -> int | tuple[float, ...]:
@@ -103,30 +112,14 @@ class Evolution(ProblemMethod):
         more = ("reference_points",) if values.get("reference") in SIZED else ()
         return super().required(values) + more
 
-    @property
-    def hints(self) -> Hints:
-        common = super().hints
-        return replace(
-            common,
-            copied=common.copied | {"tau", "quadrature", "validation", "assessment"},
-            numbers=common.numbers | {"coefficient_rtol", "coefficient_atol", "coefficient_max_step"},
-            leading=(
-                "validation", "assessment", "quadrature", "dictionary", "N", "N1", "hidden", "delta", "radius",
-                "centre", "gamma", "candidate", "seed", "tau",
-            ),
-            sizes=(
-                "dictionary", "N", "N1", "hidden", "quadrature", "validation", "assessment", "dt", "final_time",
-                "time_integrator", "reference", "reference_points", "reference_dt", "coefficient_reference",
-                "coefficient_max_step",
-            ),
-        )  # fmt: skip
 
-
-class EvolutionCase(BoundCase):
+class EvolutionCase(ProblemCase):
     """One run of the method: `given` is typed, and `discretisation` made of it.
 
     Raises ParameterError if the parameters do not fit together.
     """
+
+    NAME = "evolution"
 
     def __init__(self, method: Evolution, values: Values, given: EvolutionParameters) -> None:
         self.method, self.values, self.given = method, values, given
@@ -143,21 +136,26 @@ class EvolutionCase(BoundCase):
             coefficient_reference=_coefficient_reference(given),
         )
 
-    # A value at its default is left out, so that results from before it could be given keep their keys.
     @property
-    def content(self) -> str:
-        output = self.method.output
-        texts = {
-            "method": '"evolution"',
-            "version": "1",  # raised when the same parameters come to mean other numbers
-            "time_integrator": f'"{self.given.time_integrator}"',
-            "problem": self.method.problem_text(self.values),
-            "run": _content(self.discretisation),
-            **output.texts,
-        }
-        if reference := self.reference_content:
-            texts["reference"] = canonical_json(reference)
-        return json_object(texts)
+    def setup(self) -> str:
+        return self.setup_of(_saved_text(self.discretisation.grid) if arrays(self.method.output) else "null")
+
+    def setup_texts(self) -> dict[str, str]:
+        code = self.method.references.get(str(self.given.reference))
+        return super().setup_texts() | ({} if code is None else {"reference": _function_content(code)})
+
+    def unused(self) -> Iterator[str]:
+        given = self.given
+        measured = given.reference not in (None, EXACT)
+        if not measured:
+            yield "reference"
+        if given.reference not in SIZED:
+            yield "reference_points"
+        # a step that is the run's own says nothing new
+        if not measured or given.reference in self.method.references or given.reference_dt == given.dt:
+            yield "reference_dt"
+        if given.coefficient_reference in (None, "eigendecomposition"):
+            yield from ("coefficient_rtol", "coefficient_atol", "coefficient_max_step")
 
     @property
     def reference_content(self) -> dict[str, Value]:
@@ -182,7 +180,7 @@ class EvolutionCase(BoundCase):
         problem = self.method.problem_identity(self.values)
         reference = content_hash(self.reference_content)
         if self.given.reference == REFINED:  # one reference for all seeds
-            reference += _content(replace(self.discretisation, seed=0))
+            reference += repr(replace(self.discretisation, seed=0))
         return stage_keys(problem, self.method.source.dimension or 0, self.discretisation, reference)
 
     def run(self, share: Share) -> Record:
@@ -345,55 +343,12 @@ def _coefficient_reference(given: EvolutionParameters) -> CoefficientReference |
 
 def _function_content(code: UserCode) -> str:
     """Identity of a user function, as canonical JSON."""
-    return canonical_json({"function": code.attribute, **code.identity})
-
-
-def _content(run: Discretisation) -> str:
-    """The discretisation as canonical JSON; what a run does not use is no part of it."""
-    texts = {
-        "dictionary": _dictionary_text(run.dictionary),
-        "seed": json_text(run.seed),
-        "tau": json_text(run.tau),
-        "quadrature": _rule_text(run.quadrature),
-        "validation": _rule_text(run.validation),
-        "grid": _grid_text(run.grid),
-    }
-    if (own := _integrator_text(run.integrator)) != "{}":
-        texts["integrator"] = own
-    if run.assessment is not None:
-        texts["assessment"] = _rule_text(run.assessment)
-    if run.coefficient_reference is not None:
-        texts["coefficient_reference"] = _fields_text(run.coefficient_reference)
-    return json_object(texts)
+    return canonical_json(code_content(code))
 
 
 @lru_cache(maxsize=KNOWN)
-def _rule_text(rule: Rule) -> str:
-    """Its content; of a mark in its place the mark's (`Hints.copied`)."""
-    return canonical_json(rule)
-
-
-def _fields_text(part: Any, *, zero: bool = True) -> str:
-    """A dataclass of parameters' values as canonical JSON; those that are zero are left out, if not `zero`."""
-    names = field_names(part.__class__)
-    return json_object({name: json_text(value) for name in names if (value := getattr(part, name)) or zero})
-
-
-@lru_cache(maxsize=KNOWN)
-def _grid_text(grid: TimeGrid) -> str:
-    return f'{{"final_time":{json_text(grid.final_time)},"saved":{json_text(grid.saved)},"steps":{grid.steps}}}'
-
-
-# Zero is a scheme without the parameter: results from before it had one keep their keys.
-@lru_cache(maxsize=KNOWN)
-def _integrator_text(integrator: Integrator) -> str:
-    """Its parameters that are not zero; its type is named beside."""
-    return _fields_text(integrator, zero=False)
-
-
-@lru_cache(maxsize=KNOWN)
-def _dictionary_text(dictionary: Dictionary) -> str:
-    return json_object({name: json_text(value) for name, value in dictionary.content().items()})
+def _saved_text(grid: TimeGrid) -> str:
+    return json_text(grid.saved)
 
 
 @lru_cache(maxsize=KNOWN)

@@ -14,7 +14,6 @@ from evogt_study.pde.numerics.quadrature import Rule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.schema.parameters import declared, integer, same_as
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +47,9 @@ class P1FiniteElements(BaselineCase[P1Parameters]):
         check_size(problem.dimension, self.given.unknowns, self.given.degree)
         check_diffusion(problem, problem.domain.quadrature(self.given.validation), self.observed.midpoints)
 
-    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
-        default = DEGREES.get(self.method.source.dimension or 0)
-        return {name: value for name, value in used.items() if name != "degree" or value != default}
+    def unused(self) -> tuple[str, ...]:
+        follows = self.given.degree == DEGREES.get(self.method.source.dimension or 0)
+        return ("degree",) if follows else ()
 
     def quadrature_nodes(self, dimension: int) -> int:
         """Quadrature nodes in all elements."""

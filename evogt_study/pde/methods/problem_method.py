@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,9 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from evogt_study.errors import DivergedError, InputError, ParameterError, ProblemError, StudyError
-from evogt_study.formulas import RESERVED
 from evogt_study.methods.code import UserCode, signature_parameters
-from evogt_study.methods.protocol import Alternatives, Hints, Method, MethodSpec, Output
+from evogt_study.methods.protocol import Alternatives, BoundCase, Method, MethodSpec, Output
 from evogt_study.pde import problems
 from evogt_study.pde.dictionaries import FAMILIES
 from evogt_study.pde.dictionaries.base import Dictionary
@@ -27,13 +26,13 @@ from evogt_study.pde.domains import UnitCube, content_of
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.problem_checks import check_data
 from evogt_study.pde.galerkin.system import check_diffusion
-from evogt_study.pde.methods.parameters import known_parameters, required_names
+from evogt_study.pde.methods.parameters import known_parameters, own_fields, required_names
 from evogt_study.pde.methods.variables import KEYWORDS, VARIABLES
 from evogt_study.pde.numerics.arrays import Array
-from evogt_study.pde.numerics.quadrature import Quadrature, Rule
+from evogt_study.pde.numerics.quadrature import Quadrature, QuadratureRule, Rule, TriangleRule
 from evogt_study.pde.pipeline import Share
 from evogt_study.pde.problems import FormulaProblem
-from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, real
+from evogt_study.schema.parameters import GREEK, OF_FORMULAS, Parameter, default_values, real
 from evogt_study.schema.records import Record
 from evogt_study.schema.values import Value, Values, canonical_json, json_object, json_text, text_hash
 from evogt_study.schema.variables import Variable
@@ -45,6 +44,10 @@ MAY_BE_INFINITE = ("error_bound", "error_indicator", "error_upper", "error_bound
 KNOWN = 1024
 """Dictionaries, time grids and the like that are cached while the cases of a study are made.  Neighbouring cases share
 them, and making one takes as long as the rest of a case's key."""
+
+
+PLAIN = frozenset({"seed", "tau", "gamma", "delta", "radius", "centre", "coefficient_rtol", "coefficient_atol"})
+"""Parameters of the methods that decide nothing but numbers, besides parameters of integrators."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +133,20 @@ def _checked(factory: Callable[..., Any], name: str) -> Callable[..., Problem]:
 
 
 @dataclass(frozen=True, eq=False)
+class Usage:
+    """Parameters that a case uses, plain ones and others, with default values."""
+
+    plain: tuple[str, ...]
+    others: tuple[str, ...]
+    defaults: Mapping[str, Value]
+
+    @cached_property
+    def default_texts(self) -> Mapping[str, str]:
+        """The default values as canonical JSON."""
+        return {name: json_text(value) for name, value in self.defaults.items()}
+
+
+@dataclass(frozen=True, eq=False)
 class ProblemMethod(Method):
     """A method of this package for one problem and one choice of outputs."""
 
@@ -140,6 +157,7 @@ class ProblemMethod(Method):
     output: Output
     parameters: Mapping[str, Parameter]
     known_examples: dict[str, Problem | None] = field(default_factory=dict, repr=False, kw_only=True)
+    known_usages: dict[object, Usage] = field(default_factory=dict, repr=False, kw_only=True)
 
     @classmethod
     def declared(
@@ -178,18 +196,39 @@ class ProblemMethod(Method):
             needed += FAMILIES[str(values["dictionary"])].required(values)
         return (*needed, *required_names(values))
 
-    @property
-    def hints(self) -> Hints:
-        names = self.source.parameters
-        numbers = {"N", "N1", "hidden", "gamma", "radius", "delta", "centre", *known_parameters()}
-        return Hints(
-            reserved=frozenset({*VARIABLES, *RESERVED}),
-            deciding=("dictionary", "time_integrator", "reference"),
-            copied=frozenset({"seed", *(name for name in names if self.parameters[name] is names[name])}),
-            # without those that a formula uses too: where they are to be seen would not say that both parts see them
-            numbers=frozenset(numbers.intersection(self.parameters).difference(names)),
-            unchecked=frozenset() if "seed" in names else frozenset({"seed"}),
-        )
+    @cached_property
+    def plain_parameters(self) -> frozenset[str]:  # type: ignore[override]
+        known = self.source.parameters
+        plain = {name for name in self.parameters if name in PLAIN or name in known_parameters()}
+        if "seed" in known:  # the problem is checked for each seed
+            plain.remove("seed")
+        return frozenset(plain.union(name for name in known if self.parameters[name] is known[name]))
+
+    @cached_property
+    def defaults(self) -> Mapping[str, Value]:
+        """Default values of the parameters that have one."""
+        return default_values(self.parameters)
+
+    def usage(self, values: Values, unused: Iterable[str] = ()) -> Usage:
+        """How a case with this dictionary and integrator uses its parameters, except those that are `unused`."""
+        dictionary = values.get("dictionary")
+        key = dictionary, values.get("time_integrator"), *unused, *values
+        if key not in self.known_usages:
+            own, others = [*own_fields(values)], {*known_parameters()}
+            if dictionary is not None:
+                family = FAMILIES[str(dictionary)]
+                own += [part for part in fields(family) if part.name in family.takes()]
+                others = others.union(*(each.takes() for each in FAMILIES.kinds.values())) - family.takes()
+                others |= set() if family.RANDOM else {"seed"}
+            others = others.difference(part.name for part in own).union(unused) - {*self.source.parameters}
+            known = {part.name: part.default for part in own if part.default not in (MISSING, None)}
+            used = sorted({*values} - others)
+            self.known_usages[key] = Usage(
+                tuple(name for name in used if name in self.plain_parameters),
+                tuple(name for name in used if name not in self.plain_parameters),
+                {**known, **self.defaults},
+            )
+        return self.known_usages[key]
 
     def problem_text(self, values: Values) -> str:
         """Identity of the case's problem, as canonical JSON."""
@@ -253,6 +292,65 @@ class ProblemMethod(Method):
     def shared_problem(self, values: Values, share: Share) -> Problem:
         """The problem, made once for the cases of a batch that have it in common."""
         return share("problem", self.problem_identity(values), lambda: self.problem(values))
+
+
+class ProblemCase(BoundCase):
+    """A case of a `ProblemMethod`.  A subclass must have the attributes `method` and `values`."""
+
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+    """Raised if equal parameters give other numbers, or a default value changes."""
+
+    method: Any
+    values: Values
+
+    def unused(self) -> Iterable[str]:
+        """Return parameters of the method that the case does not use, or that say what holds without them."""
+        return ()
+
+    @cached_property
+    def usage(self) -> Usage:
+        """How it uses its parameters."""
+        usage: Usage = self.method.usage(self.values, tuple(self.unused()))
+        return usage
+
+    @property
+    def plain(self) -> Values:
+        return {name: self.values[name] for name in self.usage.plain}
+
+    @property
+    def defaults(self) -> Values:
+        return self.usage.defaults
+
+    def setup_of(self, times: str) -> str:
+        """The setup; `times` is the canonical JSON of the saved times, or null if they decide nothing."""
+        method = self.method
+        fixed = _fixed_text(self.NAME, self.VERSION, method.content_text, *method.output.texts.items())
+        return f'{{"fixed":{fixed},"times":{times},"values":{json_object(self.setup_texts())}}}'
+
+    def setup_texts(self) -> dict[str, str]:
+        """Canonical JSON of the values that are not plain, except default values."""
+        values, defaults = self.values, self.usage.default_texts
+        texts = {name: _value_text(values[name]) for name in self.usage.others}
+        texts = {name: text for name, text in texts.items() if text != defaults.get(name)}
+        if "N1" in texts and "N1" not in self.method.source.parameters:  # N1 = 240 is hidden = [240]
+            texts["hidden"] = f"[{texts.pop('N1')}]"
+        return texts
+
+
+def _value_text(value: Value) -> str:
+    return _rule_text(value) if isinstance(value, (QuadratureRule, TriangleRule)) else json_text(value)
+
+
+@lru_cache(maxsize=KNOWN)  # it takes ten times as long as for a number
+def _rule_text(rule: Rule) -> str:
+    return canonical_json(rule)
+
+
+@lru_cache(maxsize=KNOWN)
+def _fixed_text(name: str, version: int, problem: str, *output: tuple[str, str]) -> str:
+    """The part of a setup that all cases share, as canonical JSON."""
+    return json_object({"method": json_text(name), "version": str(version), "problem": problem, **dict(output)})
 
 
 @lru_cache(maxsize=KNOWN)  # neighbouring cases have the same

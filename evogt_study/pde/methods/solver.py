@@ -7,8 +7,8 @@ times (S, Q).  The errors of `u` are measured by the same rule as for every othe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,12 +20,13 @@ from evogt_study.methods.function import (
     PROBLEM,
     argument_names,
     check_error,
+    code_content,
     given_arguments,
     noted,
     own_parameters,
     path_arguments,
 )
-from evogt_study.methods.protocol import BoundCase, Hints, MethodSpec
+from evogt_study.methods.protocol import BoundCase, MethodSpec
 from evogt_study.methods.returned import as_record, check_names
 from evogt_study.pde.galerkin.problem import Problem
 from evogt_study.pde.galerkin.validation import relative_errors
@@ -75,9 +76,18 @@ class UserSolver(ProblemMethod):
         return UserSolverCase(self, values)
 
     @property
-    def hints(self) -> Hints:
-        leading = tuple(self.source.parameters)  # the problem is all that is shared
-        return replace(super().hints, leading=(*leading, *(name for name in self.own if name not in leading)))
+    def stage_parameters(self) -> tuple[str, ...]:  # type: ignore[override]  # the problem is all that is shared
+        return (*self.source.parameters, *(name for name in self.own if name not in self.source.parameters))
+
+    @property
+    def plain_parameters(self) -> Collection[str]:  # type: ignore[override]  # all of them
+        return self.parameters
+
+    @cached_property
+    def setup(self) -> str:
+        """The setup of all cases: the code, the problem and the output."""
+        fixed = {"problem": self.content_text, "times": canonical_json(self.output.times), **self.output.texts}
+        return json_object({"code": canonical_json(code_content(self.code)), **fixed})
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +98,16 @@ class UserSolverCase(BoundCase):
     values: Values
 
     @property
-    def content(self) -> str:
-        code, output = self.method.code, self.method.output
-        given = {name: self.values[name] for name in self.method.own if name in self.values}
-        return json_object(
-            {
-                "method": canonical_json(code.attribute),
-                "identity": canonical_json(code.identity),
-                "problem": self.method.problem_text(self.values),
-                "values": canonical_json(given),
-                "validation": canonical_json(self.values[RULE]),
-                "times": canonical_json(self.times.tolist()),
-                **output.texts,
-            }
-        )
+    def setup(self) -> str:
+        return self.method.setup
+
+    @property
+    def plain(self) -> Values:
+        return self.values
+
+    @property
+    def defaults(self) -> Values:
+        return self.method.defaults
 
     @property
     def stages(self) -> Mapping[str, Hashable]:

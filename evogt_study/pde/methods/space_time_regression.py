@@ -28,7 +28,6 @@ from evogt_study.pde.numerics.quadrature import Quadrature, Rule
 from evogt_study.pde.problems import FormulaProblem
 from evogt_study.schema.parameters import declared, integer, real, same_as
 from evogt_study.schema.records import Record
-from evogt_study.schema.values import Value
 
 # as many as a time grid may have steps
 MAX_TIMES = 1_000_000
@@ -123,12 +122,6 @@ class SpaceTimeRegression(BaselineCase[RegressionParameters]):
         strong = strong_form(self.statement, self.method.formula_values(self.values))
         # once, so that what has no value is refused before anything runs
         strong.initial_residual(nodes[:1], times[:1])
-
-    def canonical(self, used: dict[str, Value]) -> dict[str, Value]:
-        widths = dictionary_of(self.values).widths
-        # N1 = 240 and hidden = [240] are one dictionary, and make one key
-        used = {name: value for name, value in used.items() if name not in ("N1", "hidden")}
-        return used | ({"hidden": widths[:-1]} if len(widths) > 1 else {})
 
     @property
     def statement(self) -> FormulaProblem:

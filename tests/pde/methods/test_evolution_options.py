@@ -1,6 +1,5 @@
 """What `evolution` can be asked for besides: stabilisation, references, assessment, liftings and potentials."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -21,13 +20,12 @@ from evogt_study.pde.numerics.quadrature import QuadratureRule
 from evogt_study.pde.numerics.time_grid import TimeGrid
 from evogt_study.pde.pipeline import Discretisation, solve
 from evogt_study.schema.variables import Status
-from evogt_study.study.plan import provisional_plans, shared_work, study_plan
+from evogt_study.study.plan import shared_work, study_plan
 from evogt_study.study.study import Study
 from evogt_study.workers import batch as batch_module
 from evogt_study.workers.batch import Batch, run_batch
 from evogt_study.workers.stage_cache import KEPT_BYTES
 
-PAPER = Path(__file__).parents[3] / "studies" / "paper"
 
 HEAT = {"dimension": "1", "exact": '"exp(-t)*sin(pi*x)"', "diffusion": '"1/10"'}
 INITIAL = {"dimension": "1", "initial": '"sin(pi*x)"', "diffusion": '"1/10"'}
@@ -254,53 +252,6 @@ def test_a_study_with_options_goes_on_and_is_extended(client, tmp_path):
 
 
 # --- what identifies a case -------------------------------------------------------------------------------------------
-
-PLAIN = """
-name = "plain"
-[problem]
-dimension = 1
-exact = "exp(-t)*sin(pi*x)"
-diffusion = "1 + x*(1 + t)"
-[axes]
-dictionary = ["transnet", "gtransnet"]
-[constants]
-seed = 3
-N = 6
-N1 = 9
-gamma = 2
-quadrature = 12
-validation = 8
-dt = 0.25
-final_time = 1
-"""
-# as computed by revision 7fd380e, before there were any of these options
-OLD_KEYS = {
-    PLAIN: ["87facb2649e678c9c8cd", "82b2fd0685492c054a20"],
-    PLAIN + '[output]\ntimes = 3\nrecord = ["error_history", "field"]\ngrid = 5\n': [
-        "ae5909edd01201e60f1c",
-        "6a7f9eb88e2845d2c528",
-    ],
-    PLAIN.replace('exact = "exp(-t)*sin(pi*x)"', 'initial = "sin(pi*x)"'): [
-        "816955fb7aa79e2b492a",
-        "cd08dd5a16d372a005a7",
-    ],
-}
-OLD_STUDIES = {"threshold": (80, "9979225ff2ed"), "oscillatory_1d": (240, "e3b8155decc9")}
-
-
-@pytest.mark.parametrize("number", range(len(OLD_KEYS)))
-def test_results_of_older_studies_keep_their_keys(number):
-    text, old = list(OLD_KEYS.items())[number]
-    assert keys(text) == old
-
-
-@pytest.mark.parametrize("name", OLD_STUDIES)
-def test_the_papers_older_studies_keep_their_keys(name):
-    study = Study.from_file(PAPER / f"{name}.toml")
-    plan = provisional_plans(study)[-1]
-    found = [case.key for case in sorted(plan.cases(), key=lambda case: case.index)]
-    assert (len(found), hashlib.sha256("".join(found).encode()).hexdigest()[:12]) == OLD_STUDIES[name]
-
 
 SAME = {
     "stabilization of the midpoint rule": (toml(), toml({"stabilization": "3"})),
